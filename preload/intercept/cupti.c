@@ -18,6 +18,7 @@
 #include "intercept/audit.h"
 #include "intercept/cupti_calls.h"
 #include "intercept/cupti_find.h"
+#include "intercept/cupti_modules.h"
 #include "intercept/driver.h"
 #include "intercept/load_way.h"
 #include "intercept/next_functions.h"
@@ -34,6 +35,9 @@
 #define SUCCESS 0
 #define MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED 39
 #define DOMAIN_DRIVER_API 1
+#define DOMAIN_RESOURCE 3
+#define MODULE_LOADED 6
+#define MODULE_UNLOAD_STARTING 7
 #define OLDEST 18     // CUDA 12.0
 #define NEWEST 139999 // CUDA 13.x: its numbers are MAJOR * 10000 + MINOR * 100 + PATCH
 
@@ -157,6 +161,8 @@ static int enable_calls(void) {
         else
             unknown_ids++; // of a newer driver than this library knows
     }
+    (void)cupti.enable(1, subscriber, DOMAIN_RESOURCE, MODULE_LOADED);
+    (void)cupti.enable(1, subscriber, DOMAIN_RESOURCE, MODULE_UNLOAD_STARTING);
     if (enabled)
         return 0;
     cupti.unsubscribe(subscriber);
@@ -269,6 +275,7 @@ void ct_cupti_publish_info(void) {
         return;
     ct_info_set("cupti.library", "%s", library);
     ct_info_set("cupti.version", "%u", version);
+    ct_cupti_modules_publish_info();
     if (unknown_ids)
         ct_info_set("cupti.unknown_functions", "%u", unknown_ids);
 }

@@ -9,6 +9,7 @@
 #include <errno.h>
 
 #include "intercept/audit.h"
+#include "intercept/cupti_modules.h"
 #include "intercept/passes.h"
 #include "intercept/subscription.h"
 #include "intercept/wrapped_call.h"
@@ -144,9 +145,22 @@ static void call_exits(enum ct_hook_id id, uint32_t subscription, const CUpti_Ca
     ct_passes.subscription = 0;
 }
 
+static void module_changes(uint32_t cbid, const CUpti_ResourceData *data) {
+    const CUpti_ModuleResourceData *const m = data->resourceDescriptor;
+    if (m && cbid == CUPTI_CBID_RESOURCE_MODULE_LOADED)
+        ct_cupti_modules_loaded(m->pCubin, m->cubinSize);
+    if (m && cbid == CUPTI_CBID_RESOURCE_MODULE_UNLOAD_STARTING)
+        ct_cupti_modules_unloads(m->pCubin, m->cubinSize);
+}
+
 void ct_cupti_calls_back(void *userdata, int domain, uint32_t cbid, const void *cbdata) {
     const uint32_t subscription = (uint32_t)(uintptr_t)userdata;
     const CUpti_CallbackData *const data = cbdata;
+    if (domain == CUPTI_CB_DOMAIN_RESOURCE) {
+        if (ct_subscription_current() == subscription)
+            module_changes(cbid, cbdata);
+        return;
+    }
     const int hook = domain == CUPTI_CB_DOMAIN_DRIVER_API ? find_hook(cbid) : -1;
     if (hook < 0 || ct_passes.now != CT_PASS_ONLY || ct_subscription_current() != subscription)
         return;

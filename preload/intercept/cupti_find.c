@@ -119,9 +119,9 @@ void *ct_cupti_find_library(char *path, size_t bytes) {
 // ---- kineto ---------------------------------------------------------------------------------
 
 struct profilers {
-    int is_watched;        // a call of cuptiSubscribe comes to our wrapper
-    int has_cuda;          // PyTorch with CUDA
-    const char *kineto;    // its libtorch_cpu.so, if a subscription of it is not seen
+    int is_watched;          // a call of cuptiSubscribe comes to our wrapper
+    int has_cuda;            // PyTorch with CUDA
+    const char *kineto;      // its libtorch_cpu.so, if a subscription of it is not seen
     const char *of_libcupti; // else any library that needs libcupti
 };
 

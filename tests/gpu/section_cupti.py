@@ -93,6 +93,21 @@ def hidden():
     return f"{n} calls as in the program's ledger, all through CUPTI", {"calls": n}
 
 
+def left_after_context(done):
+    (lines,) = done.good().own().values()
+    return next(line["free"] for line in lines if line["op"] == "checkpoint" and line["name"] == "context")
+
+
+@check("cupti", "own-memory")
+def own_memory():
+    """What the subscription itself takes of the device until the context is there. No activity is enabled."""
+    alone = machine.run("plain", program("dlsym"), traced=False)
+    beside = machine.run("beside", program("dlsym"), CUTRACE_BACKEND="cupti", CUTRACE_CUPTI=library())
+    need(facts(beside.trace())["cupti.state"] == "on", "CUPTI is not on")
+    taken = left_after_context(alone) - left_after_context(beside)
+    return f"{machine.mib(taken)} of the device", {"bytes": taken}
+
+
 @check("cupti", "audit-torch", gpu=True)
 def torch():
     section_torch.available()

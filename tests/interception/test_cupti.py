@@ -6,6 +6,7 @@ import glob
 import os
 import re
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
@@ -211,6 +212,97 @@ def _():
     done = with_cupti("driver_elf", "device", after=names, env={"CUTRACE_QUIET": 0})
     return good(done) + ([] if re.fullmatch(r"libtorch_cpu.so has a CUPTI of its own.*", state(done) or "") else [
         f"{state(done)}"]) + said(done, "libtorch_cpu.so has a CUPTI of its own")
+
+
+# ---- static data --------------------------------------------------------------------------------
+
+DEVICE, INITIALIZED, CODE, MANAGED = 1, 2, 3, 4  # where a variable of `cubin` lies
+
+
+def cubin(symbols, machine=190, links=(6, 5, 0, 0), cut=None):
+    """An ELF file with the sections of a cubin, and symbols (name, bytes, where). links: of the symbol table to its
+    strings, of the header to the sections' names; what is added to the offsets of both string tables."""
+    names = b"\0.nv.global\0.nv.global.init\0.text.k\0.symtab\0.shstrtab\0.strtab\0"
+    strings, entries = b"\0", struct.pack("<IBBHQQ", 0, 0, 0, 0, 0, 0)
+    for name, size, where in symbols:
+        entries += struct.pack("<IBBHQQ", len(strings), 1, 4 if where == MANAGED else 0,
+                               DEVICE if where == MANAGED else where, 0, size)
+        strings += name + b"\0"
+    parts = [b"", b"", b"", b"", entries, names, strings]
+    kinds, offset, table = [0, 8, 1, 1, 2, 3, 3], 64, b""
+    for i, (kind, part) in enumerate(zip(kinds, parts)):
+        name = names.index((b"", b".nv.global", b".nv.global.init", b".text.k", b".symtab", b".shstrtab", b".strtab")[i] + b"\0")
+        at = offset + (links[2] if i == 5 else links[3] if i == 6 else 0)
+        table += struct.pack("<IIQQQQIIQQ", name, kind, 0, 0, at, len(part), links[0] if i == 4 else 0, 0, 1, 24 if i == 4 else 0)
+        offset += len(part)
+    head = b"\x7fELF\2\1" + bytes(10) + struct.pack("<HHIQQQIHHHHHH", 2, machine, 1, 0, 0, offset, 0, 64, 0, 0, 64, 7, links[1])
+    return (head + b"".join(parts) + table)[:cut]
+
+
+def static(*files, **kw):
+    """What the trace says of static data after these files were loaded; a file may be "-"."""
+    where, words = folder(), []
+    for i, f in enumerate(files):
+        words.append(f if isinstance(f, str) else os.path.join(where, str(i)))
+        if not isinstance(f, str):
+            with open(words[-1], "wb") as out:
+                out.write(f)
+    done = with_cupti("loads_modules", *words, where=where, **kw)
+    found = facts(done)
+    largest = [found[k] for k in sorted(found) if k.startswith("static.largest.") and found[k] != "none"]
+    return good(done), [int(found.get(f"static.{k}", 0)) for k in ("modules", "variables", "bytes", "peak_bytes")], largest
+
+
+@case("static data of modules: names and sizes, not managed data, not code; an unloaded module takes its own away")
+def _():
+    one = cubin([(b"table", 4 << 20, DEVICE), (b"init", 12, INITIALIZED), (b"far", 1 << 30, MANAGED), (b"k", 128, CODE)])
+    two = cubin([(b"table", 4 << 20, DEVICE), (b"other\x1b[31m\xff", 100, DEVICE)])
+    problems, sums, largest = static(one, two)
+    if (sums, largest) != ([2, 4, (8 << 20) + 112, (8 << 20) + 112], ["4194304 x 2 table", "100 x 1 other?[31m?", "12 x 1 init"]):
+        problems.append(f"{sums} {largest}")
+    more, sums, largest = static(one, two, "-")
+    if (sums, largest) != ([2, 2, (4 << 20) + 12, (8 << 20) + 112], ["4194304 x 1 table", "12 x 1 init"]):
+        problems.append(f"unloaded: {sums} {largest}")
+    return problems + more
+
+
+@case("static data of a module that nvcc made: what readelf finds in it")
+def _():
+    nvcc = shutil.which("nvcc") or "/usr/local/cuda/bin/nvcc"
+    if not os.path.exists(nvcc):
+        raise Skip("no nvcc")
+    where = folder()
+    source, out = os.path.join(where, "s.cu"), os.path.join(where, "s.cubin")
+    with open(source, "w", encoding="ascii") as f:
+        f.write("__device__ char table[4 << 20];\n__device__ int init[3] = {1, 2, 3};\nstatic __device__ double own[50];\n"
+                "__managed__ int managed[1000];\nextern \"C\" __global__ void k(int *p) "
+                "{ p[0] = table[p[1]] + init[p[2]] + managed[p[4]] + own[p[5]]; }\n")
+    r = subprocess.run([nvcc, "-arch=sm_90", "-cubin", "-o", out, source], capture_output=True, text=True)
+    if r.returncode:
+        raise Skip(f"nvcc: {r.stderr.strip()[-200:]}")
+    text = subprocess.run(["readelf", "-sW", out], capture_output=True, text=True).stdout
+    sizes = dict((m[1], int(m[0], 0)) for m in re.findall(r" ((?:0x)?[0-9a-f]+) OBJECT .* (table|init|own|managed)$", text, re.M))
+    with open(out, "rb") as f:
+        problems, sums, largest = static(f.read())
+    total = sum(sizes[n] for n in ("table", "init", "own"))
+    want = [f"{sizes[n]} x 1 {n}" for n in ("table", "own", "init")]
+    return problems + ([] if (sums, largest) == ([1, 3, total, total], want) and sizes["managed"] == 4000 else [
+        f"{sums} {largest}, readelf: {sizes}"])
+
+
+@case("code that is no cubin, or a broken one: nothing is said of it, the program as without")
+def _():
+    symbols = [(b"table", 4 << 20, DEVICE)]
+    whole = cubin(symbols)
+    broken = [b"PTX or what else it is", cubin(symbols, machine=62), cubin(symbols, links=(99, 5, 0, 0)),
+              cubin(symbols, links=(6, 99, 0, 0)), cubin(symbols, links=(6, 5, 1 << 62, 0)),
+              cubin(symbols, links=(6, 5, 0, 0), cut=len(whole) - 200)]
+    problems, sums, largest = static(*broken)
+    if sums[1:] != [0, 0, 0] or largest:
+        problems.append(f"{sums} {largest}")
+    more, sums, largest = static(cubin(symbols, links=(6, 5, 0, 1 << 62)))
+    return problems + more + ([] if (sums, largest) == ([1, 1, 4 << 20, 4 << 20], ["4194304 x 1 "]) or
+                              (sums, largest) == ([1, 1, 4 << 20, 4 << 20], ["4194304 x 1"]) else [f"{sums} {largest}"])
 
 
 # ---- libraries that cannot be used --------------------------------------------------------------

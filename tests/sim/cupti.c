@@ -56,6 +56,7 @@ struct CUpti_Subscriber_st {
     uint64_t number; // of the subscription, counted from 1
     char name[NAME_BYTES];
     atomic_bool enabled[CUPTI_DRIVER_TRACE_CBID_SIZE];
+    atomic_bool of_resources[CUPTI_CBID_RESOURCE_SIZE];
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -86,6 +87,16 @@ static void trace(struct sim_point *point, bool is_exit) {
         call_back(point, is_exit);
     if (is_exit)
         sim_activity_of_call(point);
+    if (now)
+        sim_modules_of_call(point, is_exit);
+}
+
+void sim_call_back_of_module(CUpti_CallbackIdResource cbid, uint32_t id, const void *cubin,
+                             size_t bytes) {
+    CUpti_ModuleResourceData module = {.moduleId = id, .cubinSize = bytes, .pCubin = cubin};
+    const CUpti_ResourceData data = {.resourceDescriptor = &module};
+    if (atomic_load(&slot.of_resources[cbid]))
+        slot.callback(slot.userdata, CUPTI_CB_DOMAIN_RESOURCE, cbid, &data);
 }
 
 static bool set_tracer(sim_tracer *tracer) {
@@ -177,8 +188,10 @@ EXPORT CUptiResult CUPTIAPI cuptiEnableCallback(uint32_t enable, CUpti_Subscribe
     if (!is_subscriber(subscriber) || domain <= CUPTI_CB_DOMAIN_INVALID ||
         domain >= CUPTI_CB_DOMAIN_SIZE || !cbid)
         return CUPTI_ERROR_INVALID_PARAMETER;
+    if (domain == CUPTI_CB_DOMAIN_RESOURCE && cbid < CUPTI_CBID_RESOURCE_SIZE)
+        atomic_store(&slot.of_resources[cbid], enable != 0); // modules call back, nothing else
     if (domain != CUPTI_CB_DOMAIN_DRIVER_API)
-        return CUPTI_SUCCESS; // never called back
+        return CUPTI_SUCCESS;
     if (cbid >= CUPTI_DRIVER_TRACE_CBID_SIZE || cbid >= sim_cupti_ids())
         return CUPTI_ERROR_INVALID_PARAMETER;
     atomic_store(&slot.enabled[cbid], enable != 0);

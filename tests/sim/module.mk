@@ -36,7 +36,7 @@ $(SIM_OUT)/traced/%.o: $(SIM_OUT)/%.o $(SIM_OUT)/traced/names
 # The stand-in for CUPTI (not NVIDIA's), in a folder of its own: PyTorch's stand-ins have another libcupti.
 $(SIM_OUT)/cupti/libcupti.so.12: SIM_CUPTI_FLAGS := -DSIM_CUPTI_VERSION=28
 $(SIM_OUT)/cupti/libcupti.so.13: SIM_CUPTI_FLAGS := -DSIM_CUPTI_VERSION=130001 -DSIM_CUPTI_NAMES
-$(SIM_OUT)/cupti/libcupti.so.%: tests/sim/cupti.c tests/sim/cupti_activity.c tests/sim/sim_cupti.h \
+$(SIM_OUT)/cupti/libcupti.so.%: tests/sim/cupti.c tests/sim/cupti_activity.c tests/sim/cupti_modules.c tests/sim/sim_cupti.h \
     tests/sim/trace_points.h tests/sim/module.mk
 	@mkdir -p $(@D)
 	printf '$(@F) {\nglobal:\n    cupti*;\nlocal:\n    *;\n};\n' >$@.map

@@ -94,7 +94,7 @@ static inline void sim_set_offset(struct sim_call *c, uint64_t v) {
 extern _Thread_local int sim_depth; // >0: inside a call that the driver makes of itself
 extern bool sim_initialised;
 CUresult sim_cu_init(void);    // what cuInit does: not in a child of a process that had called it
-void sim_inject(void); // what cuInit does behind that: outside the lock
+void sim_inject(void);         // what cuInit does behind that: outside the lock
 void sim_reentrant_call(void); // SIM_REENTRANT: the driver calls its own exports
 
 // ---- the ledger and the log (ledger.c) -----------------------------------------------------

@@ -133,8 +133,7 @@ int ct_preload_set_environment(const struct ct_preload *p) {
         set_injection(p->library, "NVTX_INJECTION64_PATH", "CUTRACE_NVTX_NEXT") ||
         set_output(p->output) || set_announcement())
         return -1;
-    if (p->inject &&
-        set_injection(p->library, "CUDA_INJECTION64_PATH", "CUTRACE_INJECTION_NEXT"))
+    if (p->inject && set_injection(p->library, "CUDA_INJECTION64_PATH", "CUTRACE_INJECTION_NEXT"))
         return -1;
     if (p->trace_list && setenv("CUTRACE_TRACE_LIST", p->trace_list, 1))
         return -1;
