@@ -107,6 +107,14 @@ def clean():
     check(re.search(r"^child processes not known$", report("coverage", path)[1].decode(), re.M))
 
 
+@case("a recorder that could not read the modules concludes nothing of them")
+def unreadable():
+    for facts in ({k: v for k, v in LOOKED.items() if k != "coverage.modules"}, {**LOOKED, "coverage.modules": "0"}):
+        equal(limits(facts), "the loaded modules could not be read")
+        equal(coverage(made(facts))["modules_seen"], None)
+        check(re.search(r"^modules not known", report("coverage", made(facts))[1].decode(), re.M))
+
+
 def module(key, name, to, n=0):
     return {f"coverage.{key}.{n}": name, f"coverage.{key}.{n}.to": to}
 

@@ -36,8 +36,9 @@ struct ct_coverage_passed {
 };
 
 struct ct_coverage {
-    int is_recorded; // the recorder knew these facts
-    uint64_t looks;  // at modules and children; 0: the process ended before the first one
+    int is_recorded;   // the recorder knew these facts
+    uint64_t looks;    // at modules and children; 0: the process ended before the first one
+    int modules_known; // there was a look that could read them
     uint64_t modules, modules_unreadable, drivers;
     struct {
         uint64_t seen, wrapped;
