@@ -350,7 +350,7 @@ static void append_gaps(struct sentence *s, const struct ct_coverage *c, uint64_
     }
 }
 
-void ct_coverage_limits(const struct ct_coverage *c, uint64_t lost, char *to) {
+int ct_coverage_limits(const struct ct_coverage *c, uint64_t lost, char *to) {
     struct sentence s = {.to = to};
     *to = 0;
     if (!c->cupti_hears)
@@ -359,6 +359,7 @@ void ct_coverage_limits(const struct ct_coverage *c, uint64_t lost, char *to) {
     append_passed(&s, c);
     append_children(&s, c);
     append_gaps(&s, c, lost);
+    const int is_limited = s.parts > 0;
     if (!c->is_recorded || !c->looks) {
         begin_part(&s);
         append(&s, c->is_recorded ? "the process ended before a look for calls past cutrace"
@@ -377,4 +378,5 @@ void ct_coverage_limits(const struct ct_coverage *c, uint64_t lost, char *to) {
         append(&s, "; %zu more: see coverage", more);
     if (!s.used)
         append(&s, "no call past cutrace was found");
+    return is_limited;
 }
