@@ -427,8 +427,11 @@ void ct_bindings_look(void) {
             look_at(&modules[i]);
             drivers += modules[i].is_executable && is_driver(&modules[i]);
         }
-        ct_info_set("coverage.modules", "%u", count);
+        if (count) // else this memory cannot be read like that, and nothing is known
+            ct_info_set("coverage.modules", "%u", count);
         ct_info_set("coverage.drivers", "%u", drivers); // more than one: in several namespaces
+        if (count == MODULES)
+            unreadable++; // there may be more
         if (unreadable)
             ct_info_set("coverage.modules_unreadable", "%u", unreadable);
     }

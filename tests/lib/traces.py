@@ -189,7 +189,8 @@ def bypassed():
     t.info.update({
         "hook.cuMemAlloc_v2.calls": "2", "hook.cuMemFree_v2.calls": "1", "nvtx.modules": "2", "torch.version": "2.9.0",
         "cupti.state": "given to libtorch_cuda.so", "recorder.lost_events": "0", "recorder.switched_off": "1",
-        "look_ups.dlsym": "9", "look_ups.dlsym.wrapped": "5", "look_ups.cuGetProcAddress": "544",
+        "option.AUDIT": "1", "audit.both.cuMemAlloc_v2": "40", "audit.only_cupti.cuMemFree_v2": "2",
+        "audit.only_preload.cuMemCreate": "1", "look_ups.dlsym": "9", "look_ups.dlsym.wrapped": "5", "look_ups.cuGetProcAddress": "544",
         "look_ups.cuGetProcAddress.wrapped": "214", "look_ups.cudaGetDriverEntryPoint": "1",
         "look_ups.cudaGetDriverEntryPoint.wrapped": "1", "look_ups.names_dropped": "3",
         "unwrapped.cuInit.2000": "1", "unwrapped.cuMemAlloc.0": "2", "look_ups.hooked_passed.cuMemAlloc.0": "2",

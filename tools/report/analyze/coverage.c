@@ -203,7 +203,8 @@ void ct_coverage_read(struct ct_coverage *c, const struct ct_trace *t) {
     sort_passed(c);
     if (c->count)
         qsort(c->list, c->count, sizeof *c->list, compare_modules);
-    (void)ct_definitions_info_number(n, "coverage.modules", &c->modules);
+    c->modules_known =
+        c->looks && ct_definitions_info_number(n, "coverage.modules", &c->modules) && c->modules;
     (void)ct_definitions_info_number(n, "coverage.modules_unreadable", &c->modules_unreadable);
     (void)ct_definitions_info_number(n, "coverage.drivers", &c->drivers);
     (void)ct_definitions_info_number(n, "look_ups.names_dropped", &c->names_dropped);
@@ -349,7 +350,7 @@ static void append_gaps(struct sentence *s, const struct ct_coverage *c, uint64_
     }
 }
 
-void ct_coverage_limits(const struct ct_coverage *c, uint64_t lost, char *to) {
+int ct_coverage_limits(const struct ct_coverage *c, uint64_t lost, char *to) {
     struct sentence s = {.to = to};
     *to = 0;
     if (!c->cupti_hears)
@@ -358,10 +359,14 @@ void ct_coverage_limits(const struct ct_coverage *c, uint64_t lost, char *to) {
     append_passed(&s, c);
     append_children(&s, c);
     append_gaps(&s, c, lost);
+    const int is_limited = s.parts > 0;
     if (!c->is_recorded || !c->looks) {
         begin_part(&s);
         append(&s, c->is_recorded ? "the process ended before a look for calls past cutrace"
                                   : "calls past cutrace are not recorded in this trace");
+    } else if (!c->modules_known) {
+        begin_part(&s);
+        append(&s, "the loaded modules could not be read");
     } else if (c->modules_unreadable) {
         begin_part(&s);
         append(&s, "%" PRIu64 " module%s could not be read", c->modules_unreadable,
@@ -373,4 +378,5 @@ void ct_coverage_limits(const struct ct_coverage *c, uint64_t lost, char *to) {
         append(&s, "; %zu more: see coverage", more);
     if (!s.used)
         append(&s, "no call past cutrace was found");
+    return is_limited;
 }

@@ -36,8 +36,9 @@ struct ct_coverage_passed {
 };
 
 struct ct_coverage {
-    int is_recorded; // the recorder knew these facts
-    uint64_t looks;  // at modules and children; 0: the process ended before the first one
+    int is_recorded;   // the recorder knew these facts
+    uint64_t looks;    // at modules and children; 0: the process ended before the first one
+    int modules_known; // there was a look that could read them
     uint64_t modules, modules_unreadable, drivers;
     struct {
         uint64_t seen, wrapped;
@@ -70,8 +71,9 @@ int ct_coverage_is_past_hooks(const struct ct_coverage_module *m);
 size_t ct_coverage_count(const struct ct_coverage *c, enum ct_coverage_kind kind);
 
 // What the figures of a report leave out: one sentence, which every view prints. `lost`: events
-// that the recorder lost. `to` has CT_COVERAGE_LIMITS bytes.
+// that the recorder lost. `to` has CT_COVERAGE_LIMITS bytes. Returns whether something is left out,
+// as far as is known.
 enum { CT_COVERAGE_LIMITS = 1024 };
-void ct_coverage_limits(const struct ct_coverage *c, uint64_t lost, char *to);
+int ct_coverage_limits(const struct ct_coverage *c, uint64_t lost, char *to);
 
 #endif

@@ -140,9 +140,10 @@ static void print_module(struct ct_view *v, const struct ct_coverage *c,
 
 static void print_modules(struct ct_view *v, const struct ct_coverage *c) {
     fprintf(v->out, "%smodules%s ", v->terminal->bold, v->terminal->reset);
-    if (!c->is_recorded || !c->looks) {
-        fputs(c->is_recorded ? "not looked at: the process ended before\n"
-                             : "not recorded by this version\n",
+    if (!c->modules_known) {
+        fputs(!c->is_recorded ? "not recorded by this version\n"
+              : c->looks      ? "not known: they could not be read\n"
+                              : "not looked at: the process ended before\n",
               v->out);
         return;
     }

@@ -65,7 +65,7 @@ static void add_seen(struct ct_json *j, const struct ct_coverage *c,
 }
 
 static void add_modules(struct ct_json *j, const struct ct_coverage *c) {
-    const int known = c->is_recorded && c->looks;
+    const int known = c->modules_known;
     ct_json_number_or_null(j, "looks", c->is_recorded, c->looks);
     ct_json_number_or_null(j, "modules_seen", known, c->modules);
     ct_json_number_or_null(j, "modules_unreadable", known, c->modules_unreadable);

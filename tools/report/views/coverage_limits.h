@@ -6,8 +6,9 @@
 #include "analyze/coverage.h"
 #include "views/views.h"
 
-// Writes it to `to`, which has CT_COVERAGE_LIMITS bytes. `lost`: events that are lost.
-void ct_coverage_limits_write(const struct ct_view *v, uint64_t lost, char *to);
+// Writes it to `to`, which has CT_COVERAGE_LIMITS bytes. `lost`: events that are lost. Returns
+// whether something is left out, as far as is known.
+int ct_coverage_limits_write(const struct ct_view *v, uint64_t lost, char *to);
 // Prints the line "limits: ...".
 void ct_coverage_limits_print(struct ct_view *v, uint64_t lost);
 

@@ -62,7 +62,7 @@ void ct_document_add_trace(struct ct_json *j, const struct ct_view *v, const str
     const struct ct_trace *t = v->trace;
     const uint64_t lost = ct_view_scan_lost_events(v, s->lost);
     char limits[CT_COVERAGE_LIMITS];
-    ct_coverage_limits_write(v, lost, limits);
+    (void)ct_coverage_limits_write(v, lost, limits);
     ct_json_open(j, "trace", '{');
     ct_json_bool(j, "complete", ct_trace_state_is_complete(t, lost));
     ct_json_bool(j, "truncated", !t->ended && !t->sealed);

@@ -374,6 +374,13 @@ static void print_top(struct ct_summary *s) {
     }
 }
 
+static void print_limits(struct ct_summary *s) {
+    char text[CT_COVERAGE_LIMITS];
+    const uint64_t lost = ct_view_scan_lost_events(s->v, s->scan.lost);
+    if (ct_coverage_limits_write(s->v, lost, text) || !s->without_limits)
+        fprintf(s->v->out, "limits: %s\n", text);
+}
+
 static void print_bottom(struct ct_summary *s) {
     struct ct_view *v = s->v;
     const struct ct_device_scan *d = s->device >= 0 ? &s->scan.device[s->device] : NULL;
@@ -388,7 +395,7 @@ static void print_bottom(struct ct_summary *s) {
         print_other_devices(s);
     }
     ct_trace_state_print_line(v, &s->scan);
-    ct_coverage_limits_print(v, ct_view_scan_lost_events(v, s->scan.lost));
+    print_limits(s);
     print_next(s);
 }
 
@@ -406,8 +413,8 @@ static unsigned count_least(const struct ct_summary *s, const struct part *top,
     return count_lines(&form, top->text) + HEADER + LEAST + REST + count_lines(&form, bottom->text);
 }
 
-// Prints what is above and below the table. Leaves out the smallest components, and then what other
-// commands show, too, until the text fits.
+// Prints what is above and below the table. Leaves out that there are no limits, the smallest
+// components, and then what other commands show, too, until the text fits.
 static void print_parts(struct ct_summary *s, struct part *top, struct part *bottom) {
     enum { LEAST_COMPONENTS = 2 };
     for (;;) {
@@ -417,7 +424,9 @@ static void print_parts(struct ct_summary *s, struct part *top, struct part *bot
             return;
         free(top->text);
         free(bottom->text);
-        if (s->components > LEAST_COMPONENTS)
+        if (!s->without_limits)
+            s->without_limits = 1;
+        else if (s->components > LEAST_COMPONENTS)
             s->components--;
         else
             s->brief++;

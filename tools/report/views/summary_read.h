@@ -34,6 +34,7 @@ struct ct_summary {
     struct ct_phase_start_up *start_up; // to be found in the same pass, or NULL
     // Of the text alone.
     int brief;           // what is left out (summary.c)
+    int without_limits;  // the line of the limits is left out if it names none
     unsigned components; // most rows of the account's components
 };
 

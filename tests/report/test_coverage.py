@@ -1,0 +1,246 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""coverage: what is concluded from the recorder's facts, from older traces and from hostile ones, and that every view
+says the same sentence. What the recorder finds is tested in tests/interception/test_coverage.py."""
+import html
+import json
+import os
+import re
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
+import traces  # noqa: E402
+from mktrace import Trace  # noqa: E402
+from tap import case, check, equal, main, report  # noqa: E402
+from traces import G, M, S, begin  # noqa: E402
+
+FOLDER = tempfile.mkdtemp(prefix="cutrace-coverage-")
+CLEAN = "no call past cutrace was found"
+UNKNOWN = "calls past cutrace are not recorded in this trace"
+LOOKED = {"coverage.looks": "2", "coverage.modules": "9", "coverage.drivers": "1", "coverage.children": "0",
+          "coverage.children_without_library": "0"}
+
+
+def made(facts, events=None, name="made.zst"):
+    t = Trace()
+    begin(t, exe="serve")
+    t.info.update(facts)
+    for e in events or [("alloc", 60 * S, {"api": "cuMemAlloc_v2", "ptr": 0x1000, "bytes": M, "space": "device"})]:
+        t.event(e[0], e[1], device=0, result=0, context=1, **e[2])
+    t.flush(last=True)
+    path = os.path.join(FOLDER, name)
+    with open(path, "wb") as f:
+        f.write(t.bytes())
+    return path
+
+
+def document_of(view, path):
+    code, out, err = report(view, "--json", path)
+    check(code in (0, 4), err)  # 4: the end is missing
+    return json.loads(out)
+
+
+def coverage(path):
+    return document_of("coverage", path)
+
+
+def limits(facts):
+    return coverage(made(facts))["trace"]["limits"]
+
+
+def joined(text):
+    """A text without the breaks of its lines."""
+    return re.sub(r"\n +", " ", text)
+
+
+def limits_of_text(view, path):
+    found = re.search(r"^limits: (.*)$", joined(report(view, path)[1].decode()), re.M)
+    return found and found.group(1)
+
+
+# ---- the sentence -------------------------------------------------------------------------------
+
+for builder in traces.ALL:
+    @case(f"{builder.__name__}: summary, oom, coverage, their JSON and the page say the same sentence")
+    def _(build=builder):
+        path = os.path.join(FOLDER, build.__name__ + ".zst")
+        with open(path, "wb") as f:
+            f.write(build())
+        said = coverage(path)["trace"]["limits"]
+        check(said)
+        for view in ("summary", "oom", "coverage"):
+            shown = limits_of_text(view, path)
+            left_out = view == "summary" and shown is None and said in (CLEAN, UNKNOWN)  # the screen is full
+            check(shown == said or left_out, (view, shown, said))
+        for view in ("summary", "oom", "top", "leaks", "stats", "timeline", "frag", "phases"):
+            equal(document_of(view, path)["trace"]["limits"], said, view)
+        page = os.path.join(FOLDER, "page.html")
+        check(report("html", "--force", "-o", page, path)[0] in (0, 4))
+        with open(page, encoding="utf-8") as f:
+            text = re.search(r'<p class="limits">Limits: (.*?)\.</p>', f.read(), re.S).group(1)
+        equal(html.unescape(text), said)
+
+
+@case("an older trace says that nothing is recorded, of each part, and concludes nothing")
+def older():
+    path = made({"hook.cuMemAlloc_v2.calls": "1", "unwrapped.cuInit.2000": "1"})
+    document = coverage(path)
+    equal(document["trace"]["limits"], UNKNOWN)
+    equal([document[k] for k in ("recorded", "look_ups", "looks", "modules_seen", "drivers", "children", "modules")],
+          [False, None, None, None, None, None, []])
+    equal([p["name"] for p in document["passed"]], ["cuInit"])
+    text = report("coverage", path)[1].decode()
+    equal(text.count("not recorded by this version"), 3)
+    check("none" not in text, text)
+
+
+@case("without a look nothing is concluded, not from a parent's facts either")
+def no_look():
+    path = made({**LOOKED, "coverage.looks": "0"})
+    equal(coverage(path)["trace"]["limits"], "the process ended before a look for calls past cutrace")
+    equal((coverage(path)["children"], coverage(path)["modules_seen"]), (None, None))
+
+
+@case("nothing amiss is one short sentence; children that the kernel does not tell are not known")
+def clean():
+    equal(limits(LOOKED), CLEAN)
+    equal([limits_of_text(view, made(LOOKED)) for view in ("summary", "oom", "coverage")], [CLEAN] * 3)
+    path = made({k: v for k, v in LOOKED.items() if "children" not in k})
+    equal(coverage(path)["children"], None)
+    check(re.search(r"^child processes not known$", report("coverage", path)[1].decode(), re.M))
+
+
+@case("a recorder that could not read the modules concludes nothing of them")
+def unreadable():
+    for facts in ({k: v for k, v in LOOKED.items() if k != "coverage.modules"}, {**LOOKED, "coverage.modules": "0"}):
+        equal(limits(facts), "the loaded modules could not be read")
+        equal(coverage(made(facts))["modules_seen"], None)
+        check(re.search(r"^modules not known", report("coverage", made(facts))[1].decode(), re.M))
+
+
+def module(key, name, to, n=0):
+    return {f"coverage.{key}.{n}": name, f"coverage.{key}.{n}.to": to}
+
+
+PAST, FIRST = "calls of lib.so go past cutrace", "calls of lib.so go to another interposer first"
+PARTS = [
+    ("calls of CUDA's libraries", module("bound_elsewhere", "lib.so", "libcudart.so.13 2"), PAST),
+    ("calls of the driver", module("bound_elsewhere", "lib.so", "libcuda.so.1 1"), PAST),
+    ("calls of an interposer", module("bound_elsewhere", "lib.so", "libx.so 1"), FIRST),
+    ("calls of an interposer and of the driver", module("bound_elsewhere", "lib.so", "libx.so 1, libcuda.so.1 1"), PAST),
+    ("an interposer whose name ends as the driver's", module("bound_elsewhere", "lib.so", "my-libcuda.so 1"), FIRST),
+    ("look-ups that go to the C library", module("looks_up_elsewhere", "lib.so", "libc.so.6"), PAST),
+    ("look-ups that go to an interposer", module("looks_up_elsewhere", "lib.so", "libvgpu.so"), FIRST),
+    ("a runtime whose look-ups got wrappers", {"look_ups.resolver.0": "lib.so"}, CLEAN),
+    ("CUPTI beside one driver hears calls", {**module("bound_elsewhere", "lib.so", "libcuda.so.1 1"), "cupti.state": "on"}, CLEAN),
+    ("CUPTI beside two drivers does not hear all",
+     {**module("bound_elsewhere", "lib.so", "libcuda.so.1 1"), "cupti.state": "on", "coverage.drivers": "2"}, PAST),
+    ("CUPTI that was given away", {"cupti.state": "given to libtorch.so"}, "CUPTI was given to libtorch.so"),
+    ("a memory function without a hook", {"look_ups.hooked_passed.cuMemAlloc.0": "1"}, "look-ups of cuMemAlloc got no wrapper"),
+    ("another function without one", {"look_ups.hooked_passed.cuDevicePrimaryCtxRelease.0": "1"}, CLEAN),
+    ("a child without the library", {"coverage.children": "2", "coverage.children_without_library": "1"},
+     "1 child process used CUDA without cutrace"),
+    ("lost events", {"recorder.lost_events": "7"}, "7 events were lost"),
+    ("a recording that was switched off", {"recorder.switched_off": "2"}, "the recording was switched off 2 times"),
+    ("modules that could not be read", {"coverage.modules_unreadable": "3"}, "3 modules could not be read"),
+]
+for what_, facts_, want_ in PARTS:
+    @case(f"the sentence: {what_}")
+    def _(facts=facts_, want=want_):
+        equal(limits({**LOOKED, **facts}), want)
+
+
+@case("three parts at most, and how many more there are")
+def many_parts():
+    said = limits({**LOOKED, **module("bound_elsewhere", "lib.so", "libcuda.so.1 1"), "recorder.lost_events": "1",
+                   "recorder.switched_off": "1", "coverage.children_without_library": "1", "cupti.state": "given to x"})
+    equal(said, PAST + "; 1 child process used CUDA without cutrace; CUPTI was given to x; 2 more: see coverage")
+
+
+# ---- hostile traces -----------------------------------------------------------------------------
+
+EVIL = "\x1b]0;owned\x07<script>alert(1)</script>\u202e\"\\\n"
+
+
+@case("hostile names: no control character and no markup gets out, and a view stays small")
+def hostile():
+    facts = {**LOOKED, "coverage.children": "9", "coverage.children_without_library": "9", "torch.version": EVIL * 300,
+             "coverage.children_without_library_names": EVIL * 300, "cupti.state": "given to " + EVIL * 300}
+    for n in range(3000):
+        facts.update(module("bound_elsewhere", EVIL + "x" * 2000, EVIL * 9, n))
+        facts[f"look_ups.hooked_passed.{EVIL}cuMem{n}.1"] = "1"
+    path = made(facts)
+    code, out, err = report("coverage", path)
+    equal((code, err), (0, b""))
+    check(not re.search(rb"[\x00-\x09\x0b-\x1f\x7f]", out), out[:500])
+    check("\u202e" not in out.decode() and len(out) < 16000, len(out))
+    said = coverage(path)["trace"]["limits"]
+    check(len(said) < 400 and not re.search(r"[\x00-\x1f\u202e]", said), said)
+    page = os.path.join(FOLDER, "evil.html")
+    equal(report("html", "--force", "-o", page, path)[0], 0)
+    with open(page, encoding="utf-8") as f:
+        text = f.read()
+    check("<script>alert" not in text and "&lt;script&gt;alert" in text)
+
+
+@case("damaged facts: numbers that are none, targets that are missing, keys without an end")
+def damaged():
+    facts = {"coverage.looks": "two", "coverage.modules": "-1", "coverage.drivers": "9" * 40, "coverage.children": "",
+             "coverage.bound_elsewhere.0": "lib.so", "coverage.bound_elsewhere.": "x", "coverage.bound_elsewhere.0.to.to": "y",
+             "look_ups.hooked_passed.": "1", "look_ups.hooked_passed.x": "1", "unwrapped.x.": "1", "unwrapped..1": "1",
+             "unwrapped.x.-99999999999999999999": "1", "unwrapped.x.99999999999999999999": "9" * 40, "hook..calls": "x",
+             "look_ups.dlsym": "x" * 5000, "audit.both.": "1", "look_ups.": "", "coverage." + "k" * 3000: "v"}
+    code, out, err = report("coverage", made(facts))
+    equal((code, err), (0, b""))
+    document = coverage(made(facts))
+    equal((document["recorded"], document["looks"], document["children"]), (False, None, None))
+    equal([(m["module"], m["to"]) for m in document["modules"] if m["module"] == "lib.so"], [("lib.so", None)])
+    check(out)
+
+
+# ---- untracked memory -----------------------------------------------------------------------------
+
+@case("the share of untracked memory over time: the last reading in each eighth, to the byte")
+def share():
+    events, want = [], {}
+    begin_ns, end_ns = 60 * S, 60 * S + 79 * S // 10
+    for i in range(80):
+        at, used = begin_ns + i * S // 10, G + i * M
+        events.append(("alloc", at, {"api": "cuMemAlloc_v2", "ptr": 0x100000000 + i * G, "bytes": 2 * M, "space": "device",
+                                     "free_bytes": 8 * G - used, "total_bytes": 8 * G}))
+        want[(at - begin_ns) * 8 // (end_ns - begin_ns + 1)] = (at, used)
+    path = made(LOOKED, events)
+    (device,) = coverage(path)["devices"]
+    equal([(r["t_ns"], r["used_bytes"]) for r in device["readings"]], [want[i] for i in range(8)])
+    for r in device["readings"]:
+        equal(r["used_bytes"] - r["tracked_bytes"], r["untracked_or_others_bytes"])
+        equal(r["untracked_bytes"], None)
+
+
+@case("--from and --to narrow the readings, and --device chooses")
+def narrowed():
+    events = [("alloc", (60 + i) * S, {"api": "cuMemAlloc_v2", "ptr": 0x100000000 + i * G, "bytes": 2 * M, "space": "device",
+                                       "free_bytes": 4 * G, "total_bytes": 8 * G}) for i in range(10)]
+    path = made(LOOKED, events)
+    document = json.loads(report("coverage", "--json", "--from=12", "--to=14", path)[1])
+    equal([r["t_ns"] // S for r in document["devices"][0]["readings"]], [62, 63, 64])
+    check(b"untracked memory" not in report("coverage", "--device=3", path)[1])
+
+
+# ---- copies -----------------------------------------------------------------------------------------
+
+@case("scrub --level=strict leaves no name of a module or child that is not public")
+def scrubbed():
+    path = made({**LOOKED, **module("bound_elsewhere", "libsecret.so", "libhidden.so 2"), "look_ups.resolver.0": "librocket.so",
+                 "look_ups.resolver.1": "libcudart.so.13", **module("looks_up_elsewhere", "libsecret2.so", "libc.so.6"),
+                 "coverage.children_without_library": "1", "coverage.children_without_library_names": "engine"})
+    to = os.path.join(FOLDER, "scrubbed.zst")
+    equal(report("scrub", path, "--level=strict", "--force", "-o", to)[0], 0)
+    document = coverage(to)
+    check(not re.search(r"secret|hidden|rocket|engine", json.dumps(document)), document)
+    check("libcudart.so.13" in [m["module"] for m in document["modules"]])
+    equal(document["children"]["untraced"], 1)
+
+
+main()
