@@ -202,6 +202,17 @@ def twins():
     check("processes (one of them may be this one) by NVML at the peak: pid 4711" in said and "other processes by" not in said, said)
 
 
+@case("in a container, a process that changes alike half of the time leaves it open which one this is")
+def half_a_twin():
+    m = Machine("half", me=4711, pid=12, numbers="other")
+    m.held[4712] = 90 * G
+    for i in range(1, 9):
+        m.alloc(10 * i, G)
+        m.held[4712] += G * (1 + i % 2)
+        m.ask(10 * i + 5)
+    equal({p["pid"]: p["whose"] for p in device(m.write())["processes"]}, {4711: "unknown", 4712: "unknown"})
+
+
 @case("in a container, the number of this process there may be another one's: it is none of this process's")
 def collision():
     m = growing("collision", me=4711, pid=123, numbers="other")
@@ -215,8 +226,9 @@ def no_evidence():
     m.ask(0)
     m.alloc(1, 4 * G, duration=int(2 * S))  # began before NVML was asked
     m.ask(1.001)
-    m.alloc(2, 4 * G)
-    m.ask(2.005)  # too soon
+    for i in range(2, 6):
+        m.alloc(i, 4 * G)
+        m.ask(i + 0.005)  # too soon
     them = listed(device(m.write()))
     equal(them[4711]["whose"], "unknown")
 
