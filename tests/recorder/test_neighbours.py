@@ -165,6 +165,19 @@ def container():
     check(not [e for e in me.events() if e["op"] == "memory-sample" and e["process_bytes"] is not None], "nothing is said of its own")
 
 
+@case("a number of NVML's that is there in a container, too, gives no name, and is not this process's")
+def collision():
+    if subprocess.run([*CONTAINER, "true"], capture_output=True).returncode:
+        raise Skip("this user may not make a PID namespace")
+    me = Process(ways.folder(), "me", "alloc:256", "alloc:512", prefix=CONTAINER)  # NVML's number 1, as here
+    me.until(lambda: me.listed().keys() == {1}, "it is listed")
+    me.step()
+    me.end()
+    equal({e["text"] for e in me.events() if e["op"] == "process"}, {None})
+    (p,) = me.devices()[0]["processes"]
+    check(p["whose"] in ("unknown", "this-inferred"), p)
+
+
 @case("in a container NVML may list nothing, or give no numbers: nobody is named")
 def no_numbers():
     if subprocess.run([*CONTAINER, "true"], capture_output=True).returncode:
