@@ -449,22 +449,39 @@ int nvmlDeviceGetMemoryInfo(device d, unsigned long long memory[3]) {
     memory[0] = 80ull << 30; memory[1] = (10ull << 30) - calls; memory[2] = 70ull << 30;
     return d != (device)7L;
 }
-struct process { unsigned pid; unsigned long long used; unsigned a, b; };
-int nvmlDeviceGetComputeRunningProcesses_v3(device d, unsigned *n, struct process *p) {
-    p[0] = (struct process){1, 40ull << 30, 0, 0};
-    p[1] = (struct process){getpid(), 5ull << 30, 0, 0};
+#ifndef LIST
+#define LIST nvmlDeviceGetComputeRunningProcesses_v3
+#define REST unsigned a, b;
+#endif
+struct process { unsigned pid; unsigned long long used; REST };
+int LIST(device d, unsigned *n, struct process *p) {
+    p[0] = (struct process){.pid = 1, .used = 40ull << 30};
+    p[1] = (struct process){.pid = getpid(), .used = 5ull << 30};
     *n = 2;
     return d != (device)7L;
 }
 """
 
 
-def nvml():
+def nvml(*flags):
     """A folder with an NVML."""
     folder = tempfile.mkdtemp()
     library = os.path.join(folder, "libnvidia-ml.so.1")
-    subprocess.run(["gcc", "-shared", "-fPIC", "-x", "c", "-", "-o", library], input=NVML.encode(), check=True)
+    subprocess.run(["gcc", *flags, "-shared", "-fPIC", "-x", "c", "-", "-o", library], input=NVML.encode(), check=True)
     return folder
+
+
+@case("processes are read from each version of nvml's function, whatever the size of its entries is")
+def processes_are_read_whatever_their_size_is():
+    new, old = "nvmlDeviceGetComputeRunningProcesses_v3", "nvmlDeviceGetComputeRunningProcesses"
+    for name, rest, known in ((new, "unsigned a, b;", True), (new, "unsigned a, b; unsigned long long c;", True), (new, "", True),
+                              (old + "_v2", "unsigned a, b;", True), (old, "", True), (new, "unsigned long long a[5];", False)):
+        run = Run("device", env={"LD_LIBRARY_PATH": nvml(f"-DLIST={name}", f"-DREST={rest}")})
+        trace = run.trace()
+        (pid,) = {int(trace.info["process.pid"])}
+        found = {e["pid"]: e["process_bytes"] for e in trace.events if e["op"] == "process"}
+        assert found == ({1: 40 << 30, pid: 5 << 30} if known else {}), (name, rest, found)
+        assert trace.info.get("device.1.nvml_processes_error") == (None if known else "-1"), (name, rest)
 
 
 @case("a reading that differs makes it ask nvml before its time")

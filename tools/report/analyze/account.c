@@ -83,7 +83,8 @@ static void add_untracked(struct ct_account *a, const struct ct_breakdown *m) {
     const uint64_t unmeasured = ct_breakdown_unmeasured(m, &exceeds);
     for (unsigned part = 0; part < CT_MEASURED_PARTS && !exceeds; part++)
         set_row(a, parts[part], m->measured[part], 0);
-    set_row(a, CT_ACCOUNT_UNMEASURED, unmeasured, m->moved_on);
+    // Where the device has the host's memory, that is no memory of this process's alone.
+    set_row(a, m->with_host ? CT_ACCOUNT_HOST : CT_ACCOUNT_UNMEASURED, unmeasured, m->moved_on);
 }
 
 void ct_account_add_tracked(struct ct_account *a, const struct ct_account *of) {
@@ -98,6 +99,7 @@ void ct_account_add_tracked(struct ct_account *a, const struct ct_account *of) {
 
 void ct_account_complete(struct ct_account *a, const struct ct_breakdown *m) {
     a->split_known = m->split_known;
+    a->with_host = m->with_host;
     if (!m->used_known || m->used < m->tracked) // (more than the whole device: contradictory)
         return;
     a->known = 1;
@@ -121,6 +123,8 @@ void ct_account_make(struct ct_account *a, struct ct_phases *phases,
 
 // Where NVML did not report, what is not measured has the memory of others, too.
 static enum ct_account_row_kind find_others(const struct ct_account *a) {
+    if (a->with_host)
+        return CT_ACCOUNT_HOST;
     return a->split_known ? CT_ACCOUNT_OTHERS : CT_ACCOUNT_UNMEASURED;
 }
 

@@ -28,6 +28,7 @@ struct ct_account {
     int known;
     uint64_t capacity, tracked;
     int split_known;  // the rows of this process's untracked memory have none of other processes
+    int with_host;    // the device has the host's memory
     uint64_t managed; // by this process; in no row, because it migrates
     struct ct_account_row row[CT_ACCOUNT_ROWS];
 };

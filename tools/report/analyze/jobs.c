@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Numbers of processes are compared only within one host and, as far as the names of hosts tell
-// containers apart, within one of them.
+// Numbers of processes are compared only within one host and one PID namespace; where traces do not
+// tell the latter, as far as the names of hosts tell containers apart.
 #include "analyze/jobs.h"
 
 static int is_same_place(const struct ct_process *p, const struct ct_process *q) {
+    if (p->pid_namespace && q->pid_namespace && strcmp(p->pid_namespace, q->pid_namespace) != 0)
+        return 0;
     return p->host == q->host && p->host != SIZE_MAX &&
            !(p->host_name && q->host_name && strcmp(p->host_name, q->host_name) != 0);
 }

@@ -27,7 +27,8 @@ struct ct_oom_cause ct_oom_cause_find(const struct ct_oom_event *o,
     cause.pool = find_pool(o, growths);
     if (o->pool.known && o->pool.idle_bytes >= cause.missing)
         cause.idle_bytes = o->pool.idle_bytes;
-    if (m->split_known)
+    // (Host pages are no other process's, and NVML does not tell the two apart.)
+    if (m->split_known && !m->is_host_node)
         cause.others_bytes = ct_oom_cause_judge_others(o, cause.missing, m->others);
     if (m->pool_idle >= cause.missing)
         cause.mempool_idle_bytes = m->pool_idle;

@@ -67,6 +67,7 @@ static void read_facts(struct ct_process *p, const struct ct_trace *t) {
     read_origin(p, t);
     p->host_name = copy_fact(t, "host.name_hash");
     p->boot = copy_fact(t, "host.boot_hash");
+    p->pid_namespace = copy_fact(t, "process.pid_namespace_hash");
     p->exe = copy_fact(t, "process.exe");
     p->thread = copy_main_thread(p, n);
     for (size_t i = 0; i < sizeof ranks / sizeof *ranks && !p->rank; i++) {
@@ -112,6 +113,7 @@ struct curves {
     uint64_t level[CT_DEVICES], untracked_level[CT_DEVICES];
     uint64_t resets, last_ns;
     int highest;
+    struct ct_neighbours neighbours;
 };
 
 static void add_point(struct curves *c, const struct ct_replay *r, int device, uint64_t t_ns,
@@ -146,6 +148,7 @@ static void end_before_gap(struct curves *c, const struct ct_replay *r) {
 static void follow(void *user, const struct ct_replay *r, const struct ct_event *e) {
     struct curves *c = user;
     const int index = ct_event_device_index(e);
+    ct_neighbours_note(&c->neighbours, r, e);
     if (r->resets != c->resets)
         end_before_gap(c, r);
     c->last_ns = e->t_ns;
@@ -158,7 +161,7 @@ static void follow(void *user, const struct ct_replay *r, const struct ct_event 
     for (int d = 0; d <= c->highest; d++)
         add_point(c, r, d, e->t_ns, began);
     add_point(c, r, CT_MAX_DEVICES, e->t_ns, began);
-    if (CT_HAS(e, process_bytes) && index < CT_MAX_DEVICES)
+    if (e->op == CT_OP_MEMORY_SAMPLE && CT_HAS(e, process_bytes) && index < CT_MAX_DEVICES)
         add_untracked(c, r, index, e->t_ns);
 }
 
@@ -216,6 +219,10 @@ void ct_process_scan(struct ct_process *p, struct ct_trace *t,
     read_failures(p, &s->incidents);
     p->incidents = ct_incidents_count(&s->incidents);
     (void)ct_definitions_info_number(&t->definitions, "recorder.lost_events", &p->lost);
+    ct_neighbours_identify(&c->neighbours, &t->definitions);
+    p->own_numbers = c->neighbours.own_numbers;
+    p->inferred_pid = ct_neighbours_own_pid(&c->neighbours);
+    ct_neighbours_free(&c->neighbours);
     p->lost = (p->lost > s->lost ? p->lost : s->lost) + t->missing_events;
     ct_scan_free(s);
     free(s);
@@ -422,6 +429,7 @@ void ct_process_free(struct ct_process *p) {
     free(p->devices);
     free(p->host_name);
     free(p->boot);
+    free(p->pid_namespace);
     free(p->exe);
     free(p->thread);
     free(p->rank);

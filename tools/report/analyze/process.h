@@ -5,6 +5,7 @@
 #define CT_PROCESS_H
 
 #include "analyze/account.h"
+#include "analyze/neighbours.h"
 #include "analyze/scan.h"
 #include "analyze/tracked_curve.h"
 
@@ -59,10 +60,12 @@ struct ct_process {
     int is_usable;  // its trace can be read and has not been named before
     size_t same_as; // the process that has the same trace; SIZE_MAX: none
     uint64_t trace_id, pid, ppid, parent_trace, start_ns, clock_offset;
+    int own_numbers;       // NVML numbers processes as the process's namespace does
+    uint32_t inferred_pid; // its number there, found by its memory; 0: unknown
     int pid_known, ppid_known, parent_trace_known, start_known, clock_known;
     // NULL: unknown. thread: name of the main thread; flags_from: which process the server's flags
     // were given to.
-    char *host_name, *boot, *exe, *thread, *rank, *world, *flags_from;
+    char *host_name, *boot, *pid_namespace, *exe, *thread, *rank, *world, *flags_from;
     int rank_is_local;                            // it counts the processes of one machine
     size_t host, job;                             // as analyze/hosts.h and analyze/jobs.h have them
     int64_t shift_ns;                             // from its clock to that of the moment

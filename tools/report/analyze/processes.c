@@ -260,6 +260,8 @@ static int find_untracked(const struct ct_gpu *g, const struct ct_process_device
                           uint64_t *bytes) {
     const struct ct_process_reading *r;
     *bytes = d->split.untracked;
+    if (d->split.with_host)
+        return 0;
     if (g->processes < 2)
         return d->split.split_known;
     for (size_t back = 0; (r = ct_process_readings_get(&d->nvml_readings, back)); back++)
@@ -290,6 +292,7 @@ static void add_state(struct ct_gpu *g, const struct ct_process *p, struct ct_pr
     add_measured(g, d);
     g->untracked += d->untracked;
     g->others += d->split.others;
+    g->with_host |= d->split.with_host;
     g->split_known &= d->untracked_known;
     g->is_shared |= d->shared.imported || d->shared.opened || d->shared.exported;
 }
@@ -446,6 +449,7 @@ static void complete_account(struct ct_gpu *g) {
                              .others = g->others,
                              .unattributed = g->unattributed,
                              .unexplained = g->rest,
+                             .with_host = g->with_host,
                              .moved_on = g->moved_on};
     memcpy(m.measured, g->measured, sizeof m.measured);
     ct_account_complete(&g->account, &m);

@@ -33,6 +33,7 @@ struct ct_gpu {
     // Bytes of calls that were under way at the reading. It may or may not have had their memory:
     // it is part of the rest, or the rest is unknown.
     uint64_t calls_under_way;
+    int with_host; // the GPU has no memory of its own: the rest is of the host's programs, too
     int is_shared; // a process has memory of another one here, or lends some
 };
 

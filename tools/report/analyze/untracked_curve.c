@@ -2,6 +2,7 @@
 #include "analyze/untracked_curve.h"
 
 #include "base/heap.h"
+#include "read/device_kind.h"
 
 enum { MOST = CT_UNTRACKED_CURVE_POINTS };
 
@@ -44,7 +45,8 @@ static int knows(const struct ct_history_cell *c, unsigned quantity) {
 // A cell has what was known at its end: the last reading, and what was tracked since.
 void ct_untracked_curve_begin(struct ct_untracked_curve *c, const struct ct_trace *t, int device) {
     const struct ct_history *h = t->history;
-    if (!h || !t->overwritten_events)
+    if (!h || !t->overwritten_events ||
+        ct_device_kind_read(&t->definitions, device).is_shared_with_host)
         return;
     for (uint32_t i = 0; i < h->cells; i++) {
         const struct ct_history_cell *cell = &h->cell[i];
@@ -72,8 +74,8 @@ void ct_untracked_curve_note(struct ct_untracked_curve *c, const struct ct_repla
         return;
     const struct ct_device_usage *d = &r->readings.device[device];
     const struct ct_breakdown s = ct_replay_split(r, device);
-    if (!s.used_known || s.reading_t_ns != e->t_ns)
-        return; // the reading said nothing certain
+    if (!s.used_known || s.reading_t_ns != e->t_ns || s.with_host)
+        return; // the reading said nothing certain, or nothing of this process
     struct ct_untracked_point p = {.t_ns = e->t_ns, .measured_known = 1};
     memcpy(p.measured, s.measured, sizeof p.measured);
     p.bytes = subtract(s.unexplained, s.managed);

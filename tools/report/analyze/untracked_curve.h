@@ -3,7 +3,8 @@
 // in bounded memory: where there are more readings than CT_UNTRACKED_CURVE_POINTS, a point stands
 // for those of a time and has the least of them.
 //
-// What managed memory could explain is left out: where it resides is not known.
+// What managed memory could explain is left out: where it resides is not known. A device with the
+// host's memory has no points, because its readings tell what the host's programs do.
 #ifndef CT_UNTRACKED_CURVE_H
 #define CT_UNTRACKED_CURVE_H
 

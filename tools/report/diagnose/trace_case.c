@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "diagnose/trace_case.h"
 
+#include <stdlib.h>
+
+#include "analyze/neighbour_label.h"
 #include "base/human.h"
 
 static struct ct_human_text size(uint64_t bytes) {
@@ -122,6 +125,50 @@ void ct_judged_add_account(const struct ct_judged *j, struct ct_verdict *v) {
         said[i] = 1;
         add_row(j, v, i);
     }
+}
+
+// Of those that were traced, too, their traces tell more. Where the numbers are those of another PID
+// namespace and no process was found to be this one, none is said to be another one.
+static int is_stranger(const struct ct_neighbour *p) {
+    return p->whose == CT_NEIGHBOUR_OTHER;
+}
+
+static void add_neighbour(const struct ct_judged *j, struct ct_verdict *v,
+                          const struct ct_neighbour *p) {
+    char label[CT_NEIGHBOUR_LABEL];
+    const uint64_t bytes = ct_neighbour_at(p, j->oom->t_ns);
+    const struct ct_neighbour_rise rise = ct_neighbour_find_rise(p, j->oom->t_ns);
+    const uint64_t start = j->c->trace->start_ns;
+    ct_neighbour_label(&j->c->trace->definitions, p, label);
+    struct ct_evidence *e =
+        rise.bytes < j->c->capacity / 50
+            ? ct_verdict_add_event(v, j->oom->event, j->oom->t_ns, "neighbour %s held %s", label,
+                                   size(bytes).text)
+            : ct_verdict_add_event(
+                  v, j->oom->event, j->oom->t_ns,
+                  "neighbour %s held %s; it grew by %s between %s and %s", label, size(bytes).text,
+                  size(rise.bytes).text,
+                  ct_human_elapsed(rise.from_ns > start ? rise.from_ns - start : 0).text,
+                  ct_human_elapsed(rise.to_ns > start ? rise.to_ns - start : 0).text);
+    set_bytes(e, bytes);
+}
+
+void ct_judged_add_neighbours(const struct ct_judged *j, struct ct_verdict *v) {
+    enum { MOST = 3 };
+    size_t count, said = 0;
+    if (!j->c->neighbours || j->oom->device >= CT_DEVICES)
+        return;
+    const struct ct_neighbour **list =
+        ct_neighbours_list(j->c->neighbours, j->oom->device, j->oom->t_ns, &count);
+    for (size_t i = 0; i < count && said < MOST; i++) {
+        const uint64_t bytes = ct_neighbour_at(list[i], j->oom->t_ns);
+        if (!is_stranger(list[i]) || !CT_NEIGHBOUR_IS_BYTES(bytes) ||
+            bytes < j->c->capacity / 50)
+            continue;
+        add_neighbour(j, v, list[i]);
+        said++;
+    }
+    free(list);
 }
 
 static void add_sibling(const struct ct_judged *j, struct ct_verdict *v,

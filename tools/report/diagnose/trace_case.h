@@ -7,6 +7,7 @@
 #include "analyze/account.h"
 #include "analyze/graph_captures.h"
 #include "analyze/leaks.h"
+#include "analyze/neighbours.h"
 #include "analyze/oom_cause.h"
 #include "analyze/scan.h"
 #include "analyze/siblings.h"
@@ -23,6 +24,7 @@ struct ct_trace_case {
     // Of the crossing's device: what other traced processes held then. NULL: this trace alone is
     // looked at.
     const struct ct_siblings *siblings;
+    const struct ct_neighbours *neighbours; // of all devices; NULL: not looked for
     const struct ct_leaks *leaks; // of that device up to there; NULL: not looked for
     struct ct_phases *phases;
     const struct ct_facts *facts;
@@ -58,6 +60,8 @@ void ct_judged_add_phase(const struct ct_judged *j, struct ct_verdict *v);
 void ct_judged_add_account(const struct ct_judged *j, struct ct_verdict *v);
 void ct_judged_add_kv_cache(const struct ct_judged *j, struct ct_verdict *v);
 void ct_judged_add_siblings(const struct ct_judged *j, struct ct_verdict *v);
+// Adds the processes besides this one that NVML listed at the failure, those with the most.
+void ct_judged_add_neighbours(const struct ct_judged *j, struct ct_verdict *v);
 // The stack that holds the most of what is of no known component, or NULL.
 const struct ct_holding *ct_judged_largest_other(const struct ct_judged *j);
 void ct_judged_add_bytes(const struct ct_judged *j, struct ct_verdict *v, uint64_t bytes,

@@ -89,12 +89,13 @@ static int find_job_size(const struct ct_judged *j, uint64_t *size) {
     return !*end;
 }
 
-// Whether the others may be of the same job. A reading of NVML's has no list of processes.
+// Whether the others may be of the same job.
 static void add_relation(const struct ct_judged *j, struct ct_verdict *v) {
     const struct ct_siblings *s = j->c->siblings;
     const size_t given = s && s->job ? s->job : 1;
     uint64_t size = 0;
     ct_judged_add_siblings(j, v);
+    ct_judged_add_neighbours(j, v);
     if (s && s->count)
         (void)ct_verdict_add_text(v, "that is without what the other traced processes held");
     if (find_job_size(j, &size) && size == given)

@@ -15,6 +15,7 @@ struct ct_series_row ct_device_series_row(unsigned row) {
                                                         [CT_ACCOUNT_MODULES] = "untracked",
                                                         [CT_ACCOUNT_LIMITS] = "untracked",
                                                         [CT_ACCOUNT_UNMEASURED] = "untracked",
+                                                        [CT_ACCOUNT_HOST] = "others",
                                                         [CT_ACCOUNT_SIBLINGS] = "others",
                                                         [CT_ACCOUNT_OTHERS] = "others",
                                                         [CT_ACCOUNT_UNATTRIBUTED] = "others",

@@ -9,14 +9,16 @@
 #include "base/utf8.h"
 #include "page/html.h"
 #include "page/page_moment.h"
+#include "read/device_kind.h"
 #include "views/coverage.h"
 #include "views/coverage_limits.h"
 #include "views/label.h"
+#include "views/neighbours.h"
 #include "views/processes_text.h"
 #include "views/trace_state.h"
 #include "views/verdict.h"
 
-enum { SITE_ROWS = 40, FAILURE_ROWS = 100, ALSO_POSSIBLE = 2 };
+enum { SITE_ROWS = 40, LISTED_ROWS = 20, FAILURE_ROWS = 100, ALSO_POSSIBLE = 2 };
 
 // ---- the text of a view ------------------------------------------------------------------------
 
@@ -186,13 +188,54 @@ static void put_share(FILE *out, uint64_t bytes, uint64_t whole) {
     ct_html_cell(out, "number", whole ? ct_human_percent(bytes, whole).text : "-");
 }
 
+// The processes that NVML listed, this one among them.
+static void put_listed(FILE *out, struct ct_view *v, const struct ct_summary *s) {
+    char label[CT_NEIGHBOUR_LABEL], growth[CT_NEIGHBOUR_GROWTH];
+    const uint64_t t_ns = ct_summary_moment_ns(s);
+    size_t count;
+    const struct ct_neighbour **list =
+        ct_neighbours_list(&s->neighbours, s->device, t_ns, &count);
+    if (count)
+        fputs("<table class=\"processes\"><caption>Processes by NVML</caption><thead><tr>"
+              "<th>bytes</th><th>process</th><th>growth until then</th></tr></thead><tbody>\n",
+              out);
+    for (size_t i = 0; i < count && i < LISTED_ROWS; i++) {
+        const uint64_t value = ct_neighbour_at(list[i], t_ns);
+        ct_neighbour_label(&v->trace->definitions, list[i], label);
+        ct_neighbour_growth(v, list[i], t_ns, s->capacity.bytes, growth);
+        fputs("<tr>", out);
+        ct_html_cell(out, "number",
+                     CT_NEIGHBOUR_IS_BYTES(value) ? ct_label_size(v, value).text : "-");
+        ct_html_cell(out, NULL, label);
+        ct_html_cell(out, NULL, growth);
+        fputs("</tr>\n", out);
+    }
+    fputs(count ? "</tbody></table>\n" : "", out);
+    if (count > LISTED_ROWS)
+        fprintf(out, "<p>%zu more processes</p>\n", count - LISTED_ROWS);
+    free(list);
+}
+
+// The caption of a table of the device.
+static void put_device(FILE *out, const struct ct_view *v, const struct ct_summary *s) {
+    char kind[80];
+    const struct ct_device_kind is = ct_device_kind_read(&v->trace->definitions, s->device);
+    ct_device_kind_describe(&is, kind, sizeof kind);
+    ct_html_text(out, ct_label_device(s->device).text);
+    if (*kind)
+        ct_html_text(out, " (");
+    ct_html_text(out, kind);
+    if (*kind)
+        ct_html_text(out, ")");
+}
+
 static void write_account(FILE *out, struct ct_view *v, const struct ct_summary *s) {
     const struct ct_account *a = &s->account;
     const uint64_t whole = a->known ? a->capacity : a->tracked;
     if (s->device < 0)
         return;
     fputs("<table class=\"account\"><caption>", out);
-    ct_html_text(out, ct_label_device(s->device).text);
+    put_device(out, v, s);
     fputs(s->crossing ? " at the failed allocation" : " at the peak", out);
     fputs("</caption><thead><tr><th>bytes</th><th>share</th><th>what</th></tr></thead><tbody>\n",
           out);
@@ -207,6 +250,7 @@ static void write_account(FILE *out, struct ct_view *v, const struct ct_summary 
         fputs(a->row[i].inferred ? " (inferred)</td></tr>\n" : "</td></tr>\n", out);
     }
     fputs("</tbody></table>\n", out);
+    put_listed(out, v, s);
 }
 
 static void write_live(FILE *out, struct ct_view *v, const struct ct_summary *s) {

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/heap.h"
+#include "read/device_kind.h"
 #include "replay/torch_segments.h"
 
 static void *resize_aligned(void *user, void *old, size_t old_bytes, size_t new_bytes) {
@@ -129,9 +130,20 @@ static void read_cuda_totals(struct ct_replay *r, const struct ct_trace *t) {
         }
 }
 
-static void set_cuda_totals(struct ct_replay *r) {
-    for (int d = 0; d < CT_DEVICES; d++)
+static void read_host_access(struct ct_replay *r, const struct ct_trace *t) {
+    for (int d = 0; d < CT_MAX_DEVICES; d++) {
+        const struct ct_device_kind kind = ct_device_kind_read(&t->definitions, d);
+        r->with_host[d] = kind.is_shared_with_host;
+        r->is_host_node[d] = kind.numa_node >= 0;
+    }
+}
+
+static void set_device_facts(struct ct_replay *r) {
+    for (int d = 0; d < CT_DEVICES; d++) {
         r->readings.device[d].cuda_total = r->cuda_total[d];
+        r->readings.device[d].with_host = r->with_host[d];
+        r->readings.device[d].is_host_node = r->is_host_node[d];
+    }
 }
 
 static const struct ct_readahead_step *get_next_step(struct ct_replay *r, struct ct_trace *t) {
@@ -141,7 +153,8 @@ static const struct ct_readahead_step *get_next_step(struct ct_replay *r, struct
             r->foreign_count = t->definitions.stack_count;
         }
         read_cuda_totals(r, t);
-        set_cuda_totals(r);
+        read_host_access(r, t);
+        set_device_facts(r);
         r->ahead = ct_readahead_begin(t);
     }
     if (!r->batch || r->at == r->batch->n) {
@@ -162,7 +175,7 @@ static void reset_state(struct ct_replay *r) {
     r->live.region_changed = NULL;
     ct_torch_pool_free(&r->pool);
     ct_checkpoint_begin_restore(&r->live, &r->readings);
-    set_cuda_totals(r);
+    set_device_facts(r);
     r->resets++;
 }
 

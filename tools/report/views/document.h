@@ -39,6 +39,8 @@ void ct_document_add_incidents(struct ct_json *j, struct ct_view *v, const struc
 void ct_document_add_device(struct ct_json *j, const char *key, int device);
 void ct_document_add_moment(struct ct_json *j, const struct ct_moment *m);
 void ct_document_add_capacity(struct ct_json *j, const struct ct_capacity *c);
+// Whether the device is a MIG instance, and whether the host shares its memory.
+void ct_document_add_kind(struct ct_json *j, const struct ct_view *v, int device);
 void ct_document_add_shared(struct ct_json *j, const char *key, const struct ct_shared *m);
 void ct_document_add_memory(struct ct_json *j, const char *key, const struct ct_breakdown *s);
 // Adds `memory` of a device: the splits at the crossing, at the peak and at the end.

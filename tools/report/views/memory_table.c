@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/utf8.h"
+#include "read/device_kind.h"
 #include "views/label.h"
 #include "views/pool_text.h"
 #include "views/untracked.h"
@@ -59,10 +60,14 @@ static void print_product(struct ct_view *v, int device) {
     const struct ct_string *name = ct_capacity_device_name(v->trace, device),
                            *driver =
                                ct_definitions_info(&v->trace->definitions, "nvidia.driver_version");
-    if (!name->length)
+    char kind[80];
+    const struct ct_device_kind is = ct_device_kind_read(&v->trace->definitions, device);
+    ct_device_kind_describe(&is, kind, sizeof kind);
+    if (!name->length && !*kind)
         return;
     fputs(" (", v->out);
     ct_utf8_print_sanitized(v->out, name->at, name->length < 60 ? name->length : 60);
+    fprintf(v->out, "%s%s", name->length && *kind ? ", " : "", kind);
     if (driver) {
         fputs(", driver ", v->out);
         ct_utf8_print_sanitized(v->out, driver->at, driver->length < 40 ? driver->length : 40);
@@ -209,7 +214,9 @@ static void add_rows(struct ct_view *v, struct rows *r, const struct ct_memory_t
         add_row(r, m->unattributed,
                 "untracked or of other processes: NVML's report is of another moment");
     if (m->split_known && (m->others || !t->without_parts))
-        add_row(r, m->others, "other processes and the driver, by NVML");
+        add_row(r, m->others,
+                m->is_host_node ? "other processes, host pages and the driver, by NVML"
+                                : "other processes and the driver, by NVML");
     add_free(v, r, m);
 }
 

@@ -56,7 +56,8 @@ static void print_memory(struct ct_view *v, const struct ct_breakdown *m) {
     if (m->split_known)
         fprintf(v->out, ", %s untracked, %s of other processes", shown[1].text, shown[2].text);
     else if (m->used_known)
-        fprintf(v->out, ", %s untracked or of other processes", shown[1].text);
+        fprintf(v->out, ", %s %suntracked or of other processes", shown[1].text,
+                m->with_host ? "of the host, " : "");
     if (m->split_known && m->unattributed)
         fprintf(v->out, ", %s untracked or of other processes", shown[5].text);
     if (m->used_known)

@@ -9,6 +9,7 @@
 #include "views/companions.h"
 #include "views/coverage_limits.h"
 #include "views/memory_table.h"
+#include "views/neighbours.h"
 #include "views/pool_text.h"
 #include "views/print.h"
 #include "views/summary_json.h"
@@ -203,6 +204,13 @@ static void print_memory(struct ct_summary *s) {
                 ct_label_size(s->v, s->host_registered).text);
 }
 
+// What NVML lists besides this process.
+static void print_neighbours(struct ct_summary *s) {
+    const size_t most = s->brief ? 1 : 3;
+    ct_neighbours_print(s->v, &s->neighbours, s->device, ct_summary_moment_ns(s),
+                        s->capacity.bytes, when(s), most);
+}
+
 static int has_imported(const struct ct_shared *m) {
     return m->imported != 0;
 }
@@ -370,6 +378,7 @@ static void print_top(struct ct_summary *s) {
     print_verdict(s);
     if (s->device >= 0) {
         print_memory(s);
+        print_neighbours(s);
         print_shared(s);
     }
 }

@@ -8,6 +8,7 @@
 #include "views/account_json.h"
 #include "views/companions.h"
 #include "views/document.h"
+#include "views/neighbours.h"
 #include "views/pool_json.h"
 #include "views/recorder_line.h"
 #include "views/resumed.h"
@@ -43,6 +44,15 @@ static int make_peak(const struct ct_summary *s, int d, const struct ct_device_m
     return 1;
 }
 
+static void add_neighbours(struct ct_json *j, const struct ct_summary *s, int d) {
+    const struct ct_device_scan *scan = &s->scan.device[d];
+    const struct ct_neighbour_moments at = {
+        .crossing_ns = s->crossing && s->crossing->device == d ? s->crossing->t_ns : UINT64_MAX,
+        .peak_ns = scan->peak_known ? scan->peak_t_ns : UINT64_MAX,
+        .end_ns = s->v->to_ns < s->v->trace->t_last_ns ? s->v->to_ns : s->v->trace->t_last_ns};
+    ct_neighbours_add_json(j, s->v, &s->neighbours, d, &at);
+}
+
 static void add_device(struct ct_json *j, struct ct_summary *s, int d) {
     const struct ct_capacity c = ct_capacity_find(s->v->trace, &s->scan.end, d);
     const struct ct_device_scan *scan = &s->scan.device[d];
@@ -54,6 +64,7 @@ static void add_device(struct ct_json *j, struct ct_summary *s, int d) {
     ct_document_add_device(j, "ordinal", d);
     ct_document_add_string(j, "name", ct_capacity_device_name(s->v->trace, d));
     ct_document_add_capacity(j, &c);
+    ct_document_add_kind(j, s->v, d);
     ct_json_number(j, "live_bytes", live->live_bytes);
     ct_json_number(j, "live_allocations", live->live_allocations);
     ct_json_number(j, "managed_bytes", live->managed_bytes);
@@ -73,6 +84,7 @@ static void add_device(struct ct_json *j, struct ct_summary *s, int d) {
     ct_account_json_add_moments(j, memory.crossing_known ? &s->account : NULL,
                                 make_peak(s, d, &memory, &peak) ? &peak : NULL, &s->at_end[d]);
     add_pool(j, s, d);
+    add_neighbours(j, s, d);
     ct_json_close(j, '}');
 }
 

@@ -5,6 +5,7 @@
 #include "analyze/host_memory.h"
 #include "analyze/live_at.h"
 #include "analyze/moment.h"
+#include "analyze/neighbour_siblings.h"
 #include "analyze/site_groups.h"
 #include "diagnose/join_verdicts.h"
 #include "diagnose/leak_verdict.h"
@@ -168,6 +169,7 @@ static void read_verdicts(struct ct_summary *s) {
         .live = &s->live,
         .account = &s->account,
         .siblings = v->processes ? &s->siblings : NULL,
+        .neighbours = &s->neighbours,
         .phases = v->phases,
         .facts = &s->facts,
         .log = companions && companions->has_log ? &companions->log : NULL,
@@ -207,21 +209,29 @@ static void read_verdicts(struct ct_summary *s) {
 
 // ---- all of it ----------------------------------------------------------------------------------
 
-static void note_untracked(void *user, const struct ct_replay *r, const struct ct_event *e) {
+static void note_event(void *user, const struct ct_replay *r, const struct ct_event *e) {
     struct ct_summary *s = user;
     const int device = ct_event_device_index(e);
     ct_untracked_curve_note(&s->untracked[device], r, device, e);
+    ct_neighbours_note(&s->neighbours, r, e);
     if (s->start_up)
         ct_phase_start_up_note(s->start_up, r, e);
 }
 
+uint64_t ct_summary_moment_ns(const struct ct_summary *s) {
+    return s->crossing ? s->crossing->t_ns : s->scan.device[s->device].peak_t_ns;
+}
+
 static void read_all(struct ct_summary *s, struct ct_view *v, int with_end) {
     struct ct_scan_request request = ct_view_scan_request_pools(v);
-    request.applied = note_untracked;
+    request.applied = note_event;
     request.applied_user = s;
     for (int d = 0; d < CT_DEVICES; d++)
         ct_untracked_curve_begin(&s->untracked[d], v->trace, d);
     ct_view_scan_run(v, &s->scan, &request);
+    ct_neighbours_identify(&s->neighbours, &v->trace->definitions);
+    if (v->processes)
+        ct_neighbour_siblings_find(&s->neighbours, v->processes, v->process);
     if (with_end)
         read_end(s);
     ct_replay_release(&s->scan.end); // another replay follows
@@ -236,9 +246,7 @@ static void read_all(struct ct_summary *s, struct ct_view *v, int with_end) {
         // (at the crossing, it includes the reading that came with the OOM)
         s->live.split = s->crossing ? memory.crossing : memory.peak;
         ct_account_make(&s->account, v->phases, &s->live);
-        ct_summary_set_siblings(
-            v, &s->account, s->device,
-            s->crossing ? s->crossing->t_ns : s->scan.device[s->device].peak_t_ns, &s->siblings);
+        ct_summary_set_siblings(v, &s->account, s->device, ct_summary_moment_ns(s), &s->siblings);
     }
     ct_facts_read(&s->facts, &v->trace->definitions);
     read_verdicts(s);
@@ -255,6 +263,7 @@ void ct_summary_read_with(struct ct_summary *s, struct ct_view *v, struct ct_pha
 }
 
 void ct_summary_free(struct ct_summary *s) {
+    ct_neighbours_free(&s->neighbours);
     for (int d = 0; d < CT_DEVICES; d++)
         ct_untracked_curve_free(&s->untracked[d]);
     ct_verdicts_free(&s->verdicts);

@@ -6,6 +6,7 @@
 
 #include "analyze/account.h"
 #include "analyze/capacity.h"
+#include "analyze/neighbours.h"
 #include "analyze/phase_times.h"
 #include "analyze/sharing.h"
 #include "analyze/siblings.h"
@@ -26,6 +27,7 @@ struct ct_summary {
     struct ct_account at_end[CT_DEVICES]; // for JSON
     struct ct_shared shared[CT_DEVICES];  // at the same moment
     uint64_t host_registered;             // likewise: bytes of page-locked host memory
+    struct ct_neighbours neighbours; // of all devices, over time
     struct ct_facts facts;
     struct ct_untracked_curve untracked[CT_DEVICES];
     size_t leaks_count;          // rows that leaks has; 0 also where it cannot be a problem yet
@@ -50,6 +52,8 @@ void ct_summary_set_siblings(const struct ct_view *v, struct ct_account *a, int 
 void ct_summary_join_companions(struct ct_verdicts *to, const struct ct_companions *c,
                                 const struct ct_facts *facts, uint64_t capacity,
                                 const char *source);
+// The moment of the text on the summary's device.
+uint64_t ct_summary_moment_ns(const struct ct_summary *s);
 void ct_summary_free(struct ct_summary *s);
 // Whether the trace has calls that share memory with other processes.
 int ct_summary_has_shared(const struct ct_summary *s);

@@ -6,12 +6,21 @@
 
 #include "analyze/coarse_history.h"
 #include "analyze/program_marks.h"
+#include "read/device_kind.h"
 #include "views/document.h"
 #include "views/label.h"
+#include "views/neighbours.h"
 #include "views/program_marks_text.h"
 #include "views/trace_state.h"
 
-enum { ROWS = 12 };
+enum { ROWS = 12, PROCESS_ROWS = 3 };
+
+// What the view shows.
+struct timeline {
+    struct ct_scan scan;
+    struct ct_neighbours neighbours;
+    struct ct_program_marks marks;
+};
 
 // Returns the columns left of the plot: a size, and the axis.
 static int left_of(const struct ct_view *v) {
@@ -124,6 +133,57 @@ static void print_marks(struct ct_view *v, const struct ct_program_marks *m, uns
     free(row);
 }
 
+// What of a device a process holds, as the height of a character.
+static const char *glyph_of(const struct ct_view *v, uint64_t value, uint64_t top) {
+    static const char *const utf8[] = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"},
+                             *const ascii[] = {".", ":", "-", "=", "+", "*", "%", "#"};
+    enum { STEPS = 8 };
+    if (value == CT_NEIGHBOUR_UNSAID)
+        return "?";
+    if (!CT_NEIGHBOUR_IS_BYTES(value) || !value || !top)
+        return " ";
+    const unsigned __int128 step = (unsigned __int128)value * STEPS / top;
+    return (v->terminal->utf8 ? utf8 : ascii)[step < STEPS ? (unsigned)step : STEPS - 1];
+}
+
+// When a column ends.
+static uint64_t end_of(const struct ct_scan_request *q, unsigned column) {
+    const uint64_t span = q->columns_to - q->columns_from + 1;
+    return q->columns_from + (uint64_t)((unsigned __int128)span * (column + 1) / q->columns) - 1;
+}
+
+// Prints a row for each process that held the most besides this one.
+static void print_processes(struct ct_view *v, const struct timeline *t, int device, uint64_t top) {
+    const struct ct_scan_request *q = &t->scan.request;
+    size_t count;
+    const struct ct_neighbour **list =
+        ct_neighbours_most(&t->neighbours, device, PROCESS_ROWS, &count);
+    for (size_t i = 0; i < count; i++) {
+        fprintf(v->out, "%*s %zu |", left_of(v) - 4, "process", i + 1);
+        for (unsigned c = 0; c < q->columns; c++)
+            fputs(glyph_of(v, ct_neighbour_at(list[i], end_of(q, c)), top), v->out);
+        putc('\n', v->out);
+    }
+    free(list);
+}
+
+// Says what these processes are.
+static void print_names(struct ct_view *v, const struct timeline *t, int device, uint64_t top) {
+    char label[CT_NEIGHBOUR_LABEL], growth[CT_NEIGHBOUR_GROWTH];
+    size_t count;
+    const struct ct_neighbour **list =
+        ct_neighbours_most(&t->neighbours, device, PROCESS_ROWS, &count);
+    for (size_t i = 0; i < count; i++) {
+        ct_neighbour_label(&v->trace->definitions, list[i], label);
+        ct_neighbour_growth(v, list[i], t->scan.request.columns_to, top, growth);
+        fprintf(v->out, "%*s  process %zu by NVML: " CT_WRAP_HANG "%s%s, up to %s%s%s\n",
+                left_of(v) - 2, "", i + 1, label,
+                list[i]->whose == CT_NEIGHBOUR_UNKNOWN ? " (it may be this one)" : "",
+                ct_label_size(v, ct_neighbour_most(list[i])).text, *growth ? ", " : "", growth);
+    }
+    free(list);
+}
+
 // Returns the value of the plot's upper edge. The whole device is the scale, unless that would
 // leave most of the plot empty.
 static uint64_t find_top(const struct ct_plot_column *c, unsigned n, uint64_t limit) {
@@ -137,8 +197,8 @@ static uint64_t find_top(const struct ct_plot_column *c, unsigned n, uint64_t li
     return limit / 4 <= top ? limit : top / 4 * 5;
 }
 
-static void print_plot(struct ct_view *v, const struct ct_scan *s, const struct ct_program_marks *m,
-                       int device) {
+static void print_plot(struct ct_view *v, const struct timeline *t, int device) {
+    const struct ct_scan *s = &t->scan;
     const struct ct_plot_column *c = s->plot[device];
     const struct ct_scan_request *q = &s->request;
     const struct ct_capacity capacity = ct_capacity_find(v->trace, &s->end, device);
@@ -150,9 +210,13 @@ static void print_plot(struct ct_view *v, const struct ct_scan *s, const struct 
         shown = ct_label_budget(v);
     else if (limit)
         shown = ct_label_size(v, limit);
-    fprintf(v->out, "%s%s%s,%s %s: %s least and %s most allocated in a column, %s other use\n",
-            v->terminal->bold, ct_label_device(device).text, v->terminal->reset, limit_name(v),
-            shown.text, g->full, g->range, g->untracked);
+    char kind[80];
+    const struct ct_device_kind is = ct_device_kind_read(&v->trace->definitions, device);
+    ct_device_kind_describe(&is, kind, sizeof kind);
+    fprintf(v->out, "%s%s%s%s%s%s,%s %s: %s least and %s most allocated in a column, %s %s\n",
+            v->terminal->bold, ct_label_device(device).text, v->terminal->reset, *kind ? " (" : "",
+            kind, *kind ? ")" : "", limit_name(v), shown.text, g->full, g->range, g->untracked,
+            is.is_shared_with_host ? "other use, by the host, too" : "other use");
     for (unsigned row = ROWS; row > 0; row--)
         print_row(v, c, q->columns, row, top, limit);
     fprintf(v->out, "%*s +", left_of(v) - 2, "");
@@ -160,24 +224,56 @@ static void print_plot(struct ct_view *v, const struct ct_scan *s, const struct 
         fputs(g->line, v->out);
     putc('\n', v->out);
     print_ooms(v, c, q->columns);
-    print_marks(v, m, q->columns);
+    print_marks(v, &t->marks, q->columns);
     print_coarse(v, c, q->columns);
     print_asleep(v, c, q->columns);
+    print_processes(v, t, device, limit ? limit : top);
     const struct ct_human_text start = ct_label_time(v, q->columns_from),
                                end = ct_label_time(v, q->columns_to);
     const size_t last = strlen(end.text) > 12 ? strlen(end.text) : 12;
     const size_t gap = strlen(start.text) + 2;
     fprintf(v->out, "%*s  %-*s%s\n", left_of(v) - 2, "",
             (int)(q->columns > last + gap ? q->columns - last : gap), start.text, end.text);
+    print_names(v, t, device, limit ? limit : top);
 }
 
-static void add_plot(struct ct_view *v, struct ct_json *j, const struct ct_scan *s, int device) {
+// What each process held at the end of each column; null: not listed then, or not said.
+static void add_processes(struct ct_view *v, struct ct_json *j, const struct timeline *t,
+                          int device) {
+    const struct ct_scan_request *q = &t->scan.request;
+    if (!t->neighbours.device[device].has_list) {
+        ct_json_null(j, "processes");
+        return;
+    }
+    ct_json_open(j, "processes", '[');
+    for (size_t i = 0; i < t->neighbours.count; i++) {
+        const struct ct_neighbour *p = &t->neighbours.list[i];
+        if (p->device != device)
+            continue;
+        ct_json_open(j, NULL, '{');
+        ct_json_number_or_null(j, "pid", p->pid != 0, p->pid);
+        ct_document_add_string(j, "name", &v->trace->definitions.strings[p->name]);
+        ct_json_text(j, "whose", ct_neighbour_whose_name(p->whose));
+        ct_json_open(j, "bytes", '[');
+        for (unsigned c = 0; c < q->columns; c++) {
+            const uint64_t value = ct_neighbour_at(p, end_of(q, c));
+            ct_json_number_or_null(j, NULL, CT_NEIGHBOUR_IS_BYTES(value), value);
+        }
+        ct_json_close(j, ']');
+        ct_json_close(j, '}');
+    }
+    ct_json_close(j, ']');
+}
+
+static void add_plot(struct ct_view *v, struct ct_json *j, const struct timeline *of, int device) {
+    const struct ct_scan *s = &of->scan;
     const struct ct_capacity capacity = ct_capacity_find(v->trace, &s->end, device);
     const struct ct_scan_request *q = &s->request;
     const uint64_t span = q->columns_to - q->columns_from + 1;
     ct_json_open(j, NULL, '{');
     ct_document_add_device(j, "ordinal", device);
     ct_document_add_capacity(j, &capacity);
+    ct_document_add_kind(j, v, device);
     ct_json_open(j, "columns", '[');
     for (unsigned i = 0; i < q->columns; i++) {
         const struct ct_plot_column *c = &s->plot[device][i];
@@ -194,6 +290,7 @@ static void add_plot(struct ct_view *v, struct ct_json *j, const struct ct_scan 
         ct_json_close(j, '}');
     }
     ct_json_close(j, ']');
+    add_processes(v, j, of, device);
     ct_json_close(j, '}');
 }
 
@@ -211,16 +308,16 @@ static struct ct_scan_request request_of(const struct ct_view *v) {
     return request;
 }
 
-static void print_text(struct ct_view *v, const struct ct_scan *s,
-                       const struct ct_program_marks *m) {
+static void print_text(struct ct_view *v, const struct timeline *t) {
+    const struct ct_scan *s = &t->scan;
     int any = 0;
     for (int d = 0; d < CT_DEVICES; d++) {
         if (!s->device[d].seen || !s->plot[d])
             continue;
         any = 1;
-        print_plot(v, s, m, d);
+        print_plot(v, t, d);
     }
-    ct_program_marks_print(v, m);
+    ct_program_marks_print(v, &t->marks);
     if (!any) {
         fprintf(v->out, "No GPU memory was allocated%s\n", ct_trace_state_until(v).text);
     } else if (v->trace->overwritten_events) {
@@ -250,8 +347,8 @@ static void add_marks(struct ct_view *v, struct ct_json *j, const struct ct_prog
     ct_json_close(j, ']');
 }
 
-static void print_json(struct ct_view *v, const struct ct_scan *s,
-                       const struct ct_program_marks *m) {
+static void print_json(struct ct_view *v, const struct timeline *t) {
+    const struct ct_scan *s = &t->scan;
     struct ct_json json = {.out = v->out}, *j = &json;
     ct_document_begin(j, v);
     ct_document_add_trace(j, v, s);
@@ -261,34 +358,36 @@ static void print_json(struct ct_view *v, const struct ct_scan *s,
     ct_json_open(j, "devices", '[');
     for (int d = 0; d < CT_DEVICES; d++)
         if (s->device[d].seen && s->plot[d])
-            add_plot(v, j, s, d);
+            add_plot(v, j, t, d);
     ct_json_close(j, ']');
-    add_marks(v, j, m);
+    add_marks(v, j, &t->marks);
     ct_document_end(j);
 }
 
-static void note_mark(void *user, const struct ct_replay *r, const struct ct_event *e) {
-    struct ct_marks_of_scan *m = user;
-    (void)r;
-    ct_program_marks_note(&m->marks, e, m->scan->event);
+// Collects what the view shows besides the scan's own figures.
+static void note_event(void *user, const struct ct_replay *r, const struct ct_event *e) {
+    struct timeline *t = user;
+    ct_neighbours_note(&t->neighbours, r, e);
+    ct_program_marks_note(&t->marks, e, t->scan.event);
 }
 
 int ct_view_timeline(struct ct_view *v) {
-    struct ct_scan s;
-    struct ct_marks_of_scan m = {.scan = &s};
+    struct timeline t = {.neighbours = {0}};
     struct ct_scan_request request = request_of(v);
-    ct_program_marks_init(&m.marks, &v->trace->definitions, request.columns_from,
+    ct_program_marks_init(&t.marks, &v->trace->definitions, request.columns_from,
                           request.columns_to);
-    request.applied = note_mark;
-    request.applied_user = &m;
-    ct_view_scan_run(v, &s, &request);
+    request.applied = note_event;
+    request.applied_user = &t;
+    ct_view_scan_run(v, &t.scan, &request);
+    ct_neighbours_identify(&t.neighbours, &v->trace->definitions);
     for (int d = 0; d < CT_DEVICES; d++)
         if (v->options->device < 0 || v->options->device == d)
-            ct_coarse_history_plot(&s, v->trace, d);
+            ct_coarse_history_plot(&t.scan, v->trace, d);
     if (v->options->json)
-        print_json(v, &s, &m.marks);
+        print_json(v, &t);
     else
-        print_text(v, &s, &m.marks);
-    ct_scan_free(&s);
+        print_text(v, &t);
+    ct_scan_free(&t.scan);
+    ct_neighbours_free(&t.neighbours);
     return CT_EXIT_OK;
 }

@@ -32,6 +32,9 @@ static int has_parts(const struct ct_breakdown *s) {
 const char *ct_untracked_title(const struct ct_breakdown *s) {
     int exceeds;
     (void)ct_breakdown_unmeasured(s, &exceeds);
+    if (s->with_host)
+        return "shared with the host: its programs and page cache, other processes, and contexts, "
+               "modules";
     if (exceeds && !(s->split_known && s->unattributed)) // (else it may be part of that)
         return s->split_known
                    ? "untracked: contexts, modules, graphs (more was measured, and part "
@@ -70,8 +73,9 @@ struct ct_untracked_rows ct_untracked_list(const struct ct_breakdown *s) {
         r.bytes[r.count++] = s->measured[part];
     }
     (void)snprintf(r.note[r.count], CT_UNTRACKED_NOTE,
-                   "not measured: contexts, modules, rounding%s",
-                   s->split_known ? "" : ", other processes");
+                   "not measured: contexts, modules, rounding%s%s",
+                   s->split_known ? "" : ", other processes",
+                   s->with_host ? ", the host's programs and page cache" : "");
     r.bytes[r.count++] = ct_breakdown_unmeasured(s, &exceeds);
     return r;
 }
