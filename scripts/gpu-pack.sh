@@ -100,7 +100,7 @@ done
 cp scripts/gpu-check.sh "$pack/scripts/"
 cp preload/intercept/*.def "$pack/preload/intercept/"
 cp tests/interception/cu.h tests/interception/load.c tests/interception/libinjected_tool.c "$pack/tests/interception/"
-cp tests/lib/check_ledger.py "$pack/tests/lib/"
+cp tests/lib/check_ledger.py tests/lib/symbol_table.h "$pack/tests/lib/"
 cp tests/lib/vllm_*.py "$pack/tests/lib/"
 mkdir -p "$pack/tests/torch/allocator"
 cp tests/torch/allocator/segments.py "$pack/tests/torch/allocator/"
