@@ -473,7 +473,8 @@ def usage():
     expect(rc == 2 and "no such check: nothing" in out, out)
     rc, out, _ = run("--list")
     expect(rc == 0 and {line.split(".")[0] for line in out.split()} ==
-           {"ways-in", "look-ups", "physics", "torch", "cupti", "overhead", "death", "users", "vllm"}, out)
+           {"ways-in", "look-ups", "physics", "torch", "cupti", "deepbind", "dlmopen", "nvtx", "overhead", "death", "users",
+            "vllm"}, out)
     rc, out, _ = run("--simulated", "--only", "users", CUTRACE_BUILD=FOLDER)
     expect(rc == 2 and "is missing" in out, out)
 

@@ -195,6 +195,14 @@ def dry_run():
     check(all(counted[k] >= n for k, n in least.items()), counted)
 
 
+@case("strict: names of variables in the program's own code are replaced; without it they stay")
+def variables():
+    path = source(**{"static.largest.0": "4194304 x 1 rocket_table", "static.bytes": "4194304"})
+    plain, strict = (view(scrub(path, *how)[0], "info")["info"] for how in ((), ("--level=strict",)))
+    equal(plain["static.largest.0"], "4194304 x 1 rocket_table")
+    check("rocket" not in strict["static.largest.0"] and str(strict["static.bytes"]) == "4194304", strict["static.largest.0"])
+
+
 @case("it fails closed: where a name is left nothing is written, with exit code 5")
 def fails_closed():
     # (scrub never changes keys of facts: a user's name in one is left)

@@ -457,7 +457,7 @@ static int is_setting(struct ct_string key) {
         return 0;
     return begins_with(key, "flag.") || begins_with(key, "process.env.") ||
            is_equal(key, "process.argv") || is_equal(key, "host.kernel") ||
-           begins_with(key, "option.");
+           begins_with(key, "option.") || begins_with(key, "static.largest.");
 }
 
 // Names of modules and of programs that a look of the recorder's has found.
