@@ -130,12 +130,11 @@ static void *on_heap(const char *api, const void *domain, void *handle,
     if (!heap || heap->struct_size < sizeof *heap)
         return handle;
     const struct ct_nvtx_range *range = heap->range;
-    const int has_range = heap->type == CT_NVTX_VIRTUAL_ADDRESS && range &&
-                          heap->range_bytes >= sizeof *range;
+    const int has_range =
+        heap->type == CT_NVTX_VIRTUAL_ADDRESS && range && heap->range_bytes >= sizeof *range;
     if (!handle && has_range)
         handle = (void *)(uintptr_t)range->ptr;
-    const struct named n = {.text =
-                                ct_nvtx_names_read((int32_t)heap->message_type, heap->message)};
+    const struct named n = {.text = ct_nvtx_names_read((int32_t)heap->message_type, heap->message)};
     handle = on_name(handle, n);
     const struct ct_annotation a = annotate(api, domain, n);
     ct_annotation_subpool(&a, pool_of(handle), has_range ? (uintptr_t)range->ptr : 0,
@@ -193,8 +192,8 @@ static void on_resizes(const char *api, const void *domain, const struct ct_nvtx
 // Whether the references of a call are addresses. Regions that are named by another tool's handles
 // are not known.
 static int are_addresses(uint32_t type) {
-    return type == CT_NVTX_BY_POINTER || (type == CT_NVTX_BY_HANDLE &&
-                                          !atomic_load(&next_functions[ID_nvtxMemRegionsRegister]));
+    return type == CT_NVTX_BY_POINTER ||
+           (type == CT_NVTX_BY_HANDLE && !atomic_load(&next_functions[ID_nvtxMemRegionsRegister]));
 }
 
 static void on_region_refs(const char *api, const void *domain,

@@ -12,8 +12,8 @@
 #include "stack/capture.h"
 #include "write/info_table.h"
 
-static _Atomic uint64_t heard; // calls while tracing was on
-static _Atomic uint64_t early; // of these: before the first event, and not recorded later
+static _Atomic uint64_t heard;   // calls while tracing was on
+static _Atomic uint64_t early;   // of these: before the first event, and not recorded later
 static _Atomic uint64_t skipped; // sub-allocations of calls with very many
 
 static void fill(struct ct_event *e, enum ct_op op, const struct ct_annotation *a) {

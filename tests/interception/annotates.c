@@ -2,6 +2,7 @@
 // Annotates itself with cutrace.h around driver calls. The argument says how.
 #include <cutrace/cutrace.h>
 
+#include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -20,6 +21,24 @@ static void begin(void) {
     CUcontext context = NULL;
     (void)T(cuInit, 0);
     (void)T(cuCtxCreate_v2, &context, 0, 0);
+}
+
+// No annotation changes errno.
+#define KEEPS_ERRNO(call)                      \
+    do {                                       \
+        errno = 77;                            \
+        call;                                  \
+        if (errno != 77)                       \
+            printf("errno %d: " #call, errno); \
+    } while (0)
+
+static void errnos(void) {
+    char there;
+    KEEPS_ERRNO(cutrace_mark("a"));
+    KEEPS_ERRNO(cutrace_range_push("b"));
+    KEEPS_ERRNO(cutrace_pool_alloc("c", &there, 1));
+    KEEPS_ERRNO(cutrace_pool_free("c", &there));
+    KEEPS_ERRNO(cutrace_range_pop());
 }
 
 // Marks, nested ranges and a pool, begun before the first CUDA call.
@@ -113,6 +132,27 @@ static void forks(void) {
     cutrace_range_pop();
 }
 
+// More ranges than are kept until the first CUDA call, in the process or in a child.
+static void deep(int forked) {
+    char name[16];
+    for (int i = 0; i < 20; i++) {
+        (void)snprintf(name, sizeof name, "d%d", i);
+        cutrace_range_push(name);
+    }
+    const pid_t child = forked ? fork() : 0;
+    if (child) {
+        (void)waitpid(child, NULL, 0);
+        return;
+    }
+    begin();
+    (void)allocate(MIB);
+    cutrace_range_push("behind");
+    cutrace_range_pop();
+    for (int i = 0; i < 20; i++)
+        cutrace_range_pop();
+    (void)allocate(2 * MIB);
+}
+
 // No CUDA at all: no trace.
 static void none(void) {
     cutrace_mark("nothing");
@@ -140,14 +180,22 @@ static void goes_round(int killed) {
 
 int main(int argc, char **argv) {
     const char *what = argc > 1 ? argv[1] : "";
-    if (!strcmp(what, "everything"))
+    if (!strcmp(what, "everything")) {
         everything();
-    else if (!strcmp(what, "hostile"))
+    } else if (!strcmp(what, "errno")) {
+        errnos(); // before the first CUDA call, and behind it
+        begin();
+        errnos();
+    } else if (!strcmp(what, "hostile"))
         hostile();
     else if (!strcmp(what, "threads"))
         threads();
     else if (!strcmp(what, "forks"))
         forks();
+    else if (!strcmp(what, "deep"))
+        deep(0);
+    else if (!strcmp(what, "deep-fork"))
+        deep(1);
     else if (!strcmp(what, "none"))
         none();
     else if (!strcmp(what, "round"))

@@ -13,11 +13,17 @@ static int heard_pop(void) {
     fprintf(stderr, "tool: pop\n");
     return 42;
 }
+static char handles[8];
 static nvtxDomainHandle_t heard_domain(const char *name) {
-    static char handles[8];
     static int used;
     fprintf(stderr, "tool: domain %s\n", name);
     return (nvtxDomainHandle_t)(void *)&handles[used++ & 7];
+}
+
+// It gets the handle that it handed out.
+static void heard_mark(nvtxDomainHandle_t domain, const nvtxEventAttributes_t *attributes) {
+    (void)attributes;
+    fprintf(stderr, "tool: mark in domain %td\n", (const char *)(const void *)domain - handles);
 }
 
 __attribute__((visibility("default"))) int InitializeInjectionNvtx2(
@@ -30,5 +36,6 @@ __attribute__((visibility("default"))) int InitializeInjectionNvtx2(
     *core[NVTX_CBID_CORE_RangePushA] = (NvtxFunctionPointer)heard_push;
     *core[NVTX_CBID_CORE_RangePop] = (NvtxFunctionPointer)heard_pop;
     *core2[NVTX_CBID_CORE2_DomainCreateA] = (NvtxFunctionPointer)heard_domain;
+    *core2[NVTX_CBID_CORE2_DomainMarkEx] = (NvtxFunctionPointer)heard_mark;
     return 1;
 }

@@ -42,6 +42,8 @@ static void domains(void) {
     (void)allocate(1 << 20);
     a.category = 8;
     nvtxDomainMarkEx(domain, &a);
+    a.category = 7; // of another domain, where it has no name
+    nvtxDomainMarkEx(nvtxDomainCreateA("other.domain"), &a);
     nvtxRangePushA("of another domain");
     nvtxDomainRangePop(domain); // the domains' ranges nest for each by itself
     (void)allocate(2 << 20);
@@ -151,9 +153,11 @@ int main(void) {
     nvtxMarkA("a mark");
     nvtxMarkW(L"w\u00e4ide \U0001F600");
     started = nvtxRangeStartA("process-wide");
+    const nvtxRangeId_t second = nvtxRangeStartA("second");
     (void)allocate(3 << 20);
     (void)pthread_create(&thread, NULL, end_elsewhere, NULL);
     (void)pthread_join(thread, NULL);
+    nvtxRangeEnd(second);
     domains();
     memory();
     printf("level %d\n", nvtxRangePop());

@@ -47,6 +47,16 @@ def everything():
     return good(done) + same_as_without(done, "annotates", "everything")
 
 
+@case("no annotation changes errno, before the first CUDA call and behind it, and where no trace can be written")
+def errnos():
+    done = run("annotates", "errno")
+    equal([line for line in done.out.splitlines() if "errno" in line], [])
+    equal(said(trace_of(done)), [("mark", "a"), ("range-push", "b"), ("suballoc", "c"), ("subfree", "c"), ("range-pop", None)])
+    refused = run("annotates", "errno", env={"CUTRACE_OUTPUT": "/nowhere/trace.zst"})
+    equal([line for line in refused.out.splitlines() if "errno" in line], [])
+    return good(done) + same_as_without(done, "annotates", "errno")
+
+
 @case("CUTRACE_PRIVATE=1: the same events without names")
 def private():
     done = run("annotates", "everything", env={"CUTRACE_PRIVATE": "1"})
@@ -104,6 +114,17 @@ def forks():
     equal(said(trace_of(done)), [("range-push", "parent"), ("range-push", "child"), ("alloc", 1 << 20), ("range-pop", None),
                                  ("range-pop", None)])
     return good(done)
+
+
+@case("of 20 ranges that are open at the first CUDA call, in the process or in a forked child, 16 are kept: only these have ends")
+def deep():
+    mib, problems = 1 << 20, []
+    for how in ("deep", "deep-fork"):
+        done = run("annotates", how)
+        equal(said(trace_of(done)), [("range-push", f"d{i}") for i in range(16)] + [("alloc", mib), ("range-push", "behind"), ("range-pop", None)] +
+              [("range-pop", None)] * 16 + [("alloc", 2 * mib)], how)
+        problems += good(done)
+    return problems
 
 
 @case("a program that annotates itself and never uses CUDA leaves no trace")

@@ -52,6 +52,19 @@ def said(done):
     return out
 
 
+def started(done):
+    """The names of the ranges of the process in the order of their ends, by the handles of both events."""
+    (trace,) = done.traces.values()
+    names, ends = {}, []
+    for e in map(json.loads, report("dump", trace, "--json")[1].decode().splitlines()):
+        if e["op"] == "range-start":
+            check(e["handle"] not in names, "a handle of its own")
+            names[e["handle"]] = e["text"]
+        elif e["op"] == "range-end":
+            ends.append(names.get(e["handle"]))
+    return ends
+
+
 def at(e, base):
     """Where a sub-allocation lies in the memory that was allocated last."""
     return None if e["ptr"] is None else int(e["ptr"], 16) - int(base, 16)
@@ -60,8 +73,10 @@ def at(e, base):
 def of_the_program(level=("level 1", "level 0")):
     return [
         ("range-push", "before CUDA", None, None), ("mark", "a mark", None, None), ("mark", "w\u00e4ide \U0001F600", None, None),
-        ("range-start", "process-wide", None, None), 3 * M, ("range-end", None, None, None),
+        ("range-start", "process-wide", None, None), ("range-start", "second", None, None), 3 * M, ("range-end", None, None, None),
+        ("range-end", None, None, None),
         ("range-push", "registered", "my.domain", "seven"), M, ("mark", "registered", "my.domain", "category 8"),
+        ("mark", "registered", "other.domain", "category 7"),
         ("range-push", "of another domain", None, None), ("range-pop", None, "my.domain", None), 2 * M, ("range-pop", None, None, None),
         4 * M, ("subpool", "my heap", "pool", 4 * M, 0, True), ("suballoc", "my heap", "pool", 256, 0, True),
         ("suballoc", "my heap", "pool", 512, 256, True), ("subname", "my region", "pool", None, 0, False),
@@ -77,6 +92,7 @@ def c_program():
     path = compiled("nvtx_program", os.path.join(SIM, "libcuda.so.1"))
     done = run(path, env=INJECTED)
     equal(said(done), of_the_program())
+    equal(started(done), ["process-wide", "second"])
     equal([line for line in done.out.splitlines() if line.startswith("level")], ["level 1", "level 0"])
     check(int(done.info()["info"]["nvtx.modules"]) >= 1)
     return good(done)
@@ -96,7 +112,7 @@ def other_tool():
     tool = compiled("nvtx_other_tool", "-shared", "-fPIC")
     alone = run(path, preload=False, env={"NVTX_INJECTION64_PATH": tool})
     done = run(path, env={**INJECTED, "CUTRACE_NVTX_NEXT": tool})
-    check("tool: domain my.domain" in alone.err and "level 42" in alone.out, alone.err)
+    check("tool: domain my.domain" in alone.err and "tool: mark in domain 0" in alone.err and "level 42" in alone.out, alone.err)
     # (the other tool does not listen to ranges of domains: their level is ours)
     equal((done.out, done.err), (alone.out.replace("level -2", "level 1"), alone.err))
     equal(said(done), of_the_program())

@@ -19,7 +19,21 @@ from tap import ROOT, Skip, case, check, equal, main, read_json, report  # noqa:
 FOLDER = tempfile.mkdtemp()
 VIEWS = ("summary", "oom", "top", "leaks", "stats", "timeline", "phases", "frag", "info", "coverage", "check")
 FILES = []
-for build in traces.ALL:
+
+
+def annotated():
+    """A program with a pool and a mark of its own."""
+    t, at = Trace(), 60 * 10**9
+    traces.begin(t)
+    t.event("alloc", at, tid=100, api="cuMemAlloc_v2", ptr=1 << 40, bytes=1 << 20, space="device", device=0, context=1, result=0)
+    t.event("suballoc", at + 1, tid=100, api="cutrace_pool_alloc", text="arena", ptr=1 << 40, bytes=4096)
+    t.event("alloc", at + 3, tid=100, api="cuMemAlloc_v2", ptr=2 << 40, bytes=1 << 20, space="device", device=0, context=1, result=0)
+    t.event("mark", at + 4, tid=100, api="cutrace_mark", text="epoch 1")
+    t.flush(last=True)
+    return t.bytes()
+
+
+for build in (*traces.ALL, annotated):
     FILES.append(os.path.join(FOLDER, build.__name__ + ".zst"))
     with open(FILES[-1], "wb") as out_file:
         out_file.write(build())

@@ -125,6 +125,18 @@ def noise():
     equal([t for t in taken(m.write()) if t[1]], [("mine", 1), (None, 2), ("save", 4), (None, 8)])
 
 
+@case("a thread that is in no range is in none, while another one is")
+def other_thread():
+    m = Made()
+    m.say("range-push", "mine", tid=100)
+    m.alloc(1, tid=100, stack=OTHER)
+    m.alloc(2, tid=200, stack=OTHER)
+    m.say("range-push", "its own", tid=200)
+    m.alloc(4, tid=200, stack=OTHER)
+    m.alloc(8, tid=100, stack=OTHER)
+    equal([t for t in taken(m.write()) if t[1]], [("mine", 1), (None, 2), ("its own", 4), ("mine", 8)])
+
+
 @case("ranges of two domains end each for itself; an end that belongs to none is ignored")
 def domains():
     m = Made()

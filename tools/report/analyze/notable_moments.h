@@ -21,9 +21,9 @@ struct ct_notable_moments {
     uint64_t *events; // ascending: the state behind each
     size_t count;
     uint64_t
-        last[CT_NOTABLE_PARTS];  // of them, the last one of each part of the time, or UINT64_MAX
+        last[CT_NOTABLE_PARTS];    // of them, the last one of each part of the time, or UINT64_MAX
     struct ct_program_marks marks; // whose events are among them, too
-    struct ct_address_axis axis; // of all device memory that was live in the time
+    struct ct_address_axis axis;   // of all device memory that was live in the time
 };
 
 // Joins a pass over the range of the scan for a device (an index). When that has run, they are

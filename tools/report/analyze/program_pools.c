@@ -180,7 +180,7 @@ static void apply_pool(struct ct_program_pools *p, const struct ct_event *e) {
         q->text = e->text;
 }
 
-static void apply(struct ct_program_pools *p, const struct ct_event *e) {
+void ct_program_pools_apply(struct ct_program_pools *p, const struct ct_event *e) {
     if (e->op == CT_OP_SUBALLOC && CT_HAS(e, ptr))
         hand_out(p, e);
     else if (e->op == CT_OP_SUBFREE)
@@ -293,9 +293,8 @@ static void find_memory(struct ct_program_pools *p, const struct ct_live *l) {
 static int is_complete(const struct ct_program_pools *p, const struct ct_trace *t, uint64_t lost) {
     uint64_t skipped = 0;
     (void)ct_definitions_info_number(&t->definitions, "annotations.skipped", &skipped);
-    return !t->overwritten_events && !t->missing_events && !t->index.missing &&
-           !t->index.damages && !lost && !skipped && !p->left_out_count &&
-           p->count < CT_PROGRAM_POOLS;
+    return !t->overwritten_events && !t->missing_events && !t->index.missing && !t->index.damages &&
+           !lost && !skipped && !p->left_out_count && p->count < CT_PROGRAM_POOLS;
 }
 
 void ct_program_pools_read(struct ct_program_pools *p, struct ct_trace *t,
@@ -306,7 +305,7 @@ void ct_program_pools_read(struct ct_program_pools *p, struct ct_trace *t,
     ct_trace_rewind(t);
     while (ct_trace_next(t, &e, &number) && number <= m->event && e.t_ns <= m->t_ns) {
         if (ct_program_pools_has(&e))
-            apply(p, &e);
+            ct_program_pools_apply(p, &e);
         lost += e.op == CT_OP_LOST;
     }
     p->complete = is_complete(p, t, lost);

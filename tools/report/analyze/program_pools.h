@@ -47,6 +47,8 @@ struct ct_program_pools {
 
 // Whether an event is of such a pool.
 int ct_program_pools_has(const struct ct_event *e);
+// Applies an event to what was zero before the first one.
+void ct_program_pools_apply(struct ct_program_pools *p, const struct ct_event *e);
 // Reads the trace up to the moment; then finds the memory of the pools in the state there.
 void ct_program_pools_read(struct ct_program_pools *p, struct ct_trace *t,
                            const struct ct_moment *m, const struct ct_live *state);

@@ -45,9 +45,9 @@ struct ct_frag_shown {
     struct ct_moment moment;   // of everything but samples, requests and curve
     struct ct_replay at_moment;
     struct ct_sharing sharing_at_moment;
-    const struct ct_replay *state;       // at the moment: that, or the end of the pass
-    struct ct_shared shared[CT_DEVICES]; // likewise
-    int has_program_pools;               // an event says so
+    const struct ct_replay *state;         // at the moment: that, or the end of the pass
+    struct ct_shared shared[CT_DEVICES];   // likewise
+    int has_program_pools;                 // an event says so
     struct ct_program_pools program_pools; // likewise at the moment
 };
 

@@ -14,12 +14,9 @@ enum { TEXT_POOLS = 20 };
 // ---- text ---------------------------------------------------------------------------------------
 
 static const struct ct_table_column columns[] = {
-    {.head = "handed out"},
-    {.head = "in", .rank = 3},
-    {.head = "at most", .rank = 1},
-    {.head = "of memory", .rank = 4},
-    {.head = "unused", .rank = 2},
-    {.head = "pool", .kind = CT_TABLE_LABEL},
+    {.head = "handed out"},         {.head = "parts", .rank = 3},
+    {.head = "at most", .rank = 1}, {.head = "of memory", .rank = 4},
+    {.head = "unused", .rank = 2},  {.head = "pool", .kind = CT_TABLE_LABEL},
 };
 
 static int compare(const void *a, const void *b) {
@@ -59,11 +56,12 @@ static void add_row(struct ct_view *v, struct ct_table *t, const struct ct_progr
 }
 
 static void print_notes(struct ct_view *v, const struct ct_program_pools *p) {
-    fprintf(v->out,
-            "  %shanded out, and in how many parts: as the program says (cutrace.h, NVTX), no memory "
-            "beyond that above; unused: of the heap, else of the allocations that the parts lie "
-            "in%s\n",
-            v->terminal->dim, v->terminal->reset);
+    fprintf(
+        v->out,
+        "  %shanded out, and in how many parts: as the program says (cutrace.h, NVTX), no memory "
+        "beyond that above; unused: of the heap, else of the allocations that the parts lie "
+        "in%s\n",
+        v->terminal->dim, v->terminal->reset);
     if (!p->complete)
         fputs("  not all that the program said of its pools is in the trace: the figures are of a "
               "part of it\n",
