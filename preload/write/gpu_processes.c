@@ -13,9 +13,9 @@
 #define REPEAT_NS UINT64_C(30000000000)
 enum {
     MOST = CT_NVML_MOST_PROCESSES,
-    MOST_EVENTS = 32,   // of one call: a busy machine must not fill the trace
-    MOST_NAMES = 512,   // that are kept; of later processes the number alone is recorded
-    NAME_BYTES = 16,    // TASK_COMM_LEN of the kernel, with the end
+    MOST_EVENTS = 32, // of one call: a busy machine must not fill the trace
+    MOST_NAMES = 512, // that are kept; of later processes the number alone is recorded
+    NAME_BYTES = 16,  // TASK_COMM_LEN of the kernel, with the end
 };
 
 struct process {
@@ -73,7 +73,7 @@ void ct_gpu_processes_set(int device, enum ct_nvml_list list, const struct ct_nv
                           unsigned n) {
     struct table *t = find_table(device);
     for (unsigned i = 0; t && i < t->n; i++)
-        t->list[i].lists &= (uint8_t)~(1u << list);
+        t->list[i].lists &= (uint8_t) ~(1u << list);
     for (unsigned i = 0; t && i < n; i++) {
         struct process *p = find(t, from[i].pid);
         if (!p)
@@ -158,8 +158,8 @@ void ct_gpu_processes_publish(int device, int has_names, void (*record)(struct c
                 t->list[k].told = 0;
     }
     for (; i < t->n && events < MOST_EVENTS; i++)
-        events += (unsigned)publish_if_changed(device, &t->list[(t->next + i) % t->n], has_names,
-                                               record);
+        events +=
+            (unsigned)publish_if_changed(device, &t->list[(t->next + i) % t->n], has_names, record);
     t->next = t->n ? (t->next + i) % t->n : 0;
     drop_gone(t);
 }

@@ -397,6 +397,17 @@ def blocks():
     return t.out[1]
 
 
+def on_an_instance():
+    """A process on a MIG instance, with another process that NVML lists."""
+    t = Trace()
+    t.info = {"process.pid": "7", "process.nvml_pids": "own", "device.0.mig": "1", "device.0.mig_gpu_instance": "3",
+              "device.0.mig_compute_instance": "0", "device.0.mig_card": "1"}
+    t.event("alloc", 1000, tid=7, device=0, api="cudaMalloc", ptr=0x10000, bytes=4096, result=0, space="device")
+    t.event("process", 2000, tid=9, device=0, flags=["nvml"], pid=8, process_bytes=1 << 30, text="other")
+    t.flush(last=True)
+    return t.bytes()
+
+
 def growing(needed=False):
     """Six hours: two blocks in five minutes that are never freed, and a pool that grows because each request is larger than what
     those before left idle; `needed`: because none of them ends before the last."""

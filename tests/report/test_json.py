@@ -117,6 +117,11 @@ def every_key_is_documented():
     with open(slow, "wb") as f:
         f.write(traces.growing())
     keys(read("leaks", slow), "leaks", found)
+    shared = os.path.join(FOLDER, "shared.zst")
+    with open(shared, "wb") as f:
+        f.write(traces.on_an_instance())
+    for view in ("summary", "timeline"):
+        keys(read(view, shared), view, found)
     # damage[] has elements only in damaged traces
     with open(FILES[0], "rb") as f:
         data = f.read()

@@ -245,8 +245,8 @@ static void uuid_text(int device, char *text, size_t size) {
     else
         sim_uuid(device, b);
     snprintf(text, size, "%s-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x",
-             sim_param.mig_card && device >= 0 ? "MIG" : "GPU", b[0], b[1], b[2], b[3], b[4], b[5], b[6], b[7], b[8], b[9], b[10], b[11], b[12], b[13],
-             b[14], b[15]);
+             sim_param.mig_card && device >= 0 ? "MIG" : "GPU", b[0], b[1], b[2], b[3], b[4], b[5],
+             b[6], b[7], b[8], b[9], b[10], b[11], b[12], b[13], b[14], b[15]);
 }
 
 int nvmlDeviceGetHandleByUUID(const char *uuid, struct device **device) {

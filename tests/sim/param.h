@@ -16,9 +16,9 @@ struct sim_param {
     uint64_t nvml_total; // the same for NVML
     uint64_t context, granularity, chunk, pool_grow, module, graph, stream, event, array_pad;
     uint64_t neighbour, host_used, ledger_map_mb;
-    uint64_t mig_card;   // memory of the card whose instances the devices are, else 0
-    int container;       // 0: the host; processes of others have other numbers
-    int numa_node;       // -1: none
+    uint64_t mig_card; // memory of the card whose instances the devices are, else 0
+    int container;     // 0: the host; processes of others have other numbers
+    int numa_node;     // -1: none
     bool lazy_modules, kernels_load, limit_charges, managed_at_once, backed;
     bool symbolic, alias, reentrant, nvlink, integrated;
     const char *shm, *ledger, *ledger_map, *log, *fail, *nvml, *latency;

@@ -43,7 +43,7 @@ struct ct_device_usage {
     // Set by the caller: the device has no memory of its own, so that what is used is used by the
     // host's programs, too; its memory is a NUMA node of the host, whose programs may use it.
     int with_host, is_host_node;
-    uint64_t tracked;       // after the last event of the device
+    uint64_t tracked; // after the last event of the device
     int free_known;
     uint64_t free_min, free_min_t_ns;
     int process_known;          // NVML reported what this process uses
@@ -390,7 +390,7 @@ struct ct_breakdown {
     uint64_t instantiations, unmeasured_instantiations; // of graphs
     int used_known, split_known;
     int with_host, is_host_node; // see ct_device_usage
-    int moved_on; // tracked memory changed since the reading: `used` is inferred
+    int moved_on;                // tracked memory changed since the reading: `used` is inferred
     uint64_t reading_t_ns;
 };
 

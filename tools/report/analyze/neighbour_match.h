@@ -15,15 +15,15 @@
 // A time at which NVML was asked about a device; it counts if nothing changed shortly before, and no
 // call was under way.
 struct ct_match_tick {
-    int is_open;               // it may count: the next event decides
-    uint64_t t_ns, tracked;    // at its first event
-    uint64_t changed_ns;       // when what is tracked changed last
+    int is_open;            // it may count: the next event decides
+    uint64_t t_ns, tracked; // at its first event
+    uint64_t changed_ns;    // when what is tracked changed last
 };
 
 struct ct_neighbour_match {
-    int known, is_excluded;        // known: there are figures of a time before
-    uint64_t bytes, tracked;       // of that time
-    unsigned matched, missed;      // large changes of what is tracked
+    int known, is_excluded;   // known: there are figures of a time before
+    uint64_t bytes, tracked;  // of that time
+    unsigned matched, missed; // large changes of what is tracked
 };
 
 // Compares the figures of a time that counts with those before.

@@ -51,8 +51,8 @@ struct ct_neighbour_rise ct_neighbour_find_rise(const struct ct_neighbour *p, ui
     for (size_t i = 0; i < p->count && p->points[i].t_ns <= until_ns; i++) {
         const struct ct_neighbour_point *at = &p->points[i];
         if (i && p->points[i - 1].value == least)
-            least_until_ns = at->before_ns > p->points[i - 1].t_ns ? at->before_ns
-                                                                   : p->points[i - 1].t_ns;
+            least_until_ns =
+                at->before_ns > p->points[i - 1].t_ns ? at->before_ns : p->points[i - 1].t_ns;
         if (!CT_NEIGHBOUR_IS_BYTES(at->value)) {
             least = UINT64_MAX;
         } else if (at->value <= least) {

@@ -23,9 +23,9 @@ enum ct_neighbour_whose {
 };
 
 // Values beside numbers of bytes.
-#define CT_NEIGHBOUR_UNSAID UINT64_MAX       // listed; NVML does not say how much it holds
-#define CT_NEIGHBOUR_GONE (UINT64_MAX - 1)   // not listed
-#define CT_NEIGHBOUR_LOST (UINT64_MAX - 2)   // not known: events are missing
+#define CT_NEIGHBOUR_UNSAID UINT64_MAX     // listed; NVML does not say how much it holds
+#define CT_NEIGHBOUR_GONE (UINT64_MAX - 1) // not listed
+#define CT_NEIGHBOUR_LOST (UINT64_MAX - 2) // not known: events are missing
 #define CT_NEIGHBOUR_IS_BYTES(value) ((value) < CT_NEIGHBOUR_LOST)
 
 struct ct_neighbour_point {
@@ -36,7 +36,7 @@ struct ct_neighbour_point {
 enum { CT_NEIGHBOUR_POINTS = 1 << 14 };
 
 struct ct_neighbour {
-    int device; // index
+    int device;         // index
     uint32_t pid, name; // name: a string, 0: unknown
     struct ct_neighbour_point *points;
     size_t count, room;
@@ -57,7 +57,7 @@ enum { CT_NEIGHBOURS_MOST = 256 }; // that are followed
 struct ct_neighbours {
     struct ct_neighbour *list;
     size_t count, room;
-    int left_out; // there were more
+    int left_out;    // there were more
     int own_numbers; // NVML's numbers are those of this process's namespace
     uint64_t resets;
     struct ct_neighbour_device device[CT_DEVICES];

@@ -162,8 +162,7 @@ void ct_judged_add_neighbours(const struct ct_judged *j, struct ct_verdict *v) {
         ct_neighbours_list(j->c->neighbours, j->oom->device, j->oom->t_ns, &count);
     for (size_t i = 0; i < count && said < MOST; i++) {
         const uint64_t bytes = ct_neighbour_at(list[i], j->oom->t_ns);
-        if (!is_stranger(list[i]) || !CT_NEIGHBOUR_IS_BYTES(bytes) ||
-            bytes < j->c->capacity / 50)
+        if (!is_stranger(list[i]) || !CT_NEIGHBOUR_IS_BYTES(bytes) || bytes < j->c->capacity / 50)
             continue;
         add_neighbour(j, v, list[i]);
         said++;

@@ -25,7 +25,7 @@ struct ct_trace_case {
     // looked at.
     const struct ct_siblings *siblings;
     const struct ct_neighbours *neighbours; // of all devices; NULL: not looked for
-    const struct ct_leaks *leaks; // of that device up to there; NULL: not looked for
+    const struct ct_leaks *leaks;           // of that device up to there; NULL: not looked for
     struct ct_phases *phases;
     const struct ct_facts *facts;
     const struct ct_text_facts *log; // NULL: there is none

@@ -6,20 +6,14 @@
 // ---- rows --------------------------------------------------------------------------------------
 
 struct ct_series_row ct_device_series_row(unsigned row) {
-    static const char *const groups[CT_ACCOUNT_ROWS] = {[CT_ACCOUNT_SEGMENTS] = "torch",
-                                                        [CT_ACCOUNT_POOL_IDLE] = "idle",
-                                                        [CT_ACCOUNT_MEMPOOL_IDLE] = "driver",
-                                                        [CT_ACCOUNT_IN_FLIGHT] = "driver",
-                                                        [CT_ACCOUNT_GRAPHS] = "untracked",
-                                                        [CT_ACCOUNT_CONTEXTS] = "untracked",
-                                                        [CT_ACCOUNT_MODULES] = "untracked",
-                                                        [CT_ACCOUNT_LIMITS] = "untracked",
-                                                        [CT_ACCOUNT_UNMEASURED] = "untracked",
-                                                        [CT_ACCOUNT_HOST] = "others",
-                                                        [CT_ACCOUNT_SIBLINGS] = "others",
-                                                        [CT_ACCOUNT_OTHERS] = "others",
-                                                        [CT_ACCOUNT_UNATTRIBUTED] = "others",
-                                                        [CT_ACCOUNT_FREE] = "free"};
+    static const char *const groups[CT_ACCOUNT_ROWS] = {
+        [CT_ACCOUNT_SEGMENTS] = "torch",       [CT_ACCOUNT_POOL_IDLE] = "idle",
+        [CT_ACCOUNT_MEMPOOL_IDLE] = "driver",  [CT_ACCOUNT_IN_FLIGHT] = "driver",
+        [CT_ACCOUNT_GRAPHS] = "untracked",     [CT_ACCOUNT_CONTEXTS] = "untracked",
+        [CT_ACCOUNT_MODULES] = "untracked",    [CT_ACCOUNT_LIMITS] = "untracked",
+        [CT_ACCOUNT_UNMEASURED] = "untracked", [CT_ACCOUNT_HOST] = "others",
+        [CT_ACCOUNT_SIBLINGS] = "others",      [CT_ACCOUNT_OTHERS] = "others",
+        [CT_ACCOUNT_UNATTRIBUTED] = "others",  [CT_ACCOUNT_FREE] = "free"};
     enum ct_account_row_kind kind;
     const char *group = NULL;
     if (row < CT_SERIES_DRIVER) { // components, then SEGMENTS and POOL_IDLE

@@ -33,7 +33,7 @@ struct ct_replay {
     uint64_t hash[CT_REPLAY_PREFETCH]; // of the steps after it, as ct_live needs them
     uint64_t reading_ahead;            // of the step before it: see ct_readings_apply_ahead
     int with_host[CT_DEVICES], is_host_node[CT_DEVICES]; // of each device: ct_device_usage
-    uint64_t cuda_total[CT_DEVICES];   // bytes of each device, as CUDA reports them; 0: unknown
+    uint64_t cuda_total[CT_DEVICES]; // bytes of each device, as CUDA reports them; 0: unknown
 };
 
 // `changed` (may be NULL) is called for each object that joins or leaves the live totals.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Writes the shared parts; JSON.md documents each key.
-#include "read/device_kind.h"
 #include "views/document.h"
+#include "read/device_kind.h"
 
 #include <inttypes.h>
 

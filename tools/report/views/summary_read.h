@@ -27,7 +27,7 @@ struct ct_summary {
     struct ct_account at_end[CT_DEVICES]; // for JSON
     struct ct_shared shared[CT_DEVICES];  // at the same moment
     uint64_t host_registered;             // likewise: bytes of page-locked host memory
-    struct ct_neighbours neighbours; // of all devices, over time
+    struct ct_neighbours neighbours;      // of all devices, over time
     struct ct_facts facts;
     struct ct_untracked_curve untracked[CT_DEVICES];
     size_t leaks_count;          // rows that leaks has; 0 also where it cannot be a problem yet

@@ -135,8 +135,10 @@ static void print_marks(struct ct_view *v, const struct ct_program_marks *m, uns
 
 // What of a device a process holds, as the height of a character.
 static const char *glyph_of(const struct ct_view *v, uint64_t value, uint64_t top) {
-    static const char *const utf8[] = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"},
-                             *const ascii[] = {".", ":", "-", "=", "+", "*", "%", "#"};
+    static const char *const utf8[] = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"}, *const ascii[] = {
+                                                                                    ".", ":", "-",
+                                                                                    "=", "+", "*",
+                                                                                    "%", "#"};
     enum { STEPS = 8 };
     if (value == CT_NEIGHBOUR_UNSAID)
         return "?";
