@@ -7,6 +7,7 @@ program: schema.py COMMAND copies standard input to standard output if all of it
 import functools
 import json
 import os
+import re
 import sys
 
 DISTRIBUTION = "/usr/lib/python3/dist-packages"
@@ -90,6 +91,9 @@ def check_output(command, output):
         for line in output.splitlines():
             check_document(command, json.loads(line))
         return
+    advice = re.search(rb'"text":"[^"]*: [^"]*","flag":"[^"]*"', output if isinstance(output, bytes) else output.encode())
+    if advice:  # (text has a colon behind the flag)
+        raise Invalid(f"{command}: a second colon: {advice.group().decode()}")
     document = json.loads(output)
     if isinstance(document, list):
         check_list(command, document)

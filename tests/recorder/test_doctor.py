@@ -219,6 +219,7 @@ def usage():
         done = subprocess.run([CUTRACE, "doctor", *words], capture_output=True, text=True, check=False)
         equal((done.returncode, done.stdout, done.stderr.count("\n")), (2, "", 1), words)
         check(done.stderr.startswith("cutrace: doctor: "), done.stderr)
+        check(words not in (["--pid=x"], ["--pid=0"]) or "needs the number of a process" in done.stderr, done.stderr)
 
 
 main()

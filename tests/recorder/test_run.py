@@ -17,7 +17,7 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 from death import *  # noqa: E402,F403
-from tap import case, check, equal, read_json  # noqa: E402
+from tap import Skip, case, check, equal, read_json  # noqa: E402
 
 CUTRACE = os.path.join(BUILD, "cutrace")
 DEMO = os.path.join(BUILD, "tests/demo/demo")
@@ -201,6 +201,29 @@ def signals():
     equal((p.stdout.read(), p.wait()), ("", -9))  # (the end of the pipe: the program is gone)
 
 
+@case("a signal that the program sends to its parent does not come back to it")
+def own_signal():
+    code = ("import os, signal\nseen = []\n"
+            "for s in (signal.SIGUSR1, signal.SIGUSR2): signal.signal(s, lambda n, _: seen.append(n))\n"
+            "os.kill(os.getppid(), signal.SIGUSR1)\nos.write(1, b'sent\\n')\n"
+            "while signal.SIGUSR2 not in seen: signal.pause()\nprint(seen == [signal.SIGUSR2])")
+    p = subprocess.Popen([CUTRACE, "run", "-q", *python(code)], env=settings(folder()), stdout=subprocess.PIPE, text=True)
+    equal(p.stdout.readline(), "sent\n")
+    os.kill(p.pid, signal.SIGUSR2)  # (cutrace takes the lower number first, if both are there)
+    equal((p.stdout.read(), p.wait()), ("True\n", 0))
+
+
+@case("as the first process of a container: an orphan's end is not the program's")
+def orphans():
+    inside = ["unshare", "--user", "--map-root-user", "--pid", "--fork"]
+    if subprocess.run([*inside, "true"], capture_output=True, check=False).returncode:
+        raise Skip("no process namespace of its own")
+    where = folder()
+    orphan = "(while [ ! -e go ]; do :; done; exit 3) >/dev/null 2>&1 & echo $!"
+    script = f"p=$(sh -c '{orphan}'); : >go; while kill -0 $p 2>/dev/null; do :; done; exit 7"
+    equal(subprocess.run([*inside, CUTRACE, "run", "-q", "sh", "-c", script], env=settings(where), cwd=where, check=False).returncode, 7)
+
+
 @case("the program's view: group, session, terminal, open files, signals and environment are as without cutrace")
 def view():
     look = ("import json, os, signal; e = dict(os.environ); s = open('/proc/self/status').read()\n"
@@ -291,6 +314,18 @@ def terminal():
             equal(re.findall("SIG[A-Z]+", t.expect("SIGCONT")), [], "signals behind " + name)
     finally:
         t.close()
+
+
+@case("a terminal that is gone: the program hears of it, although the kernel tells cutrace alone, the session's leader")
+def lost_terminal():
+    where = folder()
+    code = ("import os, signal\nsignal.signal(signal.SIGHUP, lambda *_: (open('heard', 'w').close(), os._exit(0)))\n"
+            "print('ready', flush=True)\nwhile True: signal.pause()")
+    t = Terminal(where, CUTRACE, "run", "-q", *python(code))
+    t.expect("ready")
+    os.close(t.fd)
+    wait_until(lambda: os.path.exists(os.path.join(where, "heard")))
+    os.waitpid(t.pid, 0)
 
 
 @case("in a shell: Ctrl-Z stops both, and the shell has the terminal; fg continues both; $? is the program's")

@@ -6,13 +6,13 @@
 
 #include "base/utf8.h"
 #include "base/version.h"
-#include "views/recorder_line.h"
 #include "page/page.h"
 #include "page/page_bundle.h"
 #include "views/companions.h"
 #include "views/processes.h"
 #include "views/processes_json.h"
 #include "views/processes_text.h"
+#include "views/recorder_line.h"
 #include "views/trace_state.h"
 #include "views/view_scan.h"
 

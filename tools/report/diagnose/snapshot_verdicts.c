@@ -119,7 +119,7 @@ static void advise_vllm(const struct ct_snapshot_case *c, struct ct_verdict *v) 
         struct ct_advice *a =
             missing ? ct_verdict_add_advice(v,
                                             "%s; %s - %s = %s was missing. A snapshot does not "
-                                            "have its value; the server's log does",
+                                            "have its value, but the server's log does",
                                             of_vllm[i].text,
                                             size(ct_snapshot_segment_bytes(c->oom->bytes)).text,
                                             size(c->oom->address).text, size(missing).text)
