@@ -58,11 +58,6 @@ def check_document(name, document):
     except fastjsonschema.JsonSchemaException as e:
         value = repr(getattr(e, "value", None))[:SHOWN]
         raise Invalid("%s --json: %s; it is %s" % (name, str(e)[:SHOWN], value)) from None
-    for verdict in document.get("verdicts") or ():
-        for advice in verdict["advice"]:
-            # Text has a colon behind the flag: no second one.
-            if advice["flag"] and ": " in advice["text"]:
-                raise Invalid("%s --json: two colons: %s: %s" % (name, advice["flag"], advice["text"]))
 
 
 def check_events(events):
