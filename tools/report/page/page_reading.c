@@ -82,6 +82,7 @@ static void print_json(struct ct_page_reading *r, const struct ct_view *v, enum 
     sites.all_frames = v->sites->all_frames;
     sites.in_text = v->sites->in_text;
     sites.in_json = v->sites->in_json;
+    sites.omits_stacks = 1;
     begin_print(&p, v, command, 1);
     p.view.sites = &sites;
     if (!ct_trace_state_is_unknown(v->trace) || !ct_document_print_unknown(&p.view))
@@ -128,8 +129,10 @@ static void print_summary(struct ct_page_reading *r, struct ct_view *v) {
     struct printed p;
     begin_print(&p, v, CT_COMMAND_summary, 1);
     r->summary.v = &p.view;
+    v->sites->omits_stacks = 1;
     if (!ct_trace_state_is_unknown(v->trace) || !ct_document_print_unknown(&p.view))
         ct_summary_print_json(&r->summary);
+    v->sites->omits_stacks = 0;
     r->summary.v = v;
     r->json[CT_COMMAND_summary] = end_print(&p);
 }

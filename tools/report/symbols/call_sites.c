@@ -410,7 +410,8 @@ static void add_frame(struct ct_json *j, struct ct_call_sites *s, uint32_t frame
 void ct_call_sites_json_stack(struct ct_json *j, struct ct_call_sites *s, const char *key,
                               uint32_t stack) {
     const struct ct_definitions *n = s->definitions;
-    if (!stack || ct_definitions_node_frame(n, n->stacks[stack])->kind == CT_FRAME_THREAD) {
+    if (s->omits_stacks || !stack ||
+        ct_definitions_node_frame(n, n->stacks[stack])->kind == CT_FRAME_THREAD) {
         ct_json_null(j, key);
         return;
     }

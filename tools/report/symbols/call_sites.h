@@ -23,7 +23,8 @@ enum ct_frame_rank {
 // that was not computed yet.
 struct ct_call_sites {
     const struct ct_definitions *definitions;
-    int all_frames; // --all-frames: no frame is noise
+    int all_frames;   // --all-frames: no frame is noise
+    int omits_stacks; // in JSON, a stack is null: the page has its own table of them
     enum ct_demangling in_text, in_json;
     struct {
         char **text; // by string
