@@ -17,7 +17,7 @@ from traces import G, M, S, begin  # noqa: E402
 
 FOLDER = tempfile.mkdtemp(prefix="cutrace-coverage-")
 CLEAN = "no call past cutrace was found"
-UNKNOWN = "calls past cutrace are not recorded in this trace"
+UNKNOWN = "whether calls went past cutrace is not known"
 LOOKED = {"coverage.looks": "2", "coverage.modules": "9", "coverage.drivers": "1", "coverage.children": "0",
           "coverage.children_without_library": "0"}
 

@@ -363,7 +363,7 @@ int ct_coverage_limits(const struct ct_coverage *c, uint64_t lost, char *to) {
     if (!c->is_recorded || !c->looks) {
         begin_part(&s);
         append(&s, c->is_recorded ? "the process ended before a look for calls past cutrace"
-                                  : "calls past cutrace are not recorded in this trace");
+                                  : "whether calls went past cutrace is not known");
     } else if (!c->modules_known) {
         begin_part(&s);
         append(&s, "the loaded modules could not be read");
