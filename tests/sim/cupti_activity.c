@@ -297,6 +297,8 @@ EXPORT CUptiResult CUPTIAPI cuptiActivityEnableRuntimeApi(CUpti_CallbackId cbid,
     return CUPTI_SUCCESS;
 }
 
+// (The headers of CUDA 12 do not have it.)
+CUptiResult CUPTIAPI cuptiActivityEnableCudaEventDeviceTimestamps(uint8_t enable);
 EXPORT CUptiResult CUPTIAPI cuptiActivityEnableCudaEventDeviceTimestamps(uint8_t enable) {
     (void)enable;
     return CUPTI_SUCCESS;
