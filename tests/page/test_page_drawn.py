@@ -279,7 +279,7 @@ def prints():
 
 
 # What has text of its own or pixels, and is neither a control nor said to the ear alone.
-SHOWN = """[...document.querySelectorAll('main *')].filter((e) => !e.closest('.controls, .hint.note, [hidden], noscript, table.live details, script')
+SHOWN = """[...document.querySelectorAll('main *')].filter((e) => !e.closest('.controls, .addresses button, .hint.note, [hidden], noscript, table.live details, script')
     && (e.tagName === 'CANVAS' || [...e.childNodes].some((n) => n.nodeType === 3 && n.textContent.trim())))"""
 
 
