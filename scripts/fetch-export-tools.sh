@@ -12,7 +12,7 @@ set -u
 scripts=$(cd "$(dirname "$0")" && pwd)
 mkdir -p "${1:?folder}/export-tools"
 target=$(cd "$1/export-tools" && pwd)
-# shellcheck source=scripts/fetch-parts.sh
+# shellcheck disable=SC1091 # (fetch-parts.sh is checked by itself)
 . "$scripts/fetch-parts.sh"
 
 fetch_python() {

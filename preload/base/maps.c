@@ -34,10 +34,11 @@ static int parse_line(const char *line, struct ct_mapping *m) {
         return 0;
     n = parse(n.behind + 1, 16);
     m->end = n.value;
-    if (strnlen(n.behind, 7) < 7)
+    const char *access = n.behind; // " rwxp "
+    if (memchr(access, 0, sizeof " rwxp " - 1))
         return 0;
-    m->is_executable = n.behind[3] == 'x';
-    n = parse(n.behind + 6, 16);
+    m->is_executable = access[3] == 'x';
+    n = parse(access + 6, 16);
     m->offset = n.value;
     if (*n.behind != ' ')
         return 0;
@@ -57,7 +58,7 @@ static int parse_line(const char *line, struct ct_mapping *m) {
 
 int ct_maps_read(const char *file, int (*visit)(void *user, const struct ct_mapping *m),
                  void *user) {
-    char line[LINE_BYTES], block[4096];
+    char line[LINE_BYTES] = "", block[4096];
     size_t used = 0;
     ssize_t got = 0;
     const int fd = open(file, O_RDONLY | O_CLOEXEC);

@@ -110,7 +110,7 @@ static int add_mapping(void *user, const struct ct_mapping *of) {
         last->is_executable |= of->is_executable;
         return 0;
     }
-    if (of->offset || f->count == MODULES)
+    if (of->offset || !f->list || f->count == MODULES)
         return 0;
     struct module m = {.start = of->start,
                        .inode = of->inode,

@@ -9,7 +9,7 @@ set -u
 here=$(cd "$(dirname "$0")" && pwd)
 mkdir -p "${1:?folder}/package-tools"
 target=$(cd "$1/package-tools" && pwd)
-# shellcheck source=scripts/fetch-parts.sh
+# shellcheck disable=SC1091 # (fetch-parts.sh is checked by itself)
 . "$here/../fetch-parts.sh"
 
 fetch_python() {

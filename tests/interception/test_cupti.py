@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
+# optional: nvcc
 """The CUPTI backend, by the stand-in libcupti: calls that no wrapper sees are recorded like all others, a call that both
 ways see is recorded once, the audit counts who saw what, and another subscriber is never in its way."""
 import glob
