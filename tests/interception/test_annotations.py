@@ -52,7 +52,7 @@ def errnos():
     done = run("annotates", "errno")
     equal([line for line in done.out.splitlines() if "errno" in line], [])
     equal(said(trace_of(done)), [("mark", "a"), ("range-push", "b"), ("suballoc", "c"), ("subfree", "c"), ("range-pop", None)])
-    refused = run("annotates", "errno", env={"CUTRACE_OUTPUT": "/nowhere/trace.zst"})
+    refused = run("annotates", "errno", env={"CUTRACE_OUTPUT": "/proc/nowhere/trace.zst", "TMPDIR": "/nonexistent"})
     equal([line for line in refused.out.splitlines() if "errno" in line], [])
     return good(done) + same_as_without(done, "annotates", "errno")
 

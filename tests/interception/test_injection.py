@@ -175,7 +175,7 @@ for _preload in (False, True):
 @case("with CUTRACE=0 the other tool is called all the same; one that is gone changes nothing")
 def _():
     off = injected("driver_elf", "device", env={**TOOL, "CUTRACE": 0})
-    gone = injected("driver_elf", "device", env={"CUTRACE_INJECTION_NEXT": "/nowhere/tool.so"})
+    gone = injected("driver_elf", "device", env={"CUTRACE_INJECTION_NEXT": "/proc/nowhere/tool.so"})
     return good(gone) + ([] if off.err == "tool: called\n" and not off.traces else [off.err, f"{off.traces}"])
 
 

@@ -116,7 +116,7 @@ def other_tool():
     # (the other tool does not listen to ranges of domains: their level is ours)
     equal((done.out, done.err), (alone.out.replace("level -2", "level 1"), alone.err))
     equal(said(done), of_the_program())
-    gone = run(path, env={**INJECTED, "CUTRACE_NVTX_NEXT": "/nowhere/tool.so"})
+    gone = run(path, env={**INJECTED, "CUTRACE_NVTX_NEXT": "/proc/nowhere/tool.so"})
     equal(said(gone), of_the_program())
     switched_off = run(path, env={**INJECTED, "CUTRACE_NVTX_NEXT": tool, "CUTRACE": "0"})
     equal((switched_off.out, switched_off.err, switched_off.traces), (alone.out.replace("level -2", "level 1"), alone.err, {}))

@@ -237,7 +237,7 @@ def killed():
     where = folder()
     root = install(where)
     p = start(where, sys.executable, "-m", MODULE, *GIVEN,
-              env={"FACTS_SHAPE": "spawn", "FACTS_STAYS": "/nowhere", "PYTHONPATH": f"{root}:{HERE}",
+              env={"FACTS_SHAPE": "spawn", "FACTS_STAYS": "/proc/nowhere", "PYTHONPATH": f"{root}:{HERE}",
                    "CUTRACE_NVML": "0"})  # without it, nothing wakes the writer later
     until(p, lambda: sum(flags(f) == FLAGS and "vllm" in versions(f) for f in snapshots(where)) == 2)
     kill(p, group=True)
@@ -287,7 +287,7 @@ def canary_in_journal():
     where = folder()
     root = install(where)
     p = start(where, sys.executable, "-m", MODULE, "--dtype", CANARY, "--block-size", "16",
-              env={"FACTS_SHAPE": "spawn", "FACTS_STAYS": "/nowhere", "PYTHONPATH": f"{root}:{HERE}"})
+              env={"FACTS_SHAPE": "spawn", "FACTS_STAYS": "/proc/nowhere", "PYTHONPATH": f"{root}:{HERE}"})
     until(p, lambda: sum("block-size" in flags(f) for f in snapshots(where)) == 2)
     kill(p, group=True)
     equal(len(journals(where)), 2)

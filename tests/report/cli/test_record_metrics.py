@@ -317,7 +317,7 @@ def usage():
     equal((code, said.count("\n")), (5, 1), said)
     with open(path, encoding="utf-8") as f:
         equal(f.read(), "precious\n")
-    equal(run("http://127.0.0.1:1", "-o", "/nowhere/file")[0], 5)
+    equal(run("http://127.0.0.1:1", "-o", "/proc/nowhere/file")[0], 5)
     new = os.path.join(FOLDER, "new")
     for words in ((), ("localhost",), ("-o", new), ("a", "b", "-o", new), ("ftp://a", "-o", new), ("file:///etc/passwd", "-o", new),
                   ("a", "-o", new, "--interval=0"), ("a", "-o", new, "--interval=soon"), ("a", "-o", new, "--max-size=1"),
