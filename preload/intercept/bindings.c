@@ -313,7 +313,7 @@ static void look_at_slot(const struct module *m, struct bound *b, const ElfW(Rel
         return;
     if (type == R_ADDRESS)
         value -= (uint64_t)r->r_addend;
-    if (!value) // a weak symbol that nobody defines
+    if (!value) // a weak symbol without a definition
         return;
     if (ct_own_image_has((const void *)(uintptr_t)value))
         b->here++;

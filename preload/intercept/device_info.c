@@ -72,7 +72,8 @@ static void publish_host_access(int device) {
         }
 }
 
-// Of a MIG instance, the second version of the function has the slice's own UUID, the first the GPU's.
+// Of a MIG instance, the second version of the function has the slice's own UUID, the first the
+// GPU's.
 static int read_uuid(int device, CUuuid *uuid) {
     const struct ct_driver *driver = ct_driver();
     return (driver->device_uuid && driver->device_uuid(uuid, device) == CUDA_SUCCESS) ||

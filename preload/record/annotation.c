@@ -128,34 +128,28 @@ void ct_annotation_suballoc(const struct ct_annotation *a, struct ct_annotation_
     errno = saved;
 }
 
-void ct_annotation_subfree(const struct ct_annotation *a, uint64_t ptr) {
+// The same of what takes nothing: it opens no trace, because before one nothing was handed out.
+static void publish_if_open(enum ct_op op, const struct ct_annotation *a,
+                            const struct ct_annotation_pool *pool, const uint64_t *at) {
     struct ct_event e;
     const int saved = errno;
     if (is_heard() && ct_tracing_is_open()) {
-        fill(&e, CT_OP_SUBFREE, a);
-        publish_of_pool(&e, NULL, &ptr);
+        fill(&e, op, a);
+        publish_of_pool(&e, pool, at);
     }
     errno = saved;
+}
+
+void ct_annotation_subfree(const struct ct_annotation *a, uint64_t ptr) {
+    publish_if_open(CT_OP_SUBFREE, a, NULL, &ptr);
 }
 
 void ct_annotation_subfree_all(const struct ct_annotation *a, struct ct_annotation_pool pool) {
-    struct ct_event e;
-    const int saved = errno;
-    if (is_heard() && ct_tracing_is_open()) {
-        fill(&e, CT_OP_SUBFREE, a);
-        publish_of_pool(&e, &pool, NULL);
-    }
-    errno = saved;
+    publish_if_open(CT_OP_SUBFREE, a, &pool, NULL);
 }
 
 void ct_annotation_subname(const struct ct_annotation *a, uint64_t ptr) {
-    struct ct_event e;
-    const int saved = errno;
-    if (is_heard() && ct_tracing_is_open()) {
-        fill(&e, CT_OP_SUBNAME, a);
-        publish_of_pool(&e, NULL, &ptr);
-    }
-    errno = saved;
+    publish_if_open(CT_OP_SUBNAME, a, NULL, &ptr);
 }
 
 void ct_annotation_subpool(const struct ct_annotation *a, struct ct_annotation_pool pool,
@@ -171,13 +165,7 @@ void ct_annotation_subpool(const struct ct_annotation *a, struct ct_annotation_p
 }
 
 void ct_annotation_subpool_end(const struct ct_annotation *a, struct ct_annotation_pool pool) {
-    struct ct_event e;
-    const int saved = errno;
-    if (is_heard() && ct_tracing_is_open()) {
-        fill(&e, CT_OP_SUBPOOL, a);
-        publish_of_pool(&e, &pool, NULL);
-    }
-    errno = saved;
+    publish_if_open(CT_OP_SUBPOOL, a, &pool, NULL);
 }
 
 void ct_annotation_skip(uint64_t count) {

@@ -21,8 +21,8 @@ void ct_gpu_processes_set(int device, enum ct_nvml_list list, const struct ct_nv
 uint64_t ct_gpu_processes_get_bytes(int device, uint32_t pid);
 // Passes an event to `record` for each process whose memory differs from its last event, and for
 // each one that is listed no more: at most 32; the others come at the next call. `has_names`: the
-// numbers are those of this process's /proc. All are repeated every 30 s, so that a reader of a part
-// of the trace knows them, too.
+// numbers are those of this process's /proc. All are repeated every 30 s, so that a reader of a
+// part of the trace knows them, too.
 void ct_gpu_processes_publish(int device, int has_names, void (*record)(struct ct_event *));
 void ct_gpu_processes_reinit_child(void);
 

@@ -208,7 +208,8 @@ static void record_sample(int ordinal, const struct ct_nvml_memory *memory, uint
     record(&e);
 }
 
-// A failed allocation waits for this: `always`, and of the lists only the one that has this process.
+// A failed allocation waits for this: `always`, and of the lists only the one that has this
+// process.
 static void sample(int ordinal, struct device *d, int always, void (*record)(struct ct_event *)) {
     struct ct_nvml_memory memory;
     if (find_handle(ordinal, d))

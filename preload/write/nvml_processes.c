@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // An entry begins with the process's number and, at offset 8, its memory. Its size depends on the
-// driver and not only on the version of the function: 16 bytes in version 1, 24 since version 2 (two
-// numbers of MIG), and 32 in version 3 of some releases of 535, which also wrote the memory
+// driver and not only on the version of the function: 16 bytes in version 1, 24 since version 2
+// (two numbers of MIG), and 32 in version 3 of some releases of 535, which also wrote the memory
 // that confidential computing protects (github.com/XuehaiPan/nvitop/pull/79; a version 3 with 16
 // bytes: pull/226 there). So the size is read off: the buffer is filled with a pattern, and what
 // NVML wrote ends behind the last entry.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Opens plugins: host_of_plugins local|deepbind|newlm PLUGIN... (the way may change between plugins)
-// With WAYS_LOOK_UP the program itself looks a driver function up first.
+// Opens plugins: host_of_plugins local|deepbind|newlm PLUGIN... (the way may change between
+// plugins). With WAYS_LOOK_UP the program itself looks a driver function up first.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdio.h>

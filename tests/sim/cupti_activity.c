@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The activities of the stand-in libcupti: MEMORY2 for cuMemAlloc, cuMemFree and for the static
-// data of a module, MEMORY_POOL for pools, CONCURRENT_KERNEL for launches. A record lies in a buffer of the client's until the
-// buffer is full or is asked for.
+// data of a module, MEMORY_POOL for pools, CONCURRENT_KERNEL for launches. A record lies in a
+// buffer of the client's until the buffer is full or is asked for.
 #include "sim_cupti.h"
 
 #include <cupti.h>

@@ -314,7 +314,7 @@ int nvmlDeviceGetMigMode(struct device *device, unsigned *current, unsigned *pen
     return result;
 }
 
-// ---- instances of a card: each device is one, with ids from 1 and 0 on ---------------------------------
+// ---- instances of a card: each device is one, with ids from 1 and 0 on --------------------------
 
 int nvmlDeviceIsMigDeviceHandle(struct device *device, unsigned *is_mig) {
     int result = check(device, is_mig);
@@ -524,7 +524,8 @@ static uint64_t used_on(const struct sim_process *p, int device) {
 
 enum kind { COMPUTE, GRAPHICS, MPS };
 
-// The neighbour of SIM_NEIGHBOUR_MB, under a pid that no process has, is in one list (SIM_NEIGHBOUR_KIND).
+// The neighbour of SIM_NEIGHBOUR_MB, under a pid that no process has, is in one list
+// (SIM_NEIGHBOUR_KIND).
 static int has_neighbour(enum kind kind) {
     const char *is = sim_param.neighbour_kind ? sim_param.neighbour_kind : "compute";
     const char *names[] = {"compute", "graphics", "mps"};

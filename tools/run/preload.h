@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a traced program finds in its environment: LD_PRELOAD, the injection of NVTX and of the driver,
-// CUTRACE_*.
+// What a traced program finds in its environment: LD_PRELOAD, the injection of NVTX and of the
+// driver, CUTRACE_*.
 #ifndef CT_PRELOAD_H
 #define CT_PRELOAD_H
 

@@ -2,18 +2,18 @@
 // Which of the processes that NVML lists is this one, where its number does not say so: the one
 // whose memory changes with this process's allocations.
 //
-// At each time that NVML was asked and no call was under way, a process has `bytes` by NVML and this
-// one has `tracked` by its own events. This process holds what it tracks, and its contexts and code
-// beyond that. Where what is tracked changes by much, so must the bytes of this process, and by as
-// much. A process with fewer bytes than are tracked is another one. What is found is inferred; where
-// two processes fit, or one fits too seldom, nothing is.
+// At each time that NVML was asked and no call was under way, a process has `bytes` by NVML and
+// this one has `tracked` by its own events. This process holds what it tracks, and its contexts and
+// code beyond that. Where what is tracked changes by much, so must the bytes of this process, and
+// by as much. A process with fewer bytes than are tracked is another one. What is found is
+// inferred; where two processes fit, or one fits too seldom, nothing is.
 #ifndef CT_NEIGHBOUR_MATCH_H
 #define CT_NEIGHBOUR_MATCH_H
 
 #include <stdint.h>
 
-// A time at which NVML was asked about a device; it counts if nothing changed shortly before, and no
-// call was under way.
+// A time at which NVML was asked about a device; it counts if nothing changed shortly before, and
+// no call was under way.
 struct ct_match_tick {
     int is_open;            // it may count: the next event decides
     uint64_t t_ns, tracked; // at its first event

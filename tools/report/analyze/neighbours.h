@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The processes on the devices over time, as NVML lists them, and which of them is this process.
 //
-// NVML numbers processes as its driver's PID namespace does. Where that is not the namespace of this
-// process (a container), a number says nothing of whose process it is: then this process is found by
-// its memory, or not at all (neighbour_match.h).
+// NVML numbers processes as its driver's PID namespace does. Where that is not the namespace of
+// this process (a container), a number says nothing of whose process it is: then this process is
+// found by its memory, or not at all (neighbour_match.h).
 #ifndef CT_NEIGHBOURS_H
 #define CT_NEIGHBOURS_H
 

@@ -127,8 +127,8 @@ void ct_judged_add_account(const struct ct_judged *j, struct ct_verdict *v) {
     }
 }
 
-// Of those that were traced, too, their traces tell more. Where the numbers are those of another PID
-// namespace and no process was found to be this one, none is said to be another one.
+// Of those that were traced, too, their traces tell more. Where the numbers are those of another
+// PID namespace and no process was found to be this one, none is said to be another one.
 static int is_stranger(const struct ct_neighbour *p) {
     return p->whose == CT_NEIGHBOUR_OTHER;
 }

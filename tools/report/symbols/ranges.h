@@ -14,8 +14,8 @@
 const struct ct_string *ct_ranges_find(const struct ct_definitions *n,
                                        const struct ct_open_ranges *open, const struct ct_event *e);
 
-// Whether a range or a mark of this name and domain (string ids) is one that libraries make for each
-// of their calls.
+// Whether a range or a mark of this name and domain (string ids) is one that libraries make for
+// each of their calls.
 int ct_ranges_is_noise(const struct ct_definitions *n, uint32_t text, uint32_t domain);
 
 // Whether a trace has such events at all, by the recorder's own count.

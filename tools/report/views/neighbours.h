@@ -13,8 +13,8 @@
 enum { CT_NEIGHBOUR_GROWTH = 160 };
 void ct_neighbour_growth(const struct ct_view *v, const struct ct_neighbour *p, uint64_t until_ns,
                          uint64_t capacity, char *to);
-// Prints a line with the processes besides this one that held the most of a device at a time; `when`
-// is how the text calls it. Nothing where NVML listed no other process then.
+// Prints a line with the processes besides this one that held the most of a device at a time;
+// `when` is how the text calls it. Nothing where NVML listed no other process then.
 void ct_neighbours_print(struct ct_view *v, const struct ct_neighbours *n, int device,
                          uint64_t t_ns, uint64_t capacity, const char *when, size_t most);
 
