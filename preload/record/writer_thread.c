@@ -12,6 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/base_libc.h"
 #include "base/clock.h"
 #include "base/options.h"
 #include "base/wait.h"
@@ -294,6 +295,7 @@ int ct_writer_thread_start(void) {
         ct_wakeup_use_journal(ct_journal_get());
     atomic_store(&runs, 1);
     ct_signal_guard_enter(&guard); // the thread inherits the blocked signals
+    ct_base_libc_end_single_thread();
     pthread_attr_init(&attributes);
     pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
     pthread_attr_setstacksize(&attributes, STACK_BYTES);

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Opens plugins: host_of_plugins local|deepbind|newlm PLUGIN... (the way may change between
-// plugins). With WAYS_LOOK_UP the program itself looks a driver function up first.
+// plugins). With WAYS_LOOK_UP the program itself looks a driver function up first. With WAYS_THREADS
+// it says whether its C library knows that it has threads.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+extern char __libc_single_threaded __attribute__((weak)); // since glibc 2.32
 
 static int is_way(const char *word) {
     return !strcmp(word, "local") || !strcmp(word, "deepbind") || !strcmp(word, "newlm");
@@ -35,5 +38,9 @@ int main(int argc, char **argv) {
             fprintf(stderr, "%s\n", dlerror());
         bad |= r;
     }
+    if (getenv("WAYS_THREADS"))
+        printf("%s\n", !&__libc_single_threaded || !__libc_single_threaded
+                           ? "knows its threads"
+                           : "believes to have one thread");
     return bad;
 }

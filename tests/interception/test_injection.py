@@ -75,6 +75,14 @@ for _how, _what in (("deepbind", "RTLD_DEEPBIND"), ("newlm", "dlmopen into a new
             plugin_case(_how, _what, _plugin, _kind, _preload)
 
 
+@case("a thread of another name space: the program's C library knows of it, else the loader's lock is broken")
+def _():
+    command = ("host_of_plugins", "newlm", program("libplugin13.so"))
+    said = [p.out.splitlines()[-1] for preload in (False, True)
+            for p in [injected(*command, env={"WAYS_THREADS": "1"}, preload=preload)]]
+    return [] if said == ["knows its threads"] * 2 else [f"{said}"]
+
+
 def of_two_name_spaces(**env):
     """The traces' and the ledger's allocations and frees."""
     command = ("host_of_plugins", "newlm", program("libplugin13.so"), program("libplugin_static.so"))
