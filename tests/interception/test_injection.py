@@ -83,9 +83,9 @@ def _():
     return [] if said == ["knows its threads"] * 2 else [f"{said}"]
 
 
-def of_two_name_spaces(**env):
-    """The traces' and the ledger's allocations and frees."""
-    command = ("host_of_plugins", "newlm", program("libplugin13.so"), program("libplugin_static.so"))
+def of_name_spaces(plugins, **env):
+    """A plugin in each of so many name spaces: the number of traces, and the traces' and the ledger's allocations and frees."""
+    command = ("host_of_plugins", "newlm", *[program(("libplugin13.so", "libplugin_static.so")[i % 2]) for i in range(plugins)])
     done = injected(*command, env=env)
     traces = [os.path.join(done.folder, n) for n in os.listdir(done.folder)
               if n.startswith("trace.") and not n.endswith(".journal")]
@@ -95,17 +95,19 @@ def of_two_name_spaces(**env):
     return len(traces), seen, true
 
 
-@case("plugins in two name spaces: each has a trace of its own, and together they are the ledger")
+for _n in (2, 3):
+    @case(f"plugins in {_n} name spaces: each has a trace of its own, and together they are the ledger")
+    def _(n=_n):
+        traces, seen, true = of_name_spaces(n)
+        return ([] if traces == n else [f"{traces} traces"]) + (
+            [] if seen == true and len(true) == 3 * n else [f"{seen}\n{true}"])
+
+
+@case("not seen: a name space for which the loader has no thread-local memory left; it works as without")
 def _():
     # (the loader keeps 1,664 bytes for the thread-local variables of what is opened later)
-    n, seen, true = of_two_name_spaces(GLIBC_TUNABLES="glibc.rtld.optional_static_tls=4096")
-    return ([] if n == 2 else [f"{n} traces"]) + ([] if seen == true and len(true) == 6 else [f"{seen}\n{true}"])
-
-
-@case("not seen: a second name space, for which the loader has no thread-local memory left; it works as without")
-def _():
-    n, seen, true = of_two_name_spaces()
-    return [] if n == 1 and len(seen) == 3 and len(true) == 6 else [f"{n} traces: {seen}\n{true}: say so in README.md"]
+    n, seen, true = of_name_spaces(4)
+    return [] if n == 3 and len(seen) == 9 and len(true) == 12 else [f"{n} traces: {seen}\n{true}: say so in README.md"]
 
 
 @case("a process that lost LD_PRELOAD and kept CUDA_INJECTION64_PATH: trace = ledger")
