@@ -12,6 +12,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "base/base_libc.h"
 #include "base/loader_gate.h"
 #include "base/options.h"
 #include "base/pages.h"
@@ -140,8 +141,10 @@ static void set_up_watch(void) {
         alive = mark;
     }
     // Another thread may have registered them and lost its core since.
-    if (!atomic_exchange(&has_handlers, 1))
+    if (!atomic_exchange(&has_handlers, 1)) {
         (void)pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+        ct_base_libc_at_fork(before_fork, after_fork_in_parent, after_fork_in_child);
+    }
     ct_capture_init();
 }
 

@@ -83,6 +83,39 @@ def _():
     return [] if said == ["knows its threads"] * 2 else [f"{said}"]
 
 
+@case("a plugin in another name space: the program's thread-specific data is as it was")
+def _():
+    # (the C library of each name space counts keys from 0, and their values lie at one place of a thread)
+    command = ("host_of_plugins", "newlm", program("libplugin13.so"))
+    said = [injected(*command, env={"WAYS_KEYS": "1"}, preload=preload).out.splitlines()[-1] for preload in (False, True)]
+    return [] if said == ["changed keys: 0"] * 2 else [f"{said}"]
+
+
+for _how in ("exit", "_exit"):
+    @case("the program forks while the recorder of another name space is inside the loader: the fork waits; the child, which ends "
+          f"by {_how}(), loads a library")
+    def _(how=_how):
+        problems = []
+        for preload in (False, True):
+            where = folder()
+            slow = os.path.join(where, "slow")
+            os.mkdir(slow)
+            os.symlink(program("libslow_load.so"), os.path.join(slow, "libnvidia-ml.so.1"))
+            # Without LD_PRELOAD the copy in the other name space is the only one.
+            done = injected("host_of_plugins", "newlm", program("libplugin13.so"), preload=preload, where=where, libraries=(CUPTI, slow),
+                            env={"WAYS_FORK": how, "WAYS_SLOW_LOAD": os.path.join(where, "meet")}, hang=60)
+            # (CUDA does not work in the child of a process that has used it: 3, CUDA_ERROR_NOT_INITIALIZED)
+            problems += good(done) + ([] if done.out.splitlines()[-1] == f"child: {3 << 8}" else [done.out])
+        return problems
+
+
+for _how, _rc in (("killed", -9), ("exec", 0), ("exit", 0)):
+    @case(f"a plugin in another name space, and the program ends by {_how}: trace = ledger")
+    def _(how=_how, rc=_rc):
+        return [problem for preload in (False, True) for plugin in ("libplugin13.so", "libplugin_static.so")
+                for problem in good(injected("host_of_plugins", "newlm", program(plugin), env={"WAYS_END": how}, preload=preload), rc=rc)]
+
+
 def of_name_spaces(plugins, **env):
     """A plugin in each of so many name spaces: the number of traces, and the traces' and the ledger's allocations and frees."""
     command = ("host_of_plugins", "newlm", *[program(("libplugin13.so", "libplugin_static.so")[i % 2]) for i in range(plugins)])
