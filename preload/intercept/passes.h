@@ -55,7 +55,7 @@ static inline int ct_pass_is_second(void) {
 }
 
 // A value of up to 64 bits that the body reads before the real call; at most two in a body.
-#define CT_KEPT(value)                                                                           \
+#define CT_KEPT(value)                                                                             \
     (__builtin_expect(ct_pass_now() == CT_PASS_ONLY, 1) ? (uint64_t)(value)                        \
      : ct_pass_is_second()                              ? ct_passes->kept[ct_passes->kept_count++] \
                            : (ct_passes->kept[ct_passes->kept_count++] = (value)))

@@ -25,6 +25,7 @@ __attribute__((constructor)) static void wait_for_the_fork(void) {
     make(loading);
     while (access(forking, F_OK) != 0)
         (void)nanosleep(&pause, NULL);
-    (void)nanosleep(&(struct timespec){0, 5000000}, NULL); // a fork that does not wait comes in between
+    (void)nanosleep(&(struct timespec){0, 5000000},
+                    NULL); // a fork that does not wait comes in between
     make(loaded);
 }
