@@ -9,6 +9,7 @@
 #include <stdatomic.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -196,6 +197,7 @@ void ct_writer_thread_finish_reading(void) {
 #pragma weak pthread_key_create
 #pragma weak pthread_setspecific
 static pthread_key_t main_key;
+static int has_main_key;
 static _Atomic int main_left;
 
 static void note_main_left(void *unused) {
@@ -207,12 +209,17 @@ static void note_main_left(void *unused) {
 // Called in the main thread: by the constructor, and in a forked child.
 static void watch_this_thread(void) {
     atomic_store(&main_left, 0);
-    if (pthread_setspecific)
+    if (has_main_key)
         (void)pthread_setspecific(main_key, &main_key);
 }
 
+// A thread of another C library does not keep the program's from ending the process: no key is
+// needed there (nor possible, base/base_libc.h). The main thread need not be the one that loads a
+// library late.
 __attribute__((constructor)) static void make_main_key(void) {
-    if (pthread_key_create && pthread_setspecific && !pthread_key_create(&main_key, note_main_left))
+    has_main_key = pthread_key_create && pthread_setspecific && ct_base_libc_is_ours() &&
+                   !pthread_key_create(&main_key, note_main_left);
+    if (syscall(SYS_gettid) == getpid())
         watch_this_thread();
 }
 
