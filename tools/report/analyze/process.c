@@ -97,6 +97,7 @@ static int read_uuid(const struct ct_trace *t, int ordinal, uint64_t *uuid) {
 
 static void read_device_facts(struct ct_process_device *d, const struct ct_trace *t) {
     char key[64];
+    d->kind = ct_device_kind_read(&t->definitions, d->ordinal);
     if (d->ordinal >= CT_MAX_DEVICES)
         return;
     d->uuid_known = read_uuid(t, d->ordinal, &d->uuid);

@@ -8,6 +8,7 @@
 #include "analyze/neighbours.h"
 #include "analyze/scan.h"
 #include "analyze/tracked_curve.h"
+#include "read/device_kind.h"
 
 // What is known of a process at the moment.
 enum ct_process_knowledge {
@@ -43,6 +44,7 @@ struct ct_process_device {
     uint64_t uuid, nvml_index;   // the hash that the trace has
     int uuid_known, index_known; // of them
     char *name;
+    struct ct_device_kind kind;
     // Of the whole process, on its own clock until ct_processes_find_moment, then on the moment's.
     struct ct_tracked_curve curve;
     struct ct_tracked_curve untracked_curve; // what NVML reported of the process beyond that

@@ -31,6 +31,7 @@ static struct ct_gpu *find_gpu(struct ct_processes *all, size_t host,
                             .index_known = d->index_known,
                             .ordinal = d->ordinal,
                             .host = host,
+                            .kind = d->kind,
                             .same_ordinals = 1};
     return made;
 }
@@ -66,6 +67,8 @@ static void group(struct ct_processes *all) {
             g->same_ordinals &= g->ordinal == d->ordinal;
             if (!g->name)
                 g->name = d->name;
+            if (ct_device_kind_is_card(&g->kind))
+                g->kind = d->kind;
         }
 }
 
@@ -464,6 +467,7 @@ static void clear_sums(struct ct_gpu *g) {
                          .host = g->host,
                          .same_ordinals = g->same_ordinals,
                          .name = g->name,
+                         .kind = g->kind,
                          .processes = g->processes,
                          .split_known = 1};
 }

@@ -18,6 +18,7 @@ struct ct_gpu {
     size_t host;       // of the first process; it tells GPUs apart where the UUID is not known
     int same_ordinals; // all processes have that ordinal
     const char *name;
+    struct ct_device_kind kind; // by the first process that knows more than that it is a card
     size_t processes;
     // At the moment; nothing of it where there is none.
     size_t unknown, last_seen; // processes of these kinds

@@ -282,7 +282,8 @@ static void print_shared_elsewhere(struct ct_view *v, const struct ct_frag_shown
             fprintf(v->out, "%son an unknown device%s\n", v->terminal->bold, v->terminal->reset);
         else
             fprintf(v->out, "%s%s%s, where this process has memory of others only\n",
-                    v->terminal->bold, ct_label_device(d).text, v->terminal->reset);
+                    v->terminal->bold, ct_label_device_in_full(v, d, f->state).text,
+                    v->terminal->reset);
         print_shared(v, f, d);
     }
 }
@@ -384,7 +385,7 @@ static void print_device(struct ct_view *v, const struct ct_scan *s, const struc
     const struct ct_address_layout layout =
         ct_address_layout_measure(state, d, ct_capacity_find(v->trace, state, d).bytes);
     ct_live_at_read(&now, state, d, CT_ROWS_BY_SEGMENT);
-    fprintf(v->out, "%s%s", v->terminal->bold, ct_label_device(d).text);
+    fprintf(v->out, "%s%s", v->terminal->bold, ct_label_device_in_full(v, d, state).text);
     print_moment(v, &h->shown->moment, d);
     fprintf(v->out, "%s: %s in %s allocation%s\n", v->terminal->reset,
             ct_label_size(v, now.bytes).text, ct_human_count(now.count).text,

@@ -147,6 +147,7 @@ static void add_process(struct ct_json *j, const struct ct_processes_shown *s, s
     ct_json_number_or_null(j, "host_index", usable && p->host != SIZE_MAX, p->host);
     ct_json_number_or_null(j, "job_index", usable && p->job != SIZE_MAX, p->job);
     add_text(j, "state", usable ? shown->state : NULL);
+    add_text(j, "limits", usable ? shown->limits : NULL);
     ct_json_number_or_null(j, "start_ns", usable && p->start_known, p->start_ns);
     ct_json_number_or_null(j, "t_last_ns", usable && p->events, p->t_last_ns);
     ct_json_number_or_null(j, "moment_ns", usable, p->moment_ns);
@@ -173,6 +174,7 @@ static void add_gpu(struct ct_json *j, const struct ct_processes *all, const str
     ct_document_add_device(j, "ordinal", g->ordinal);
     ct_json_bool(j, "same_ordinals", g->same_ordinals);
     add_text(j, "name", g->name);
+    ct_document_add_kind(j, &g->kind);
     ct_json_number(j, "process_count", g->processes);
     ct_json_number_or_null(j, "unknown_count", sums, g->unknown);
     ct_json_number_or_null(j, "last_seen_count", sums, g->last_seen);
