@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-# optional: node npm chromium
+# optional: node npm chromium pdftotext
 """The page in a browser: every figure is drawn, and answers to the pointer, the keyboard and the address.
 
 What it says is compared with the DATA of the file, read here once more by PAGE.md, and with `top --at` of the trace.
@@ -10,9 +10,11 @@ import bisect
 import hashlib
 import itertools
 import json
+import math
 import os
 import re
 import shutil
+import subprocess
 import sys
 import tempfile
 
@@ -21,7 +23,7 @@ import pages  # noqa: E402
 import traces  # noqa: E402
 from browser import Browser, require  # noqa: E402
 from mktrace import Trace  # noqa: E402
-from tap import ROOT, after_case, case, check, equal, main, read_json, report  # noqa: E402
+from tap import ROOT, Skip, after_case, case, check, equal, main, read_json, report  # noqa: E402
 
 FOLDER = tempfile.mkdtemp()
 H100 = os.path.join(ROOT, "tests/gpu/results/NVIDIA_H100_80GB_HBM3-580.159.04-2026-11-22")
@@ -316,6 +318,50 @@ def paper_has_all():
             problems += [f"{name}, {opening}: {what}: {found[:5]}" for what, found in (("unseen", unseen), ("cut", cut), ("hidden", hidden)) if found]
         BROWSER.do("window.dispatchEvent(new Event('afterprint'))")
         problems += [] if BROWSER.do("document.querySelectorAll('details[open]').length") == 0 else [f"{name}: open behind printing"]
+    return problems
+
+
+DOTS = 20  # of an inch of paper
+
+
+def pages_of(pdf):
+    """Of each page of a PDF: the width of its paper, its lines as (left, right, lower edge, text), and its shades of grey by row."""
+    text = subprocess.run(["pdftotext", "-bbox-layout", pdf, "-"], capture_output=True, text=True, check=True).stdout
+    picture = subprocess.run(["pdftoppm", "-r", str(DOTS), "-gray", pdf], capture_output=True, check=True).stdout
+    found = []
+    for page in text.split("<page ")[1:]:
+        lines = [(float(left), float(right), float(low), " ".join(re.findall(r">([^<]+)</word>", words))) for left, right, low, words in
+                 re.findall(r'<line xMin="([\d.]+)" yMin="[\d.]+" xMax="([\d.]+)" yMax="([\d.]+)">(.*?)</line>', page, re.S)]
+        wide, high = map(int, re.match(rb"P5\n(\d+) (\d+)\n255\n", picture).groups())
+        begin = picture.index(b"\n255\n") + 5
+        grey, picture = picture[begin:begin + wide * high], picture[begin + wide * high:]
+        found.append((float(re.match(r'width="([\d.]+)"', page).group(1)), lines, [grey[y * wide:(y + 1) * wide] for y in range(high)]))
+    return found
+
+
+@case("as a PDF: nothing outside the paper, no heading alone at a page's end, no control; of a dark page the same as of a light one")
+def pdf_is_whole():
+    if not shutil.which("pdftotext"):
+        raise Skip("pdftotext is not installed (Debian's poppler-utils)")
+    problems, pdf, pictures = [], os.path.join(SHOTS or FOLDER, "page.pdf"), {}
+    for name, scheme in itertools.product(("vllm", "exhausted", "hostile"), ("light", "dark")):
+        opened(name, scheme=scheme, bands=None)
+        heads = BROWSER.do("[...document.querySelectorAll('h2, h3, .addresses .shown, .single .hint')].map((e) => e.innerText.replace(/\\s+/g, ' ').trim())")
+        check(len(heads) > 8, heads)
+        BROWSER.pdf(file=pdf)
+        found = pages_of(pdf)
+        for number, (width, lines, rows) in enumerate(found, 1):
+            problems += [f"{name}, page {number}: {line}" for line in lines if line[0] < 0 or line[1] > width]
+            if lines and lines[-1][3] in heads and min(min(row) for row in rows[math.ceil((lines[-1][2] + 4) * DOTS / 72):]) > 240:
+                problems.append(f"{name}, page {number} ends with {lines[-1][3]}")
+        if scheme == "light":
+            pictures[name] = [rows for _, _, rows in found]
+            continue
+        far = [sum(abs(a - b) > 24 for one, two in zip(rows, light) for a, b in zip(one, two)) for (_, _, rows), light in zip(found, pictures[name])]
+        problems += [f"{name}: {far} pixels of its pages are of a dark page"] if sum(far) or len(found) != len(pictures[name]) else []
+        BROWSER.media(media="print", scheme="dark")
+        problems += BROWSER.do("""[...document.querySelectorAll('button')].filter((b) => b.checkVisibility()).filter((b) =>
+            getComputedStyle(b).borderTopWidth !== '0px').map((b) => `a control: ${b.textContent}`)""")
     return problems
 
 

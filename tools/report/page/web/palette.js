@@ -3,6 +3,7 @@
 // bands that lie on one another differ in lightness, too (a test simulates three kinds of colour vision).
 // What a component is has the same colour in every figure and every report; what is kept without a use is hatched, in
 // the pool and in the map.
+import {drawNow} from "./dom.js";
 
 const COMPONENTS = {
     weights: "#0072b2", "kv-cache": "#009e73", activations: "#f0a500", logits: "#c04a00", "cuda-graphs": "#cc79a7",
@@ -37,7 +38,10 @@ export function theme() {
 // Calls back when the colours or the medium change.
 export function onTheme(listener) {
     dark.addEventListener("change", listener);
-    print.addEventListener("change", listener);
+    print.addEventListener("change", () => {
+        listener();
+        drawNow();
+    });
 }
 
 // A component's colour: softer than pure, because it fills areas.
