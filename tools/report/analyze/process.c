@@ -217,6 +217,7 @@ void ct_process_scan(struct ct_process *p, struct ct_trace *t,
     p->has_crossing = crossing != NULL;
     if (crossing)
         p->crossing = *crossing;
+    p->is_crossing_retried = crossing && ct_incidents_is_retried(&s->incidents, crossing);
     read_failures(p, &s->incidents);
     p->incidents = ct_incidents_count(&s->incidents);
     (void)ct_definitions_info_number(&t->definitions, "recorder.lost_events", &p->lost);

@@ -76,6 +76,7 @@ struct ct_process {
     struct ct_incident_counts incidents;
     int has_crossing; // the OOM that describes its incidents
     struct ct_oom_event crossing;
+    int is_crossing_retried;           // PyTorch's repeated call got the memory
     uint64_t first_failure_ns;         // of the first OOM that was not recovered, if there is one
     struct ct_process_device *devices; // by ordinal
     size_t device_count;

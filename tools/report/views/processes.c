@@ -15,6 +15,7 @@
 #include "views/processes_json.h"
 #include "views/processes_text.h"
 #include "views/progress.h"
+#include "views/recorder_line.h"
 #include "views/summary_read.h"
 #include "views/trace_state.h"
 
@@ -76,6 +77,16 @@ static void keep_limits(struct ct_process_shown *shown, const struct ct_view *v,
         ct_heap_exhausted();
 }
 
+static void keep_recorder_line(struct ct_process_shown *shown, const struct ct_view *v,
+                               const struct ct_process *p) {
+    char line[2048];
+    if (!ct_recorder_line_format(v, &p->crossing, p->is_crossing_retried, line, sizeof line))
+        return;
+    shown->recorder_line = strdup(line);
+    if (!shown->recorder_line)
+        ct_heap_exhausted();
+}
+
 // Keeps what the table says of a trace when it is closed again.
 static void keep_state(struct ct_processes_shown *s, size_t i, const struct ct_view *v) {
     struct ct_process_shown *shown = &s->traces[i];
@@ -88,8 +99,10 @@ static void keep_state(struct ct_processes_shown *s, size_t i, const struct ct_v
         shown->status = CT_EXIT_INCOMPLETE;
     if (p->is_usable)
         keep_limits(shown, v, p->lost);
-    if (p->has_crossing)
+    if (p->has_crossing) {
         keep_api(shown, v, &p->crossing);
+        keep_recorder_line(shown, v, p);
+    }
 }
 
 static void keep_error(struct ct_processes_shown *s, size_t i, const struct ct_error *e) {
@@ -331,6 +344,7 @@ void ct_processes_close(struct ct_processes_shown *s) {
         free(s->traces[i].error);
         free(s->traces[i].limits);
         free(s->traces[i].recorded_api);
+        free(s->traces[i].recorder_line);
     }
     free(s->traces);
     ct_verdicts_free(&s->verdicts);

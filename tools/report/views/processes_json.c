@@ -155,6 +155,7 @@ static void add_process(struct ct_json *j, const struct ct_processes_shown *s, s
     ct_json_number_or_null(j, "incidents_failed", usable, p->incidents.failed);
     ct_json_number_or_null(j, "incidents_retried", usable, p->incidents.retried);
     add_crossing(j, p, shown);
+    add_text(j, "recorder_line", shown->recorder_line);
     add_devices(j, p);
     if (usable && p->knowledge != CT_PROCESS_UNKNOWN)
         ct_document_add_shared(j, "shared_elsewhere",

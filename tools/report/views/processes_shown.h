@@ -22,6 +22,7 @@ struct ct_process_shown {
     char api[100];       // of the crossing, as text
     char *recorded_api;  // the same as recorded; NULL: there is none
     size_t recorded_api_length;
+    char *recorder_line; // as recorder_line.h; NULL: there is none
 };
 
 struct ct_processes_shown {

@@ -113,7 +113,9 @@ static void add_holdings(struct ct_json *j, struct ct_summary *s, const char *ke
 static void add_recorder_line(struct ct_json *j, const struct ct_summary *s) {
     char line[2048];
     if (s->crossing && !s->v->options->capacity &&
-        ct_recorder_line_format(s->v, &s->scan.incidents, s->crossing, line, sizeof line))
+        ct_recorder_line_format(s->v, s->crossing,
+                                ct_incidents_is_retried(&s->scan.incidents, s->crossing), line,
+                                sizeof line))
         ct_json_bytes(j, "recorder_line", line, strlen(line));
     else
         ct_json_null(j, "recorder_line");
