@@ -69,15 +69,16 @@ static void read_held(struct ct_export *x, struct ct_export_held *h) {
     struct ct_site_totals totals;
     struct ct_replay replay = {0};
     struct ct_scan scan;
-    const struct ct_scan_request request = request_for(x, h->device);
+    struct ct_scan_request request = request_for(x, h->device);
     const int at_peak = h->moment.kind == CT_MOMENT_PEAK;
+    request.keyframes = !at_peak;
     ct_scan_run(&scan, x->trace, &request);
     if (at_peak)
         h->moment = ct_moment_find(&scan, x->trace, CT_MOMENT_PEAK, h->device, 0);
     if (!at_peak) {
         ct_replay_init(&replay, NULL, NULL);
         replay.tiles = 1;
-        ct_moment_replay(&h->moment, &replay, &sharing, x->trace);
+        ct_moment_replay(&h->moment, &replay, &sharing, x->trace, &scan.keyframes);
         ct_sharing_free(&sharing);
     }
     ct_site_totals_build(&totals, x->sites, &scan, at_peak ? NULL : &replay, h->device,

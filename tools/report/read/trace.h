@@ -12,6 +12,7 @@
 #include "read/definitions.h"
 #include "read/index.h"
 #include "read/journal_read.h"
+#include "read/seek_points.h"
 #include "read/source.h"
 
 struct ct_trace {
@@ -46,6 +47,7 @@ struct ct_trace {
     int exact;                  // the state at the end is known in full,
     uint64_t exact_from_ns;     // since then; 0: since the start of the process
     struct ct_history *history; // the newest one, or NULL
+    struct ct_seek_points seek_points;
 
     // The journal.
     int journal_found; // 1: it was read; 0: there is none; -1: it cannot be used
@@ -63,6 +65,8 @@ struct ct_trace {
     struct ct_in body_of_chunk;
     int in_events, in_checkpoint; // what `columns` reads
     int checkpoint_done;          // in the current chunk
+    int has_sought;               // the trace is read from `sought` on
+    struct ct_seek_point sought;
     uint64_t next_number, last_ns;
 };
 
@@ -80,6 +84,9 @@ int ct_trace_open(struct ct_trace *t, const char *path, struct ct_error *error);
 int ct_trace_open_source(struct ct_trace *t, struct ct_error *error);
 // Goes back to the first event.
 void ct_trace_rewind(struct ct_trace *t);
+// Goes to one of the seek points instead: the next steps restore the state from its checkpoint. The
+// events between its parts come, too.
+void ct_trace_seek(struct ct_trace *t, const struct ct_seek_point *point);
 // Reads the next step, with those that restore the state after a gap.
 enum ct_step ct_trace_step(struct ct_trace *t, struct ct_event *event, uint64_t *number);
 // Reads the next event: 1, or 0 after the last one. Its ids (thread, api, stack, text) are those of

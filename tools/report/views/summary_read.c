@@ -77,7 +77,7 @@ static void read_moment(struct ct_summary *s) {
     if (!ct_summary_has_shared(s) && !s->scan.ops[CT_OP_REGISTER])
         return;
     ct_replay_init(&replay, NULL, NULL);
-    ct_moment_replay(&moment, &replay, &sharing, s->v->trace);
+    ct_moment_replay(&moment, &replay, &sharing, s->v->trace, &s->scan.keyframes);
     ct_sharing_sum(&sharing, &replay.live, s->shared);
     s->host_registered = sum_registered(&s->v->trace->definitions, &replay.live);
     ct_replay_free(&replay);
