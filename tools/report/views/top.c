@@ -91,7 +91,7 @@ static void analyze_device(struct ct_view *v, struct device_view *d,
 static void print_title(struct ct_view *v, const struct device_view *d) {
     static const char *const words[] = {"at the OOM, at", "at the peak, at", "at the end, at",
                                         "at"};
-    fprintf(v->out, "%s: %s %s %s", ct_label_device_in_full(v, d->device, &d->scan.end).text,
+    fprintf(v->out, "%s: %s %s %s", ct_label_device_in_full(v, d->device, &d->scan->end).text,
             ct_label_size(v, d->totals.now.bytes).text, words[d->moment.kind],
             ct_label_time(v, d->moment.t_ns).text);
     if (d->totals.now.asleep_bytes)
