@@ -43,7 +43,8 @@
 #define NAP_NS UINT64_C(250000000)
 #define RETRY_NS UINT64_C(1000000000)
 #define STACK_BYTES (512u << 10)
-#define EXIT_MS 1000u
+#define EXIT_NS 1000000000u
+#define PAUSE_NS 100000u
 #define ALONE_NS UINT64_C(100000000)
 #define FOREVER UINT64_MAX
 
@@ -180,8 +181,8 @@ static void read_versions(void) {
 }
 
 void ct_writer_thread_finish_reading(void) {
-    const struct timespec pause = {0, 1000000};
-    for (unsigned ms = 0; ms < EXIT_MS && atomic_load(&runs); ms++) {
+    const struct timespec pause = {0, PAUSE_NS};
+    for (unsigned i = 0; i < EXIT_NS / PAUSE_NS && atomic_load(&runs); i++) {
         if (atomic_load(&knows_ancestors) && !ct_package_versions_has_unread() &&
             ct_survey_is_finished())
             return;
