@@ -144,6 +144,20 @@ def ndjson():
                     equal(plain(row[key]), "" if value is None else str(value), "%s %s" % (table, key))
 
 
+@case("a negative result has its sign in csv, ndjson and SQLite, as in dump")
+def negative():
+    t = mktrace.Trace()
+    for i, result in enumerate((-5, -(1 << 31), 2)):
+        t.event("alloc", (60 + i) * 10**9, api="cuMemAlloc_v2", device=0, bytes=64, result=result, space="device")
+    t.flush(last=True)
+    path = sources.save("negative.zst", t.bytes())
+    want = [e["result"] for e in dump(path)]
+    equal(want, [-5, -(1 << 31), 2])
+    equal([r["result"] for r in read_csv(path, "events")], want)
+    equal([json.loads(line)["result"] for line in export(path, "ndjson", "--table=events").splitlines()], want)
+    equal([r[0] for r in open_database(path).execute("SELECT result FROM events ORDER BY event")], want)
+
+
 @case("the events of csv are those of dump")
 def events():
     for path in sources.whole() + sources.broken():
