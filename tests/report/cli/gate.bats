@@ -99,6 +99,16 @@ gate() { # EXIT-CODE LINES ARGUMENTS: the exit code, and how many lines there ar
     gate 0 0 --fail-on=oom,lost nothing.zst
 }
 
+@test "what was overwritten: the peak is of the history, its pool is not known, nor whether the program got the error" {
+    gate 1 1 --fail-on='peak>49MiB' overwritten.zst
+    gate 0 0 --fail-on='peak>50MiB' overwritten.zst
+    gate 4 1 --fail-on='frag>99%' overwritten.zst
+    grep -q 'the pool at the peak is not known: the events then were overwritten' err
+    gate 0 0 --fail-on=oom overwritten.zst
+    gate 4 1 --fail-on=oom overwritten-oom.zst
+    grep -q 'not known: overwritten-oom.zst: 2 allocations failed in the time whose events are overwritten' err
+}
+
 @test "diff judges B, and changes from A: size, share, points" {
     gate 0 0 diff --fail-on='peak>10MiB' peak-more.zst peak.zst
     gate 1 1 diff --fail-on='peak>10MiB' peak.zst peak-more.zst
