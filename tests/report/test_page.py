@@ -512,6 +512,13 @@ def the_file():
     equal((code, done["output"], done["traces"], done["bytes"]), (0, path[:-4] + ".html", 1, os.path.getsize(path[:-4] + ".html")))
 
 
+@case("the licence of what is not ours in the page stands in the page")
+def license_inside():
+    text = re.sub(r"\s+", " ", make(VLLM[0]).replace("*", " "))
+    for part in ("Leon Sorokin", "Permission is hereby granted, free of charge", "The above copyright notice and this permission notice shall be"):
+        check(part in text, part)
+
+
 @case("several traces are one page; one that cannot be read is said, and the others are there")
 def several():
     foreign = os.path.join(FOLDER, "foreign2.zst")
