@@ -2,8 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """libcutrace.so as CUDA_INJECTION64_PATH: the (simulated) driver loads it in cuInit, and the stand-in libcupti shows it
 the calls. Alone, it records what no preloaded library could see; with LD_PRELOAD there is one start and one trace."""
+import json
 import os
 import re
+import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
@@ -84,7 +86,7 @@ def _():
 
 
 def of_two_name_spaces(**env):
-    """The traces' and the ledger's allocations and frees."""
+    """The traces, and their and the ledger's allocations and frees."""
     command = ("host_of_plugins", "newlm", program("libplugin13.so"), program("libplugin_static.so"))
     done = injected(*command, env=env)
     traces = [os.path.join(done.folder, n) for n in os.listdir(done.folder)
@@ -92,20 +94,30 @@ def of_two_name_spaces(**env):
     calls = [e for t in traces for e in check_ledger.read_trace(REPORT, t) if check_ledger.is_call(e)]
     seen = sorted((e["op"], check_ledger.number(e["ptr"])) for e in calls if e["op"] in ("alloc", "free"))
     true = sorted((e["op"], check_ledger.number(e["ptr"])) for e in done.ledger() if e["op"] in ("alloc", "free"))
-    return len(traces), seen, true
+    return traces, seen, true
 
 
 @case("plugins in two name spaces: each has a trace of its own, and together they are the ledger")
 def _():
     # (the loader keeps 1,664 bytes for the thread-local variables of what is opened later)
-    n, seen, true = of_two_name_spaces(GLIBC_TUNABLES="glibc.rtld.optional_static_tls=4096")
-    return ([] if n == 2 else [f"{n} traces"]) + ([] if seen == true and len(true) == 6 else [f"{seen}\n{true}"])
+    traces, seen, true = of_two_name_spaces(GLIBC_TUNABLES="glibc.rtld.optional_static_tls=4096")
+    return ([] if len(traces) == 2 else [f"{traces}"]) + ([] if seen == true and len(true) == 6 else [f"{seen}\n{true}"])
+
+
+@case("the traces of two name spaces are said to be of one process, and of no job")
+def _():
+    traces, _, _ = of_two_name_spaces(GLIBC_TUNABLES="glibc.rtld.optional_static_tls=4096")
+    document = json.loads(subprocess.run([REPORT, "summary", "--json", *traces], stdout=subprocess.PIPE, check=True).stdout)[-1]
+    text = subprocess.run([REPORT, "summary", *traces], stdout=subprocess.PIPE, check=True, text=True).stdout
+    found = [(p["same_process"], p["job_index"]) for p in document["processes"]], [g["process_count"] for g in document["gpus"]]
+    return ([] if found == ([(None, None), (0, None)], [1]) else [f"{found}"]) + (
+        [] if "is one process with 2 traces" in text.replace("\n  ", " ") else [text])
 
 
 @case("not seen: a second name space, for which the loader has no thread-local memory left; it works as without")
 def _():
-    n, seen, true = of_two_name_spaces()
-    return [] if n == 1 and len(seen) == 3 and len(true) == 6 else [f"{n} traces: {seen}\n{true}: say so in README.md"]
+    traces, seen, true = of_two_name_spaces()
+    return [] if len(traces) == 1 and len(seen) == 3 and len(true) == 6 else [f"{traces}: {seen}\n{true}: say so in README.md"]
 
 
 @case("a process that lost LD_PRELOAD and kept CUDA_INJECTION64_PATH: trace = ledger")

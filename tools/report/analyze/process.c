@@ -257,6 +257,21 @@ int ct_process_shares_clock(const struct ct_process *p, const struct ct_process 
            (a > b ? a - b : b - a) <= CLOCK_TOLERANCE_NS;
 }
 
+// The kernel reports a start in ticks of 10 ms, and each trace converts it with clocks of its own.
+#define START_TOLERANCE_NS UINT64_C(10000000)
+
+static int differs(const char *a, const char *b) {
+    return a && b && strcmp(a, b) != 0;
+}
+
+int ct_process_is_same(const struct ct_process *p, const struct ct_process *other) {
+    const uint64_t a = p->start_ns, b = other->start_ns;
+    return p->pid_known && other->pid_known && p->pid == other->pid && p->start_known &&
+           other->start_known && (a > b ? a - b : b - a) <= START_TOLERANCE_NS &&
+           !differs(p->pid_namespace, other->pid_namespace) &&
+           !differs(p->host_name, other->host_name) && ct_process_shares_clock(p, other);
+}
+
 uint64_t ct_process_to_moment(const struct ct_process *p, uint64_t t_ns) {
     const uint64_t by = (uint64_t)(p->shift_ns < 0 ? -p->shift_ns : p->shift_ns);
     if (p->shift_ns < 0)
