@@ -264,12 +264,19 @@ static int differs(const char *a, const char *b) {
     return a && b && strcmp(a, b) != 0;
 }
 
+// Whether both are in one PID namespace; the first processes of two containers may begin together.
+static int has_same_numbers(const struct ct_process *p, const struct ct_process *other) {
+    if (p->pid_namespace && other->pid_namespace)
+        return strcmp(p->pid_namespace, other->pid_namespace) == 0;
+    return p->own_numbers && other->own_numbers;
+}
+
 int ct_process_is_same(const struct ct_process *p, const struct ct_process *other) {
     const uint64_t a = p->start_ns, b = other->start_ns;
     return p->pid_known && other->pid_known && p->pid == other->pid && p->start_known &&
            other->start_known && (a > b ? a - b : b - a) <= START_TOLERANCE_NS &&
-           !differs(p->pid_namespace, other->pid_namespace) &&
-           !differs(p->host_name, other->host_name) && ct_process_shares_clock(p, other);
+           has_same_numbers(p, other) && !differs(p->host_name, other->host_name) &&
+           ct_process_shares_clock(p, other);
 }
 
 uint64_t ct_process_to_moment(const struct ct_process *p, uint64_t t_ns) {
