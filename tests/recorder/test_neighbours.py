@@ -246,6 +246,24 @@ def mig():
     equal(total, {10 * G})
 
 
+@case("a card in MIG mode whose instance is not known: nothing of the card is recorded, and the report does not guess")
+def mig_without_instance():
+    env = {"SIM_DEVICES": 2, "SIM_MIG_CARD_MB": 80 << 10, "SIM_MEM_MB": "10240,20480",
+           "SIM_FAIL": "cuDeviceGetUuid_v2:*:801"}  # (the first version gives the card's UUID)
+    me = Process(ways.folder(), "me", "alloc:256", "alloc:512", **env)
+    me.until(lambda: me.info().get("device.0.mig"), "NVML was asked")
+    me.step()
+    me.end()
+    facts = me.info()
+    equal({k: v for k, v in facts.items() if re.match(r"device\.0\.(mig|nvml)", k)}, {"device.0.mig": "1"})
+    check(not [e for e in me.events() if e["op"] == "process" or "nvml" in e["flags"]], "what NVML says is of the card")
+    (device,) = me.devices()
+    equal((device["mig"], device["capacity_bytes"], device["processes"]),
+          ({"gpu_instance": None, "compute_instance": None, "card": None}, 10 * G, None))
+    text = subprocess.run([ways.REPORT, "top", me.file("zst")], capture_output=True, text=True, check=True).stdout
+    check("GPU 0 (MIG instance, 10.00 GiB): " in text, text)
+
+
 @case("memory of the host: the trace has what the host has left, and no sample of NVML's that does not exist")
 def host():
     where = ways.folder()
