@@ -251,7 +251,7 @@ def mig_without_instance():
     env = {"SIM_DEVICES": 2, "SIM_MIG_CARD_MB": 80 << 10, "SIM_MEM_MB": "10240,20480",
            "SIM_FAIL": "cuDeviceGetUuid_v2:*:801"}  # (the first version gives the card's UUID)
     me = Process(ways.folder(), "me", "alloc:256", "alloc:512", **env)
-    me.until(lambda: me.info().get("device.0.mig"), "NVML was asked")
+    me.until(lambda: [k for k in me.info() if re.match(r"device\.0\.(mig|nvml)", k)], "NVML was asked")
     me.step()
     me.end()
     facts = me.info()
