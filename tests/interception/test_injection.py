@@ -2,8 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """libcutrace.so as CUDA_INJECTION64_PATH: the (simulated) driver loads it in cuInit, and the stand-in libcupti shows it
 the calls. Alone, it records what no preloaded library could see; with LD_PRELOAD there is one start and one trace."""
+import json
 import os
 import re
+import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
@@ -117,7 +119,7 @@ for _how, _rc in (("killed", -9), ("exec", 0), ("exit", 0)):
 
 
 def of_name_spaces(plugins, **env):
-    """A plugin in each of so many name spaces: the number of traces, and the traces' and the ledger's allocations and frees."""
+    """A plugin in each of so many name spaces: the traces, and their and the ledger's allocations and frees."""
     command = ("host_of_plugins", "newlm", *[program(("libplugin13.so", "libplugin_static.so")[i % 2]) for i in range(plugins)])
     done = injected(*command, env=env)
     traces = [os.path.join(done.folder, n) for n in os.listdir(done.folder)
@@ -125,22 +127,33 @@ def of_name_spaces(plugins, **env):
     calls = [e for t in traces for e in check_ledger.read_trace(REPORT, t) if check_ledger.is_call(e)]
     seen = sorted((e["op"], check_ledger.number(e["ptr"])) for e in calls if e["op"] in ("alloc", "free"))
     true = sorted((e["op"], check_ledger.number(e["ptr"])) for e in done.ledger() if e["op"] in ("alloc", "free"))
-    return len(traces), seen, true
+    return traces, seen, true
 
 
 for _n in (2, 3):
     @case(f"plugins in {_n} name spaces: each has a trace of its own, and together they are the ledger")
     def _(n=_n):
         traces, seen, true = of_name_spaces(n)
-        return ([] if traces == n else [f"{traces} traces"]) + (
+        return ([] if len(traces) == n else [f"{traces}"]) + (
             [] if seen == true and len(true) == 3 * n else [f"{seen}\n{true}"])
 
 
 @case("not seen: a name space for which the loader has no thread-local memory left; it works as without")
 def _():
     # (the loader keeps 1,664 bytes for the thread-local variables of what is opened later)
-    n, seen, true = of_name_spaces(4)
-    return [] if n == 3 and len(seen) == 9 and len(true) == 12 else [f"{n} traces: {seen}\n{true}: say so in README.md"]
+    traces, seen, true = of_name_spaces(4)
+    return [] if len(traces) == 3 and len(seen) == 9 and len(true) == 12 else [
+        f"{traces}: {seen}\n{true}: say so in README.md"]
+
+
+@case("the traces of two name spaces are said to be of one process, and of no job")
+def _():
+    traces, _, _ = of_name_spaces(2)
+    document = json.loads(subprocess.run([REPORT, "summary", "--json", *traces], stdout=subprocess.PIPE, check=True).stdout)[-1]
+    text = subprocess.run([REPORT, "summary", *traces], stdout=subprocess.PIPE, check=True, text=True).stdout
+    found = [(p["same_process"], p["job_index"]) for p in document["processes"]], [g["process_count"] for g in document["gpus"]]
+    return ([] if found == ([(None, None), (0, None)], [1]) else [f"{found}"]) + (
+        [] if "is one process with 2 traces" in text.replace("\n  ", " ") else [text])
 
 
 @case("a process that lost LD_PRELOAD and kept CUDA_INJECTION64_PATH: trace = ledger")

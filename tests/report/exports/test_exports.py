@@ -20,6 +20,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../
 import mktrace  # noqa: E402
 import protobuf  # noqa: E402
 import sources  # noqa: E402
+import traces  # noqa: E402
 import whole_trace  # noqa: E402
 from lifetimes import lifetimes_of  # noqa: E402
 from sources import export  # noqa: E402
@@ -28,7 +29,8 @@ from tap import PLAIN, REPORT, ROOT, case, check, equal, main, report  # noqa: E
 MOMENTS = ("oom", "peak", "end")
 TABLES = "allocations events memory sites failed stacks devices info".split()
 NUMBERS = {"event", "device", "bytes", "count", "alloc_ns", "end_event", "end_ns", "lifetime_ns", "live_at_peak", "live_at_oom",
-           "live_at_end", "t_ns", "peak_bytes", "live_bytes", "live_count", "stack_id", "depth", "line", "result", "tid"}
+           "live_at_end", "t_ns", "peak_bytes", "live_bytes", "live_count", "stack_id", "depth", "line", "result", "tid", "pid",
+           "process_bytes"}
 
 
 @functools.lru_cache(maxsize=None)
@@ -158,6 +160,13 @@ def negative():
     equal([r[0] for r in open_database(path).execute("SELECT result FROM events ORDER BY event")], want)
 
 
+@case("sqlite: the processes that NVML lists, by their numbers")
+def processes():
+    db = open_database(sources.save("instance.zst", traces.on_an_instance()))
+    equal(db.execute("SELECT pid, process_bytes, text FROM events WHERE op = 'process'").fetchall(), [(8, 1 << 30, "other")])
+    equal(db.execute("SELECT count(*) FROM events WHERE pid IS NOT NULL").fetchall(), [(1,)])
+
+
 @case("the events of csv are those of dump")
 def events():
     for path in sources.whole() + sources.broken():
@@ -166,7 +175,7 @@ def events():
         equal(len(got), len(want), path)
         for g, w in zip(got, want):
             for key, other in (("event", "event"), ("t_ns", "t_ns"), ("tid", "tid"), ("device", "device"), ("op", "op"),
-                               ("result", "result"), ("bytes", "bytes"), ("address", "ptr"), ("handle", "handle")):
+                               ("result", "result"), ("bytes", "bytes"), ("address", "ptr"), ("handle", "handle"), ("pid", "pid"), ("process_bytes", "process_bytes")):
                 equal(g[key], w[other], "%s event %d %s" % (path, w["event"], key))
 
 
@@ -317,12 +326,15 @@ def perfetto_calls():
                 else:
                     begun = notes["event"]
                     calls[begun] = name, notes.get("bytes"), t, len(stack)
-        want = [e for e in dump(path) if e["op"] not in ("block-alloc", "block-free")]
+        # (ranges are slices of their own)
+        want = [e for e in dump(path) if e["op"] not in ("block-alloc", "block-free") and not e["op"].startswith("range-")]
         equal(sorted(calls), [e["event"] for e in want], path)
         for e in want:
             name, size, _, frames = calls[e["event"]]
             equal(size, e["bytes"], path)
-            if e["api"] and e["api"].isalnum():
+            if e["op"] == "mark":
+                equal(name, e["text"], path)
+            elif e["api"] and e["api"].isalnum():
                 equal(name, e["api"][:1023], path)
             if e["stack"]:
                 shown = [f for f in e["stack"] if not f["hidden"]]

@@ -258,6 +258,28 @@ int ct_process_shares_clock(const struct ct_process *p, const struct ct_process 
            (a > b ? a - b : b - a) <= CLOCK_TOLERANCE_NS;
 }
 
+// The kernel reports a start in ticks of 10 ms, and each trace converts it with clocks of its own.
+#define START_TOLERANCE_NS UINT64_C(10000000)
+
+static int differs(const char *a, const char *b) {
+    return a && b && strcmp(a, b) != 0;
+}
+
+// Whether both are in one PID namespace; the first processes of two containers may begin together.
+static int has_same_numbers(const struct ct_process *p, const struct ct_process *other) {
+    if (p->pid_namespace && other->pid_namespace)
+        return strcmp(p->pid_namespace, other->pid_namespace) == 0;
+    return p->own_numbers && other->own_numbers;
+}
+
+int ct_process_is_same(const struct ct_process *p, const struct ct_process *other) {
+    const uint64_t a = p->start_ns, b = other->start_ns;
+    return p->pid_known && other->pid_known && p->pid == other->pid && p->start_known &&
+           other->start_known && (a > b ? a - b : b - a) <= START_TOLERANCE_NS &&
+           has_same_numbers(p, other) && !differs(p->host_name, other->host_name) &&
+           ct_process_shares_clock(p, other);
+}
+
 uint64_t ct_process_to_moment(const struct ct_process *p, uint64_t t_ns) {
     const uint64_t by = (uint64_t)(p->shift_ns < 0 ? -p->shift_ns : p->shift_ns);
     if (p->shift_ns < 0)

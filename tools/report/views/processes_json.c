@@ -139,6 +139,7 @@ static void add_process(struct ct_json *j, const struct ct_processes_shown *s, s
     ct_json_text(j, "file", shown->path);
     add_text(j, "error", shown->error);
     ct_json_number_or_null(j, "same_as", p->same_as != SIZE_MAX, p->same_as);
+    ct_json_number_or_null(j, "same_process", usable && p->first_trace != i, p->first_trace);
     add_hash(j, "trace_id", usable, p->trace_id);
     ct_json_number_or_null(j, "pid", usable && p->pid_known, p->pid);
     add_text(j, "exe", p->exe);

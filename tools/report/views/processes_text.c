@@ -479,6 +479,28 @@ static void print_trace_notes(const struct ct_processes_shown *s) {
     putc('\n', s->out);
 }
 
+// Says which traces are of one process.
+static void print_same_processes(const struct ct_processes_shown *s) {
+    enum { MOST = 3 };
+    size_t n = 0;
+    char name[CT_PROCESS_NAME];
+    for (size_t i = 0; i < s->all.count; i++) {
+        size_t traces = 1;
+        if (!s->all.list[i].is_usable || s->all.list[i].first_trace != i)
+            continue;
+        for (size_t k = i + 1; k < s->all.count; k++)
+            traces += s->all.list[k].is_usable && s->all.list[k].first_trace == i;
+        if (traces == 1 || n++ >= MOST)
+            continue;
+        ct_process_name(&s->all.list[i], name);
+        fprintf(s->out, "%s%s is one process with %zu traces", n == 1 ? "" : ", ", name, traces);
+    }
+    if (n > MOST)
+        fprintf(s->out, ", %zu more", n - MOST);
+    if (n)
+        fputs(": what it does not track is in the first one's row\n", s->out);
+}
+
 // The process whose report is worth reading next: that of the OOM, else the one that holds the
 // most. SIZE_MAX: there is none.
 static size_t find_next(const struct ct_processes_shown *s) {
@@ -520,6 +542,7 @@ static void print_screen(const struct ct_processes_shown *s) {
     print_clock_note(s);
     print_log_note(s);
     print_gpu_notes(s);
+    print_same_processes(s);
     print_trace_notes(s);
     ct_processes_limits_print(s, s->brief < BRIEF_WITHOUT_LIMITS);
     print_next(s);
