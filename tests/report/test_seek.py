@@ -26,7 +26,7 @@ from whole_trace import Whole  # noqa: E402
 FOLDER = tempfile.mkdtemp()
 VLLM = sorted(glob.glob(os.path.join(ROOT, "tests/report/vllm/*/trace.zst")))
 VIEWS = (("top",), ("top", "--json"), ("top", "--tree"), ("top", "--segments", "--json"), ("frag",), ("frag", "--json"),
-         ("export", "--format=csv", "--table=sites", "-o", "-"))
+         ("export", "--format=folded"))
 K, M = 1 << 10, 1 << 20
 
 
@@ -39,7 +39,12 @@ def write(data, name="t.zst"):
 
 def sought(view, path, mode="tell"):
     """What a view prints and its exit code; and at which events its replays began."""
-    code, out, err = report(*view, path, env={"CUTRACE_REPORT_SEEK": mode})
+    to = os.path.join(FOLDER, "exported")
+    more = ("--force", "-o", to) if view[0] == "export" else ()
+    code, out, err = report(*view, *more, path, env={"CUTRACE_REPORT_SEEK": mode})
+    if more:
+        with open(to, "rb") as f:
+            out = f.read()
     told = [line for line in err.decode().splitlines() if line.startswith("seek: ")]
     err = [line for line in err.decode().splitlines() if not line.startswith("seek: ")]
     return (code, out, err), [int(line.split()[-1]) if "event" in line else 0 for line in told]
@@ -212,6 +217,36 @@ def lies():
     (_, out, _), events = sought(("top", "--json", moment), p.path)
     equal(events, [0])
     equal(json.loads(out)["devices"][0]["bytes"], live)
+
+
+@case("an event names the state behind it, also among others of the same time")
+def of_event():
+    t = Trace()
+    t.info = {"process.start_ns": "500"}
+    for i in range(4):
+        t.event("alloc", 1000 + i // 2, ptr=(i + 1) * M, bytes=(i + 1) * K, device=0, result=0, space="device", stack=STACKS[i])
+    t.flush(last=True)
+    path = write(t.bytes())
+    for i in range(4):
+        for name in ("#%d", "event:%d"):
+            d = json.loads(report("top", "--json", "--at=" + name % i, path)[1])["devices"][0]
+            equal((d["bytes"], d["moment"]), (sum(range(1, i + 2)) * K, {"what": "time", "device": None, "event": i,
+                                                                       "t_ns": 1000 + i // 2}))
+    for view in (("frag",), ("leaks",), ("export", "--format=folded"), ("diff", "--at=#0")):
+        (code, out, err), _ = sought((*view, "--at=#2"), path)
+        equal((code, err), (0, []), view)
+        check(view[0] != "export" or sum(int(line.split()[-1]) for line in out.splitlines()) == 6 * K, out)
+    for view in ("top", "dump"):
+        option = "--from" if view == "dump" else "--at"
+        code, _, err = report(view, option + "=#4", path)
+        equal((code, err.endswith(b"%s: event 4 is not in this trace\n" % option.encode())), (2, True), err)
+    equal(len(report("dump", "--json", "--from=#2", path)[1].splitlines()), 2)
+    p = Program(7)
+    for i in (500, 900, 1199):
+        (_, out, _), events = sought(("top", "--json", "--at=#%d" % i), p.path)
+        equal(json.loads(out)["devices"][0]["bytes"], p.at[i][1])
+        equal(events, [(i + 1 - 60) // 300 * 300 + 60])
+    compare(p.path, ["#%d" % i for i in (359, 360, 700)])
 
 
 # ---- recorded -----------------------------------------------------------------------------------
