@@ -179,7 +179,7 @@ class Program:
 
     def step(self):
         t, r = self.trace, self.random
-        self.t += r.randrange(1, 2000)
+        self.t += r.choice((0, r.randrange(2000)))
         if r.random() < 0.05:
             t.event("memory-sample", self.t, device=0, free_bytes=(1 << 34) - r.randrange(M), total_bytes=1 << 34, tid=1 + r.randrange(4))
         elif self.live and r.random() < 0.45:
@@ -200,12 +200,14 @@ def programs():
     begun = 0
     for seed in range(40 if FULL else 5):
         p = Program(seed)
-        chosen = [p.random.choice(p.at[400:]) for _ in range(3)]
-        times = {t: "%d.%09d" % divmod(t - 500, 10**9) for t, _ in chosen}
-        begun += compare(p.path, times.values(), p.random.sample(VIEWS, 3))[1]
-        for t, live in chosen:
-            device, = json.loads(report("top", "--json", "--at=" + times[t], p.path)[1])["devices"]
-            equal(device["bytes"], live, "seed %d at %s" % (seed, times[t]))
+        for event in (366, 668, p.random.randrange(400, 1200)):  # soon behind a checkpoint, and anywhere
+            t = p.at[event][0]
+            moment = "%d.%09d" % divmod(t - 500, 10**9)
+            live = [live for at, live in p.at if at == t][-1]
+            device, = json.loads(report("top", "--json", "--at=" + moment, p.path)[1])["devices"]
+            equal(device["bytes"], live, "seed %d at %s" % (seed, moment))
+            begun += compare(p.path, [moment], p.random.sample(VIEWS, 1))[1]
+            begun += compare(p.path, [("0.0", moment)], (("diff", "--json"),))[1]  # with the account and the readings
     check(begun > 10, "%d replays began at a checkpoint" % begun)
 
 
@@ -241,12 +243,13 @@ def of_event():
         code, _, err = report(view, option + "=#4", path)
         equal((code, err.endswith(b"%s: event 4 is not in this trace\n" % option.encode())), (2, True), err)
     equal(len(report("dump", "--json", "--from=#2", path)[1].splitlines()), 2)
-    p = Program(7)
+    p = Program(12)
     for i in (500, 900, 1199):
         (_, out, _), events = sought(("top", "--json", "--at=#%d" % i), p.path)
         equal(json.loads(out)["devices"][0]["bytes"], p.at[i][1])
         equal(events, [(i + 1 - 60) // 300 * 300 + 60])
-    compare(p.path, ["#%d" % i for i in (359, 360, 700)])
+    equal(p.at[658][0] == p.at[659][0], True)  # (an event of the same time is not behind it)
+    compare(p.path, ["#658", "#659", "#660", "#700"], (("top", "--json"), ("frag",)))
 
 
 # ---- recorded -----------------------------------------------------------------------------------
