@@ -26,7 +26,7 @@ from whole_trace import Whole  # noqa: E402
 FOLDER = tempfile.mkdtemp()
 VLLM = sorted(glob.glob(os.path.join(ROOT, "tests/report/vllm/*/trace.zst")))
 VIEWS = (("top",), ("top", "--json"), ("top", "--tree"), ("top", "--segments", "--json"), ("frag",), ("frag", "--json"),
-         ("export", "--format=csv", "--table=sites", "-o", "-"))
+         ("export", "--format=folded"))
 K, M = 1 << 10, 1 << 20
 
 
@@ -39,7 +39,12 @@ def write(data, name="t.zst"):
 
 def sought(view, path, mode="tell"):
     """What a view prints and its exit code; and at which events its replays began."""
-    code, out, err = report(*view, path, env={"CUTRACE_REPORT_SEEK": mode})
+    to = os.path.join(FOLDER, "exported")
+    more = ("--force", "-o", to) if view[0] == "export" else ()
+    code, out, err = report(*view, *more, path, env={"CUTRACE_REPORT_SEEK": mode})
+    if more:
+        with open(to, "rb") as f:
+            out = f.read()
     told = [line for line in err.decode().splitlines() if line.startswith("seek: ")]
     err = [line for line in err.decode().splitlines() if not line.startswith("seek: ")]
     return (code, out, err), [int(line.split()[-1]) if "event" in line else 0 for line in told]
@@ -174,7 +179,7 @@ class Program:
 
     def step(self):
         t, r = self.trace, self.random
-        self.t += r.randrange(1, 2000)
+        self.t += r.choice((0, r.randrange(2000)))
         if r.random() < 0.05:
             t.event("memory-sample", self.t, device=0, free_bytes=(1 << 34) - r.randrange(M), total_bytes=1 << 34, tid=1 + r.randrange(4))
         elif self.live and r.random() < 0.45:
@@ -195,12 +200,14 @@ def programs():
     begun = 0
     for seed in range(40 if FULL else 5):
         p = Program(seed)
-        chosen = [p.random.choice(p.at[400:]) for _ in range(3)]
-        times = {t: "%d.%09d" % divmod(t - 500, 10**9) for t, _ in chosen}
-        begun += compare(p.path, times.values(), p.random.sample(VIEWS, 3))[1]
-        for t, live in chosen:
-            device, = json.loads(report("top", "--json", "--at=" + times[t], p.path)[1])["devices"]
-            equal(device["bytes"], live, "seed %d at %s" % (seed, times[t]))
+        for event in (366, 668, p.random.randrange(400, 1200)):  # soon behind a checkpoint, and anywhere
+            t = p.at[event][0]
+            moment = "%d.%09d" % divmod(t - 500, 10**9)
+            live = [live for at, live in p.at if at == t][-1]
+            device, = json.loads(report("top", "--json", "--at=" + moment, p.path)[1])["devices"]
+            equal(device["bytes"], live, "seed %d at %s" % (seed, moment))
+            begun += compare(p.path, [moment], p.random.sample(VIEWS, 1))[1]
+            begun += compare(p.path, [("0.0", moment)], (("diff", "--json"),))[1]  # with the account and the readings
     check(begun > 10, "%d replays began at a checkpoint" % begun)
 
 
@@ -212,6 +219,37 @@ def lies():
     (_, out, _), events = sought(("top", "--json", moment), p.path)
     equal(events, [0])
     equal(json.loads(out)["devices"][0]["bytes"], live)
+
+
+@case("an event names the state behind it, also among others of the same time")
+def of_event():
+    t = Trace()
+    t.info = {"process.start_ns": "500"}
+    for i in range(4):
+        t.event("alloc", 1000 + i // 2, ptr=(i + 1) * M, bytes=(i + 1) * K, device=0, result=0, space="device", stack=STACKS[i])
+    t.flush(last=True)
+    path = write(t.bytes())
+    for i in range(4):
+        for name in ("#%d", "event:%d"):
+            d = json.loads(report("top", "--json", "--at=" + name % i, path)[1])["devices"][0]
+            equal((d["bytes"], d["moment"]), (sum(range(1, i + 2)) * K, {"what": "time", "device": None, "event": i,
+                                                                       "t_ns": 1000 + i // 2}))
+    for view in (("frag",), ("leaks",), ("export", "--format=folded"), ("diff", "--at=#0")):
+        (code, out, err), _ = sought((*view, "--at=#2"), path)
+        equal((code, err), (0, []), view)
+        check(view[0] != "export" or sum(int(line.split()[-1]) for line in out.splitlines()) == 6 * K, out)
+    for view in ("top", "dump"):
+        option = "--from" if view == "dump" else "--at"
+        code, _, err = report(view, option + "=#4", path)
+        equal((code, err.endswith(b"%s: event 4 is not in this trace\n" % option.encode())), (2, True), err)
+    equal(len(report("dump", "--json", "--from=#2", path)[1].splitlines()), 2)
+    p = Program(12)
+    for i in (500, 900, 1199):
+        (_, out, _), events = sought(("top", "--json", "--at=#%d" % i), p.path)
+        equal(json.loads(out)["devices"][0]["bytes"], p.at[i][1])
+        equal(events, [(i + 1 - 60) // 300 * 300 + 60])
+    equal(p.at[658][0] == p.at[659][0], True)  # (an event of the same time is not behind it)
+    compare(p.path, ["#658", "#659", "#660", "#700"], (("top", "--json"), ("frag",)))
 
 
 # ---- recorded -----------------------------------------------------------------------------------

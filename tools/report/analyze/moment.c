@@ -8,12 +8,12 @@ static uint64_t end_of(const struct ct_scan *s, const struct ct_trace *t) {
 }
 
 struct ct_moment ct_moment_find(const struct ct_scan *s, const struct ct_trace *t,
-                                enum ct_moment_kind kind, int device, uint64_t t_ns) {
+                                enum ct_moment_kind kind, int device, const struct ct_instant *at) {
     const struct ct_oom_event *crossing = ct_scan_find_crossing(s);
     const struct ct_device_scan *d = device >= 0 ? &s->device[device] : NULL;
     const uint64_t end = end_of(s, t);
     if (kind == CT_MOMENT_TIME)
-        return (struct ct_moment){kind, -1, UINT64_MAX, t_ns < end ? t_ns : end};
+        return (struct ct_moment){kind, -1, at->event, at->t_ns < end ? at->t_ns : end};
     if (kind == CT_MOMENT_OOM && crossing)
         return (struct ct_moment){kind, crossing->device, crossing->event, crossing->t_ns};
     if (kind != CT_MOMENT_END && d && d->peak_known)

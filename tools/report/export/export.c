@@ -61,7 +61,7 @@ static struct ct_moment find_moment(const struct ct_export *x, enum ct_moment_ki
         if (x->scan.device[d].seen &&
             (highest < 0 || x->scan.device[d].peak_bytes > x->scan.device[highest].peak_bytes))
             highest = d;
-    return ct_moment_find(&x->scan, x->trace, kind, highest, x->at_ns);
+    return ct_moment_find(&x->scan, x->trace, kind, highest, &x->at);
 }
 
 static void read_held(struct ct_export *x, struct ct_export_held *h) {
@@ -74,7 +74,7 @@ static void read_held(struct ct_export *x, struct ct_export_held *h) {
     request.keyframes = !at_peak;
     ct_scan_run(&scan, x->trace, &request);
     if (at_peak)
-        h->moment = ct_moment_find(&scan, x->trace, CT_MOMENT_PEAK, h->device, 0);
+        h->moment = ct_moment_find(&scan, x->trace, CT_MOMENT_PEAK, h->device, NULL);
     if (!at_peak) {
         ct_replay_init(&replay, NULL, NULL);
         replay.tiles = 1;

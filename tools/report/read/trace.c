@@ -515,6 +515,27 @@ int ct_trace_next(struct ct_trace *t, struct ct_event *e, uint64_t *number) {
     return step == CT_STEP_EVENT;
 }
 
+static int has_event(const struct ct_index_chunk *c, uint64_t number) {
+    return !c->bad && number >= c->head.first_event &&
+           number - c->head.first_event < c->head.events;
+}
+
+int ct_trace_find_event(struct ct_trace *t, uint64_t number, uint64_t *t_ns) {
+    struct ct_event e;
+    uint64_t at = 0;
+    size_t chunk = 0;
+    while (chunk < t->index.count && !has_event(&t->index.chunks[chunk], number))
+        chunk++;
+    ct_trace_rewind(t);
+    t->chunk += chunk; // (from the one before the first)
+    int more = chunk < t->index.count;
+    while (more && (more = ct_trace_next(t, &e, &at)) && at < number)
+        ;
+    ct_trace_rewind(t);
+    *t_ns = more ? e.t_ns : 0;
+    return more && at == number;
+}
+
 void ct_trace_close(struct ct_trace *t) {
     ct_source_close(&t->source);
     ct_journal_read_close(&t->journal);

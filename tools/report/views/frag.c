@@ -149,7 +149,7 @@ static void find_moment(struct ct_frag_shown *f) {
     const struct ct_arguments *o = v->options;
     const enum ct_moment_kind wanted = ct_view_scan_wanted_moment(o, CT_MOMENT_OOM);
     f->moment =
-        ct_moment_find(f->scan, v->trace, wanted, ct_view_scan_main_device(v, f->scan), v->at_ns);
+        ct_moment_find(f->scan, v->trace, wanted, ct_view_scan_main_device(v, f->scan), &v->at);
     if ((o->at_end || o->at.kind != CT_TIME_NONE) && f->moment.kind != wanted)
         ct_terminal_warn("warning: --at: there is no such moment; frag describes another one");
     if (f->moment.kind == CT_MOMENT_END) {

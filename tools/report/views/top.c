@@ -74,7 +74,7 @@ static void analyze_device(struct ct_view *v, struct device_view *d,
     struct ct_replay replay = {0};
     d->moment = *moment;
     if (moment->kind == CT_MOMENT_PEAK)
-        d->moment = ct_moment_find(d->scan, v->trace, CT_MOMENT_PEAK, d->device, 0);
+        d->moment = ct_moment_find(d->scan, v->trace, CT_MOMENT_PEAK, d->device, NULL);
     ct_site_totals_build(&d->totals, v->sites, d->scan, go_to_moment(v, d, &replay), d->device,
                          v->options->segments ? CT_ROWS_BY_SEGMENT : CT_ROWS_BY_BLOCK);
     ct_replay_free(&replay);
@@ -242,7 +242,7 @@ int ct_view_top(struct ct_view *v) {
     check_moment(v, &s);
     const struct ct_moment moment =
         ct_moment_find(&s, v->trace, ct_view_scan_wanted_moment(v->options, CT_MOMENT_PEAK),
-                       ct_view_scan_main_device(v, &s), v->at_ns);
+                       ct_view_scan_main_device(v, &s), &v->at);
     if (j) {
         ct_document_begin(j, v);
         ct_document_add_trace(j, v, &s);
