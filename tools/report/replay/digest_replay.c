@@ -113,12 +113,16 @@ static unsigned kind_of(const struct ct_event *e) {
     }
 }
 
-// The object was freed by a call that may still turn out to have failed.
+static uint64_t key_of(const struct ct_event *e) {
+    if (kind_of(e) == CT_KIND_ARRAY)
+        return CT_HAS(e, handle) ? e->handle : 0;
+    return CT_HAS(e, ptr) ? e->ptr : 0;
+}
+
+// The object was freed by calls that may still turn out to have failed.
 static void free_restored(struct digest_replay *r, const struct ct_event *object) {
     const unsigned kind = kind_of(object);
-    const uint64_t key = kind == CT_KIND_ARRAY ? (CT_HAS(object, handle) ? object->handle : 0)
-                         : CT_HAS(object, ptr) ? object->ptr
-                                               : 0;
+    const uint64_t key = key_of(object);
     for (size_t i = 0; i < r->freed_count && kind; i++) {
         struct ct_event e = r->freed[i];
         const struct ct_found f = ct_slot_index_lookup(&r->live, kind, key);
@@ -128,7 +132,6 @@ static void free_restored(struct digest_replay *r, const struct ct_event *object
         else
             (void)ct_tentative_free_again(&r->live, kind, key, &e);
     }
-    r->freed_count = 0;
 }
 
 static void restore_object(struct digest_replay *r, struct ct_event *e) {
@@ -138,8 +141,14 @@ static void restore_object(struct digest_replay *r, struct ct_event *e) {
         r->freed[r->freed_count++] = *e;
         return;
     }
-    ct_checkpoint_apply(&r->live, &r->readings, e);
-    free_restored(r, e);
+    // What is there has the address since the free: then the call did not fail.
+    const int is_gone =
+        r->freed_count && ct_slot_index_lookup(&r->live, kind_of(e), key_of(e)).what;
+    if (!is_gone) {
+        ct_checkpoint_apply(&r->live, &r->readings, e);
+        free_restored(r, e);
+    }
+    r->freed_count = 0;
 }
 
 static void forget_state(struct digest_replay *r) {
@@ -167,7 +176,7 @@ static void restore(struct digest_replay *r, const struct ct_index_chunk *c, str
     }
     if (c->completes) {
         ct_checkpoint_end_restore(&r->live);
-        r->known = 0; // the frees under way at the checkpoint are not followed
+        r->known = !(c->checkpoint & CT_CHECKPOINT_INEXACT);
     }
     r->is_restoring = 0;
 }
