@@ -141,7 +141,11 @@ def killed():
         path = the(traces(where))
         alone = os.path.join(where, "alone.zst")
         shutil.copy(path, alone)
-        problems += digests.check(alone)[0]
+        found, some, _ = digests.check(alone)
+        problems += found
+        said, chunks = report("info", "--no-journal", alone).stdout, len(read_trace.Trace(alone).heads)
+        if f"{some} of {chunks} chunks have one" not in said and 0 < some < chunks:
+            problems.append(f"info does not say {some} of {chunks}: {said[:300]}")
         equal(report("seal", path).returncode, 0)
         problems += judged(path)
     return problems
@@ -203,6 +207,7 @@ def nobody_needs_them():
     shutil.copy(path, found)
     subprocess.run(["zstd", "-tq", found], check=True)
     problems = []
+    check("digests" not in report("info", path).stdout, "info names digests, of which none is missing")
     for view in ("summary", "top", "timeline", "oom", "frag", "info", "check", "dump"):
         a, b = (subprocess.run([REPORT, view, "trace.zst"], cwd=os.path.dirname(p), capture_output=True, text=True) for p in (found, bare))
         if (a.returncode, a.stdout, a.stderr) != (b.returncode, b.stdout, b.stderr):
@@ -292,6 +297,30 @@ def not_counted():
         equal(report("check", written(where, with_parts(other, at, parts))).returncode, 0, f"offset {place}")
     named = data[:at + 8] + b"OTHERONE" + data[at + 16:]
     equal(report("check", written(where, named)).returncode, 0, "another tool's frame")
+
+
+@case("check --quick: no body is read, which it says; a digest that contradicts the one before is damage")
+def quick():
+    where = folder()
+    path = logged(where, 20000, CUTRACE_FLUSH_MS="20")
+    with open(path, "rb") as f:
+        data = f.read()
+    found = [(p, head) for p, _, head in chunk_frames(data) if p is not None]
+    chunks = len(read_trace.Trace(path).heads)
+    done = report("check", "--quick", path)
+    equal(done.returncode, 0, done.stdout)
+    check(f"not checked: the bodies of the chunks; no event was read. {chunks} of {chunks} chunks have a digest" in done.stdout, done.stdout)
+    body = bytearray(data)
+    body[found[2][1] + 96 + 40] ^= 255
+    equal([report("check", *how, written(where, bytes(body))).returncode for how in ((), ("--quick",))], [3, 0], "a damaged body")
+    at = found[2][0]
+    parts = data[at + 36:at + 8 + struct.unpack_from("<I", data, at + 4)[0]]
+    live = next(f for f in list(figures(parts))[2:] if f[0] == 4 and list(f for f in figures(parts) if f[0] == 4).index(f) == 2)
+    value = read_trace.Cursor(parts[live[2]:live[3]]).varint()
+    done = report("check", "--quick", written(where, with_parts(data, at, edited(parts, *live[1:], value + 512))))
+    equal(done.returncode, 3, done.stdout)
+    check(f"offset {at}: digest that contradicts the one before it" in done.stdout, done.stdout)
+    equal(report("check", "--quick", "--json", path).returncode, 2)
 
 
 @case("hostile digests: cut, with lengths that lie, device 2^60, 10^9 sites; every view comes to an end")
