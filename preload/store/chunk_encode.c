@@ -73,8 +73,7 @@ int ct_chunk_encode_begin(uint64_t raw_bytes, int level, uint8_t *out, size_t ro
     (void)ZSTD_CCtx_reset(c.cctx, ZSTD_reset_session_only);
     c.is_failed = ZSTD_isError(ZSTD_CCtx_setPledgedSrcSize(c.cctx, raw_bytes)) != 0;
     c.start = out;
-    c.out =
-        (ZSTD_outBuffer){out, room - CT_CHUNK_DIGEST_BYTES - FILLER_BYTES, CT_PREFIX_BYTES};
+    c.out = (ZSTD_outBuffer){out, room - CT_CHUNK_DIGEST_BYTES - FILLER_BYTES, CT_PREFIX_BYTES};
     c.n = 0;
     c.put = c.cut = 0;
     return 0;

@@ -168,8 +168,8 @@ static inline void ct_digest_begin(struct ct_digest_maker *m, const struct ct_li
     m->sites.beyond = (struct ct_digest_flow){0};
     memset(m->sites.key, 0, sizeof m->sites.key);
     for (int i = 0; i < CT_DEVICES; i++) {
-        m->before[i] = (struct ct_digest_sum){live->device[i].live_bytes,
-                                              live->device[i].live_allocations};
+        m->before[i] =
+            (struct ct_digest_sum){live->device[i].live_bytes, live->device[i].live_allocations};
         m->digest.device[i].peak_bytes = live->device[i].live_bytes;
     }
 }
@@ -249,9 +249,8 @@ CT_COLD void ct_digest_note_oom(struct ct_digest *g, uint64_t number) {
 // What else an event says, as it will be in the trace.
 CT_HOT void ct_digest_note_facts(struct ct_digest_maker *m, const struct ct_event *e) {
     struct ct_digest_device *d = &m->digest.device[ct_event_device_index(e)];
-    if (__builtin_expect(!(e->present & CT_DIGEST_FACTS) && e->op != CT_OP_LOST &&
-                             e->op != CT_OP_BLOCK_OOM,
-                         1))
+    if (__builtin_expect(
+            !(e->present & CT_DIGEST_FACTS) && e->op != CT_OP_LOST && e->op != CT_OP_BLOCK_OOM, 1))
         return;
     if (e->op == CT_OP_AMEND)
         return;

@@ -8,10 +8,10 @@
 #include <cutrace/format/xxh64.h>
 #include <cutrace/model/digest.h>
 
-#define CT_DIGEST_FRAME 8u                             // magic and length
+#define CT_DIGEST_FRAME 8u                               // magic and length
 #define CT_DIGEST_HEAD (CT_DIGEST_FRAME + 8 + 8 + 8 + 4) // and those, sums and version
-#define CT_DIGEST_SUMMED (CT_DIGEST_FRAME + 8 + 8)     // the checksum is of the bytes from here on
-#define CT_DIGEST_BYTES 8192u                          // of the frame, at most
+#define CT_DIGEST_SUMMED (CT_DIGEST_FRAME + 8 + 8) // the checksum is of the bytes from here on
+#define CT_DIGEST_BYTES 8192u                      // of the frame, at most
 
 enum ct_digest_part {
     CT_DIGEST_BODY = 1,
@@ -115,8 +115,8 @@ static inline void ct_digest_put_device(struct ct_out *o, const struct ct_digest
 }
 
 static inline int ct_digest_device_is_used(const struct ct_digest_device *d) {
-    return d->live_bytes || d->flow.taken.count || d->flow.given.count || d->has_lowest || d->has_last ||
-           d->has_reported;
+    return d->live_bytes || d->flow.taken.count || d->flow.given.count || d->has_lowest ||
+           d->has_last || d->has_reported;
 }
 
 static inline void ct_digest_put_devices(struct ct_out *o, const struct ct_digest *g,
@@ -355,8 +355,8 @@ static inline void ct_digest_get_part(struct ct_in *in, unsigned part, struct ct
 }
 
 // Each part is there once; FAILURES may be missing.
-#define CT_DIGEST_NEEDED                                                              \
-    (1u << CT_DIGEST_BODY | 1u << CT_DIGEST_EVENTS | 1u << CT_DIGEST_DEVICES |         \
+#define CT_DIGEST_NEEDED                                                       \
+    (1u << CT_DIGEST_BODY | 1u << CT_DIGEST_EVENTS | 1u << CT_DIGEST_DEVICES | \
      1u << CT_DIGEST_SITES_PART | 1u << CT_DIGEST_REST)
 
 static inline int ct_digest_get_parts(struct ct_in in, struct ct_digest *g,

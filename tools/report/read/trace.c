@@ -83,6 +83,11 @@ static int read_definitions(struct ct_trace *t, const struct ct_index_chunk *c, 
     return 0;
 }
 
+int ct_trace_read_chunk(struct ct_trace *t, size_t chunk, struct ct_in *body) {
+    const struct ct_index_chunk *c = &t->index.chunks[chunk];
+    return ct_trace_read_body(t, chunk, body) || read_definitions(t, c, *body) ? -1 : 0;
+}
+
 // Durations and stacks are sampled for frees that succeed: they are many, and only a list of events
 // shows them (`details`).
 static void add_amend(struct ct_trace *t, struct ct_event *e) {

@@ -100,6 +100,8 @@ int ct_trace_is_complete(const struct ct_trace *t);
 int ct_trace_is_intact(const struct ct_trace *t);
 // Decompresses the body of a chunk, valid until the next one is read. 0, or -1: it is unreadable.
 int ct_trace_read_body(struct ct_trace *t, size_t chunk, struct ct_in *body);
+// The same, with its definitions read: ids of its records are those of ct_definitions_id.
+int ct_trace_read_chunk(struct ct_trace *t, size_t chunk, struct ct_in *body);
 // The offset in the file where the chunks of the journal belong.
 uint64_t ct_trace_append_offset(const struct ct_trace *t);
 void ct_trace_close(struct ct_trace *t);
