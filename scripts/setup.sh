@@ -73,6 +73,7 @@ lintian               command -v lintian
 zsh                   command -v zsh
 nodejs                command -v node
 npm                   command -v npm
+poppler-utils         command -v pdftotext
 gcc-aarch64-linux-gnu command -v aarch64-linux-gnu-gcc
 libc6-dev-arm64-cross test -e /usr/aarch64-linux-gnu/include/stdio.h
 qemu-user             command -v qemu-aarch64

@@ -3,6 +3,16 @@
 #ifndef CT_BASE_BASE_LIBC_H
 #define CT_BASE_BASE_LIBC_H
 
+// Whether this library uses the program's C library. Where it does not, it must not store
+// thread-specific data: keys are counted by each C library, and the values of all of them lie at
+// the same place of a thread (struct pthread). A key of ours would be the program's key, too, whose
+// value and whose destructor are then called with ours.
+int ct_base_libc_is_ours(void);
+
+// Calls these around a fork that goes through the program's C library, as pthread_atfork does for
+// the one that this library uses. Does nothing where that is the same.
+void ct_base_libc_at_fork(void (*before)(void), void (*in_parent)(void), void (*in_child)(void));
+
 // Tells the program's C library that the process has threads. To be called before the first thread
 // is created; does nothing where this library uses the program's C library itself.
 //

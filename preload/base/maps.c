@@ -56,26 +56,39 @@ static int parse_line(const char *line, struct ct_mapping *m) {
     return *m->path == '/';
 }
 
+// A line as far as it has been read; what is too long is cut.
+struct line {
+    char text[LINE_BYTES];
+    size_t used;
+};
+
+static void append(struct line *line, const char *from, size_t n) {
+    const size_t room = sizeof line->text - 1 - line->used;
+    const size_t kept = n < room ? n : room;
+    memcpy(line->text + line->used, from, kept);
+    line->used += kept;
+    line->text[line->used] = 0;
+}
+
 int ct_maps_read(const char *file, int (*visit)(void *user, const struct ct_mapping *m),
                  void *user) {
-    char line[LINE_BYTES] = "", block[4096];
-    size_t used = 0;
+    char block[4096];
+    struct line line = {.used = 0};
     ssize_t got = 0;
     const int fd = open(file, O_RDONLY | O_CLOEXEC);
-    int end = 0;
+    int is_end = 0;
     if (fd < 0)
         return -errno;
-    while (!end && (got = read(fd, block, sizeof block)) > 0)
-        for (ssize_t i = 0; i < got && !end; i++) {
+    while (!is_end && (got = read(fd, block, sizeof block)) > 0)
+        for (const char *at = block, *const end = block + got; at < end && !is_end;) {
             struct ct_mapping m;
-            if (block[i] != '\n') {
-                if (used < sizeof line - 1)
-                    line[used++] = block[i];
+            const char *const newline = memchr(at, '\n', (size_t)(end - at));
+            append(&line, at, (size_t)((newline ? newline : end) - at));
+            at = newline ? newline + 1 : end;
+            if (!newline)
                 continue;
-            }
-            line[used] = 0;
-            used = 0;
-            end = parse_line(line, &m) && visit(user, &m);
+            line.used = 0;
+            is_end = parse_line(line.text, &m) && visit(user, &m);
         }
     const int rc = got < 0 ? -errno : 0;
     close(fd);

@@ -7,6 +7,7 @@
 #include <cutrace/cutrace.h>
 
 #include "record/annotation.h"
+#include "record/tracing.h"
 #include "store/name_table.h"
 
 #define EXPORTED __attribute__((visibility("default")))
@@ -19,28 +20,60 @@ static struct ct_annotation annotate(const char *api, const char *name) {
                                   .text = ct_name_intern_copy(name, SIZE_MAX)};
 }
 
-void ct_export_cutrace_mark(const char *name) {
+// ---- where something listens --------------------------------------------------------------------
+// Functions of their own: what is exported is a load and a branch where nothing does.
+
+#define SLOW static __attribute__((noinline)) void
+
+SLOW mark(const char *name) {
     const struct ct_annotation a = annotate("cutrace_mark", name);
     ct_annotation_mark(&a);
 }
 
-void ct_export_cutrace_range_push(const char *name) {
+SLOW range_push(const char *name) {
     const struct ct_annotation a = annotate("cutrace_range_push", name);
     (void)ct_annotation_push(&a);
 }
 
-void ct_export_cutrace_range_pop(void) {
+SLOW range_pop(void) {
     (void)ct_annotation_pop(ct_name_intern("cutrace_range_pop"), 0);
 }
 
-void ct_export_cutrace_pool_alloc(const char *pool, const void *ptr, size_t bytes) {
+SLOW pool_alloc(const char *pool, const void *ptr, size_t bytes) {
     const struct ct_annotation a = annotate("cutrace_pool_alloc", pool);
     ct_annotation_suballoc(&a, (struct ct_annotation_pool){0}, (uintptr_t)ptr, bytes);
 }
 
-void ct_export_cutrace_pool_free(const char *pool, const void *ptr) {
+SLOW pool_free(const char *pool, const void *ptr) {
     const struct ct_annotation a = annotate("cutrace_pool_free", pool);
     ct_annotation_subfree(&a, (uintptr_t)ptr);
+}
+
+// ---- exported -----------------------------------------------------------------------------------
+
+void ct_export_cutrace_mark(const char *name) {
+    if (!ct_tracing_is_refused())
+        mark(name);
+}
+
+void ct_export_cutrace_range_push(const char *name) {
+    if (!ct_tracing_is_refused())
+        range_push(name);
+}
+
+void ct_export_cutrace_range_pop(void) {
+    if (!ct_tracing_is_refused())
+        range_pop();
+}
+
+void ct_export_cutrace_pool_alloc(const char *pool, const void *ptr, size_t bytes) {
+    if (!ct_tracing_is_refused())
+        pool_alloc(pool, ptr, bytes);
+}
+
+void ct_export_cutrace_pool_free(const char *pool, const void *ptr) {
+    if (!ct_tracing_is_refused())
+        pool_free(pool, ptr);
 }
 
 // What a program that was built with cutrace.h calls through.

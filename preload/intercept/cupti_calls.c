@@ -15,6 +15,7 @@
 #include "intercept/wrapped_call.h"
 #include "stack/capture.h"
 #include "stack/own_code.h"
+#include "store/ring.h"
 
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wpedantic"
@@ -95,25 +96,27 @@ static void (*const run[CT_HOOKS])(const void *) = {
 
 // Of its own, because a function that calls _setjmp keeps nothing in registers.
 static __attribute__((noinline)) void run_first_pass(enum ct_hook_id id, const void *parameters) {
-    if (!_setjmp(ct_passes.leave))
+    if (!_setjmp(ct_passes->leave))
         run[id](parameters);
 }
 
 static void run_pass(enum ct_pass pass, enum ct_hook_id id, const void *parameters) {
     const int saved = errno;
-    ct_passes.now = pass;
-    ct_passes.kept_count = 0;
+    ct_passes->now = pass;
+    ct_passes->kept_count = 0;
     ct_own_code_in_call_back = 1;
     if (pass == CT_PASS_FIRST)
         run_first_pass(id, parameters);
     else
         run[id](parameters);
     ct_own_code_in_call_back = 0;
-    ct_passes.now = CT_PASS_ONLY;
+    ct_passes->now = CT_PASS_ONLY;
     errno = saved;
 }
 
 // ---- call-backs -----------------------------------------------------------------------------
+
+static __thread int is_busy; // this thread is in a call-back: those of a signal handler are ignored
 
 static const void *find_caller(void) {
     ct_own_code_in_call_back = 1;
@@ -128,21 +131,27 @@ static void call_enters(enum ct_hook_id id, uint32_t subscription, const CUpti_C
         return;
     }
     // A call inside of another recorded one belongs to that, as in the wrappers.
-    if (ct_passes.subscription == subscription || ct_hook_scope_is_busy())
+    if ((ct_passes && ct_passes->subscription == subscription) || ct_hook_scope_is_busy())
         return;
-    ct_passes.subscription = subscription;
-    ct_passes.correlation = data->correlationId;
-    ct_passes.scope = CT_PASS_NOT_ENTERED;
+    // What an ended subscription has left behind is used again.
+    if (!ct_passes && !ct_passes_borrow()) {
+        ct_ring_count_lost(1);
+        return;
+    }
+    ct_passes->subscription = subscription;
+    ct_passes->correlation = data->correlationId;
+    ct_passes->scope = CT_PASS_NOT_ENTERED;
     run_pass(CT_PASS_FIRST, id, data->functionParams);
 }
 
 static void call_exits(enum ct_hook_id id, uint32_t subscription, const CUpti_CallbackData *data) {
-    if (ct_passes.subscription != subscription || ct_passes.correlation != data->correlationId)
+    if (!ct_passes || ct_passes->subscription != subscription ||
+        ct_passes->correlation != data->correlationId)
         return;
-    ct_passes.result = *(const CUresult *)data->functionReturnValue;
+    ct_passes->result = *(const CUresult *)data->functionReturnValue;
     run_pass(CT_PASS_SECOND, id, data->functionParams);
     ct_audit_note_only_cupti(id, find_caller());
-    ct_passes.subscription = 0;
+    ct_passes_give_back();
 }
 
 static void module_changes(uint32_t cbid, const CUpti_ResourceData *data) {
@@ -162,12 +171,14 @@ void ct_cupti_calls_back(void *userdata, int domain, uint32_t cbid, const void *
         return;
     }
     const int hook = domain == CUPTI_CB_DOMAIN_DRIVER_API ? find_hook(cbid) : -1;
-    if (hook < 0 || ct_passes.now != CT_PASS_ONLY || ct_subscription_current() != subscription)
+    if (hook < 0 || is_busy || ct_subscription_current() != subscription)
         return;
+    is_busy = 1;
     if (data->callbackSite == CUPTI_API_ENTER)
         call_enters((enum ct_hook_id)hook, subscription, data);
     else
         call_exits((enum ct_hook_id)hook, subscription, data);
+    is_busy = 0;
 }
 
 #else

@@ -69,7 +69,7 @@ static int is_nested(uintptr_t address) {
     if (!inside || address >= inside)
         return 0;
     if (__builtin_expect(inside != BETWEEN_PASSES, 1) ||
-        ct_subscription_current() == ct_passes.subscription)
+        (ct_passes && ct_subscription_current() == ct_passes->subscription))
         return 1;
     inside = 0;
     return 0;
@@ -80,33 +80,33 @@ int ct_hook_scope_is_busy(void) {
 }
 
 CUresult ct_hook_scope_real(void) {
-    if (ct_passes.now == CT_PASS_SECOND)
-        return ct_passes.result;
-    if (ct_passes.scope == CT_PASS_ENTERED) {
-        ct_passes.call = *(const struct ct_hook_call *)inside;
+    if (ct_passes->now == CT_PASS_SECOND)
+        return ct_passes->result;
+    if (ct_passes->scope == CT_PASS_ENTERED) {
+        ct_passes->call = *(const struct ct_hook_call *)inside;
         inside = BETWEEN_PASSES;
     }
-    _longjmp(ct_passes.leave, 1);
+    _longjmp(ct_passes->leave, 1);
 }
 
 static int enter(struct ct_hook_call *call, enum ct_hook_id id, enum ct_op op);
 
 CT_COLD int enter_pass(struct ct_hook_call *call, enum ct_hook_id id, enum ct_op op) {
-    if (ct_passes.now == CT_PASS_SECOND && ct_passes.scope == CT_PASS_REFUSED)
+    if (ct_passes->now == CT_PASS_SECOND && ct_passes->scope == CT_PASS_REFUSED)
         return 0;
-    if (ct_passes.now == CT_PASS_SECOND && ct_passes.scope == CT_PASS_ENTERED) {
-        *call = ct_passes.call;
+    if (ct_passes->now == CT_PASS_SECOND && ct_passes->scope == CT_PASS_ENTERED) {
+        *call = ct_passes->call;
         inside = (uintptr_t)call;
         return 1;
     }
     const int entered = enter(call, id, op);
-    if (ct_passes.now == CT_PASS_FIRST)
-        ct_passes.scope = entered ? CT_PASS_ENTERED : CT_PASS_REFUSED;
+    if (ct_passes->now == CT_PASS_FIRST)
+        ct_passes->scope = entered ? CT_PASS_ENTERED : CT_PASS_REFUSED;
     return entered;
 }
 
 CT_WHOLE int ct_hook_enter(struct ct_hook_call *call, enum ct_hook_id id, enum ct_op op) {
-    if (__builtin_expect(ct_passes.now != CT_PASS_ONLY, 0))
+    if (__builtin_expect(ct_pass_now() != CT_PASS_ONLY, 0))
         return enter_pass(call, id, op);
     return enter(call, id, op);
 }

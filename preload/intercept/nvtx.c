@@ -17,6 +17,7 @@
 #include "intercept/nvtx_abi.h"
 #include "intercept/nvtx_names.h"
 #include "record/annotation.h"
+#include "record/tracing.h"
 #include "store/name_table.h"
 #include "write/info_table.h"
 
@@ -295,21 +296,30 @@ static void note_next(enum function id, ct_nvtx_function before, ct_nvtx_functio
         atomic_store_explicit(&next_functions[id], now, memory_order_release);
 }
 
+static int initialize_next(ct_nvtx_get_export_table *get_export_table) {
+    int (*const next)(ct_nvtx_get_export_table *) =
+        (int (*)(ct_nvtx_get_export_table *))find_next("InitializeInjectionNvtx2");
+    return next ? next(get_export_table) : 0;
+}
+
 EXPORTED int InitializeInjectionNvtx2(ct_nvtx_get_export_table *get_export_table);
 EXPORTED int InitializeInjectionNvtx2(ct_nvtx_get_export_table *get_export_table) {
+    const int saved = errno;
+    if (!ct_tracing_is_on() && ct_tracing_is_refused()) { // NVTX is as without us
+        const int r = initialize_next(get_export_table);
+        errno = saved;
+        return r;
+    }
     const struct ct_nvtx_callbacks *callbacks =
         get_export_table ? get_export_table(CT_NVTX_TABLE_CALLBACKS) : NULL;
     ct_nvtx_function before[CORE_SLOTS];
     if (!callbacks || callbacks->struct_size < sizeof *callbacks)
         return 0;
-    const int saved = errno;
     for (size_t i = 0; i < CORE_SLOTS; i++) {
         ct_nvtx_function *const slot = find_slot(callbacks, &core_slots[i]);
         before[i] = slot ? *slot : NULL;
     }
-    int (*const next)(ct_nvtx_get_export_table *) =
-        (int (*)(ct_nvtx_get_export_table *))find_next("InitializeInjectionNvtx2");
-    const int has_next = next && next(get_export_table);
+    const int has_next = initialize_next(get_export_table);
     for (size_t i = 0; i < CORE_SLOTS; i++) {
         ct_nvtx_function *const slot = find_slot(callbacks, &core_slots[i]);
         if (!slot)
@@ -349,7 +359,8 @@ EXPORTED int InitializeInjectionNvtxExtension(const struct ct_nvtx_module *modul
     intptr_t before[MEM_SLOTS];
     if (!module || module->struct_size < sizeof *module)
         return 0;
-    const int saved = errno, is_mem = module->module == MEM_MODULE;
+    const int saved = errno;
+    const int is_mem = module->module == MEM_MODULE && !ct_tracing_is_refused();
     for (size_t i = 0; is_mem && i < MEM_SLOTS; i++) {
         const intptr_t *const slot = find_mem_slot(module, &mem_slots[i]);
         before[i] = slot ? *slot : 0;

@@ -15,6 +15,7 @@
 #define CT_PASSES_H
 
 #include <setjmp.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "intercept/hook_scope.h"
@@ -23,10 +24,13 @@ enum ct_pass { CT_PASS_ONLY, CT_PASS_FIRST, CT_PASS_SECOND };
 
 enum ct_pass_scope { CT_PASS_NOT_ENTERED, CT_PASS_ENTERED, CT_PASS_REFUSED };
 
+// The state of a call that is between its passes. It does not lie in the thread's storage, because
+// the loader has little of that for a library that it opens late (dlmopen): a thread borrows one of
+// a fixed number of places from the enter to the exit of a call.
 struct ct_passes {
-    enum ct_pass now;
+    _Alignas(64) enum ct_pass now;
     enum ct_pass_scope scope; // what ct_hook_enter of the first pass did
-    uint32_t subscription;    // whose call is between the passes; 0: none is
+    uint32_t subscription;    // whose call is between the passes
     uint32_t correlation;     // CUPTI's number of that call
     CUresult result;          // of that call
     unsigned kept_count;      // of this pass
@@ -34,16 +38,26 @@ struct ct_passes {
     struct ct_hook_call call; // as the first pass left it
     jmp_buf leave;
 };
-extern __thread struct ct_passes ct_passes;
+extern __thread struct ct_passes *ct_passes; // NULL: no call of this thread is between its passes
+
+// Lends the calling thread a place: sets ct_passes and returns it; NULL if all are lent. Not in a
+// signal handler that interrupts either function.
+struct ct_passes *ct_passes_borrow(void);
+void ct_passes_give_back(void);
+
+static inline enum ct_pass ct_pass_now(void) {
+    const struct ct_passes *const passes = ct_passes;
+    return __builtin_expect(passes != NULL, 0) ? passes->now : CT_PASS_ONLY;
+}
 
 static inline int ct_pass_is_second(void) {
-    return __builtin_expect(ct_passes.now == CT_PASS_SECOND, 0);
+    return __builtin_expect(ct_pass_now() == CT_PASS_SECOND, 0);
 }
 
 // A value of up to 64 bits that the body reads before the real call; at most two in a body.
-#define CT_KEPT(value)                                                                           \
-    (__builtin_expect(ct_passes.now == CT_PASS_ONLY, 1) ? (uint64_t)(value)                      \
-     : ct_pass_is_second()                              ? ct_passes.kept[ct_passes.kept_count++] \
-                           : (ct_passes.kept[ct_passes.kept_count++] = (value)))
+#define CT_KEPT(value)                                                                             \
+    (__builtin_expect(ct_pass_now() == CT_PASS_ONLY, 1) ? (uint64_t)(value)                        \
+     : ct_pass_is_second()                              ? ct_passes->kept[ct_passes->kept_count++] \
+                           : (ct_passes->kept[ct_passes->kept_count++] = (value)))
 
 #endif

@@ -12,6 +12,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "base/base_libc.h"
 #include "base/loader_gate.h"
 #include "base/options.h"
 #include "base/pages.h"
@@ -33,8 +34,7 @@
 
 extern char **environ;
 
-enum { UNDECIDED, DECIDING, ON, OFF };
-static _Atomic int decision;
+_Atomic int ct_tracing_decision;
 
 enum { NOT_OPEN, OPENING, OPEN };
 static _Atomic int opened;
@@ -101,8 +101,9 @@ static void reinit_child(void) {
     atomic_store(&is_bare, 0);
     atomic_store(&exiting, 0);
     atomic_store(&forking, 0);
-    if (atomic_load(&decision) == DECIDING) // by a thread that the child does not have
-        atomic_store(&decision, UNDECIDED);
+    // By a thread that the child does not have.
+    if (atomic_load(&ct_tracing_decision) == CT_TRACING_DECIDING)
+        atomic_store(&ct_tracing_decision, CT_TRACING_UNDECIDED);
     if (alive)
         atomic_store(alive, 1);
 }
@@ -140,8 +141,10 @@ static void set_up_watch(void) {
         alive = mark;
     }
     // Another thread may have registered them and lost its core since.
-    if (!atomic_exchange(&has_handlers, 1))
+    if (!atomic_exchange(&has_handlers, 1)) {
         (void)pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+        ct_base_libc_at_fork(before_fork, after_fork_in_parent, after_fork_in_child);
+    }
     ct_capture_init();
 }
 
@@ -185,18 +188,19 @@ static int prepare_capture(void) {
 
 static __attribute__((noinline)) int decide(void) {
     const int saved = errno;
-    int undecided = UNDECIDED;
-    if (atomic_compare_exchange_strong(&decision, &undecided, DECIDING)) {
+    int undecided = CT_TRACING_UNDECIDED;
+    if (atomic_compare_exchange_strong(&ct_tracing_decision, &undecided, CT_TRACING_DECIDING)) {
         ct_rings_set_open(ct_tracing_open);
         ct_capture_set_prepare(prepare_capture);
         (void)ct_info_add_source(ct_capture_publish_info);
-        atomic_store(&decision, ct_options_read(environ, say_unless_quiet) ? ON : OFF);
+        atomic_store(&ct_tracing_decision,
+                     ct_options_read(environ, say_unless_quiet) ? CT_TRACING_ON : CT_TRACING_OFF);
     }
-    int stale = DECIDING; // a fork has left that thread behind: the next one decides
-    if (ct_wait_while(&decision, DECIDING))
-        atomic_compare_exchange_strong(&decision, &stale, UNDECIDED);
+    int stale = CT_TRACING_DECIDING; // a fork has left that thread behind: the next one decides
+    if (ct_wait_while(&ct_tracing_decision, CT_TRACING_DECIDING))
+        atomic_compare_exchange_strong(&ct_tracing_decision, &stale, CT_TRACING_UNDECIDED);
     errno = saved;
-    return atomic_load(&decision) == ON;
+    return atomic_load(&ct_tracing_decision) == CT_TRACING_ON;
 }
 
 static int is_switched_off(void) {
@@ -205,10 +209,10 @@ static int is_switched_off(void) {
 }
 
 int ct_tracing_is_on(void) {
-    const int known = atomic_load_explicit(&decision, memory_order_acquire);
+    const int known = atomic_load_explicit(&ct_tracing_decision, memory_order_acquire);
     if (__builtin_expect(!is_alive(), 0)) // else this child would write into its parent's journal
         (void)watch_forks();
-    return known >= ON ? known == ON && !is_switched_off() : decide();
+    return known >= CT_TRACING_ON ? known == CT_TRACING_ON && !is_switched_off() : decide();
 }
 
 // ---- the first event --------------------------------------------------------------------------

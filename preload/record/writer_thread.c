@@ -9,6 +9,7 @@
 #include <stdatomic.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -42,7 +43,8 @@
 #define NAP_NS UINT64_C(250000000)
 #define RETRY_NS UINT64_C(1000000000)
 #define STACK_BYTES (512u << 10)
-#define EXIT_MS 1000u
+#define EXIT_NS 1000000000u
+#define PAUSE_NS 100000u
 #define ALONE_NS UINT64_C(100000000)
 #define FOREVER UINT64_MAX
 
@@ -179,8 +181,8 @@ static void read_versions(void) {
 }
 
 void ct_writer_thread_finish_reading(void) {
-    const struct timespec pause = {0, 1000000};
-    for (unsigned ms = 0; ms < EXIT_MS && atomic_load(&runs); ms++) {
+    const struct timespec pause = {0, PAUSE_NS};
+    for (unsigned i = 0; i < EXIT_NS / PAUSE_NS && atomic_load(&runs); i++) {
         if (atomic_load(&knows_ancestors) && !ct_package_versions_has_unread() &&
             ct_survey_is_finished())
             return;
@@ -196,6 +198,7 @@ void ct_writer_thread_finish_reading(void) {
 #pragma weak pthread_key_create
 #pragma weak pthread_setspecific
 static pthread_key_t main_key;
+static int has_main_key;
 static _Atomic int main_left;
 
 static void note_main_left(void *unused) {
@@ -207,12 +210,17 @@ static void note_main_left(void *unused) {
 // Called in the main thread: by the constructor, and in a forked child.
 static void watch_this_thread(void) {
     atomic_store(&main_left, 0);
-    if (pthread_setspecific)
+    if (has_main_key)
         (void)pthread_setspecific(main_key, &main_key);
 }
 
+// A thread of another C library does not keep the program's from ending the process: no key is
+// needed there (nor possible, base/base_libc.h). The main thread need not be the one that loads a
+// library late.
 __attribute__((constructor)) static void make_main_key(void) {
-    if (pthread_key_create && pthread_setspecific && !pthread_key_create(&main_key, note_main_left))
+    has_main_key = pthread_key_create && pthread_setspecific && ct_base_libc_is_ours() &&
+                   !pthread_key_create(&main_key, note_main_left);
+    if (syscall(SYS_gettid) == getpid())
         watch_this_thread();
 }
 

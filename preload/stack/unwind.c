@@ -8,6 +8,7 @@
 
 #include <cutrace/format/assert.h>
 
+#include "base/base_libc.h"
 #include "stack/own_code.h"
 #include "stack/unwind_rules.h"
 #include "stack/walk.h"
@@ -154,7 +155,9 @@ static __attribute__((noinline)) void unwind(struct ct_walk *w, uintptr_t *sp, u
     int lost = 0;
     // The fast way keeps a cache for each thread. ThreadSanitizer would see that destroyed too
     // late, and nothing in it is forgotten when a shared object is unloaded.
-    const int fast = FAST_IS_RIGHT && !slowly && !CT_WALK_TSAN && !atomic_load(&is_code_forgotten);
+    // The fast way keeps a cache for each thread, under a key (base/base_libc.h).
+    const int fast = FAST_IS_RIGHT && !slowly && !CT_WALK_TSAN &&
+                     !atomic_load(&is_code_forgotten) && ct_base_libc_is_ours();
     int n;
     if (fast)
         n = unwind_fast(to, most, &lost);

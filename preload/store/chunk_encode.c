@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Encodes a chunk as it stands in the file: prefix, zstd frame, filler.
+// Encodes a chunk as it stands in the file: prefix, zstd frame, digest, filler.
 #include "store/chunk_encode.h"
 
 #include <errno.h>
@@ -23,7 +23,7 @@ static void put32(uint8_t *at, uint32_t v) {
 size_t ct_chunk_encode_bound(size_t raw_bytes) {
     // Each cut can add a block header.
     return CT_PREFIX_BYTES + ZSTD_compressBound(raw_bytes) + 4 * 64 + raw_bytes / CT_CUT_BYTES * 4 +
-           FILLER_BYTES;
+           CT_CHUNK_DIGEST_BYTES + FILLER_BYTES;
 }
 
 // The compressor finds matches no further back than this. A column is seldom longer.
@@ -37,6 +37,7 @@ static struct {
     int level;
     ZSTD_outBuffer out;
     uint8_t *start;
+    size_t n;      // bytes of the chunk, once its body has ended
     uint64_t put;  // bytes of the body so far
     uint64_t cut;  // of them, those before the open block
     int is_failed; // zstd has failed
@@ -72,7 +73,8 @@ int ct_chunk_encode_begin(uint64_t raw_bytes, int level, uint8_t *out, size_t ro
     (void)ZSTD_CCtx_reset(c.cctx, ZSTD_reset_session_only);
     c.is_failed = ZSTD_isError(ZSTD_CCtx_setPledgedSrcSize(c.cctx, raw_bytes)) != 0;
     c.start = out;
-    c.out = (ZSTD_outBuffer){out, room - FILLER_BYTES, CT_PREFIX_BYTES};
+    c.out = (ZSTD_outBuffer){out, room - CT_CHUNK_DIGEST_BYTES - FILLER_BYTES, CT_PREFIX_BYTES};
+    c.n = 0;
     c.put = c.cut = 0;
     return 0;
 }
@@ -102,10 +104,10 @@ void ct_chunk_encode_prefix(struct ct_chunk *head, uint8_t out[CT_PREFIX_BYTES])
     memcpy(out + 8, head, sizeof *head);
 }
 
-size_t ct_chunk_encode_end(struct ct_chunk *head) {
+int ct_chunk_encode_end_body(struct ct_chunk *head) {
     compress_part(NULL, 0, ZSTD_e_end);
     if (c.is_failed)
-        return 0;
+        return -1;
     memcpy(head->magic, CT_CHUNK_MAGIC, sizeof head->magic);
     head->version = CT_FORMAT_VERSION;
     head->header_bytes = sizeof *head;
@@ -113,11 +115,26 @@ size_t ct_chunk_encode_end(struct ct_chunk *head) {
     head->body_bytes = c.out.pos - CT_PREFIX_BYTES;
     head->raw_bytes = c.put;
     ct_chunk_encode_prefix(head, c.start);
-    uint8_t *filler = c.start + c.out.pos;
-    const size_t fill = (0 - c.out.pos) & (CT_CHUNK_ALIGN - 1);
+    c.n = c.out.pos;
+    return 0;
+}
+
+uint8_t *ct_chunk_encode_digest_place(void) {
+    CT_ASSERT(c.n == c.out.pos); // the body has ended
+    return c.start + c.n;
+}
+
+void ct_chunk_encode_add_digest(size_t n) {
+    CT_ASSERT(c.n == c.out.pos && n <= CT_CHUNK_DIGEST_BYTES);
+    c.n += n;
+}
+
+size_t ct_chunk_encode_end(void) {
+    uint8_t *filler = c.start + c.n;
+    const size_t fill = (0 - c.n) & (CT_CHUNK_ALIGN - 1);
     put32(filler, CT_FILLER_MAGIC);
     put32(filler + 4, (uint32_t)fill);
     memset(filler + 8, 0, fill);
-    CT_ASSERT((c.out.pos + 8 + fill) % CT_CHUNK_ALIGN == 0);
-    return c.out.pos + 8 + fill;
+    CT_ASSERT((c.n + 8 + fill) % CT_CHUNK_ALIGN == 0);
+    return c.n + 8 + fill;
 }

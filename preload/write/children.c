@@ -31,15 +31,16 @@ static unsigned known, unreadable, too_many;
 
 // ---- the mappings of a process ------------------------------------------------------------------
 
-// The file that this library lies in, or another process's view of it.
+// The file that this library lies in.
 struct search {
-    uint64_t own, device, inode; // own: an address in this library
+    uint64_t device, inode; // 0: not known
     int has_library, has_driver;
 };
 
 static int find_own(void *user, const struct ct_mapping *m) {
     struct search *s = user;
-    if (s->own < m->start || s->own >= m->end)
+    const uint64_t own = (uint64_t)(uintptr_t)&ct_children_look;
+    if (own < m->start || own >= m->end)
         return 0;
     s->device = m->device;
     s->inode = m->inode;
@@ -49,7 +50,7 @@ static int find_own(void *user, const struct ct_mapping *m) {
 static int find_driver(void *user, const struct ct_mapping *m) {
     struct search *s = user;
     const char *const name = ct_maps_base_name(m->path);
-    s->has_library |= (m->inode == s->inode && m->device == s->device) ||
+    s->has_library |= (s->inode && m->inode == s->inode && m->device == s->device) ||
                       !strncmp(name, "libcutrace.so", sizeof "libcutrace.so" - 1);
     s->has_driver |= !strncmp(name, "libcuda.so", sizeof "libcuda.so" - 1);
     return s->has_library && s->has_driver;
@@ -176,12 +177,14 @@ static void publish(void) {
 
 void ct_children_look(void) {
     static struct pids p;
-    struct search of = {.own = (uint64_t)(uintptr_t)&ct_children_look};
+    static struct search
+        of; // the library stays where it is: looked for once, if there are children
     p.count = 0;
     unreadable = 0;
     if (!add_children_of((unsigned)getpid(), &p))
         return;
-    (void)ct_maps_read("/proc/self/maps", find_own, &of);
+    if (p.count && !of.inode)
+        (void)ct_maps_read("/proc/self/maps", find_own, &of);
     for (unsigned i = 0; i < p.count; i++) {
         look_at(p.list[i], of);
         (void)add_children_of(p.list[i],

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include <cutrace/model/caller_rank.h>
+#include <cutrace/model/digest.h>
 
 #include "base/arena.h"
 #include "base/pages.h"
@@ -54,6 +55,7 @@ struct node {
 static uint32_t generation = 1;
 static int generation_is_requested;
 static uint32_t next_string, next_module, next_frame, next_node, next_stack, next_thread;
+static uint64_t stacks_dropped;
 
 // In the order of first use.
 static struct string *strings;
@@ -403,11 +405,28 @@ static __attribute__((noinline)) uint32_t define_stack(struct ct_stack_entry *e)
     return e->file_id = ++next_stack;
 }
 
+static __attribute__((noinline)) uint32_t define_or_drop_stack(struct ct_stack_entry *e) {
+    const uint32_t id = define_stack(e);
+    stacks_dropped += !id;
+    return id;
+}
+
 static inline uint32_t get_stack_id(uint32_t stack) {
     struct ct_stack_entry *e = ct_stack_table_get(stack);
     if (!e)
         return 0;
-    return e->file_generation == generation ? e->file_id : define_stack(e);
+    return e->file_generation == generation ? e->file_id : define_or_drop_stack(e);
+}
+
+uint32_t ct_dictionary_find_stack(uint32_t stack) {
+    const struct ct_stack_entry *e = ct_stack_table_get(stack);
+    if (!e)
+        return 0;
+    return e->file_generation == generation ? e->file_id : CT_DIGEST_NO_ID;
+}
+
+uint64_t ct_dictionary_count_dropped_stacks(void) {
+    return stacks_dropped;
 }
 
 // ---- events ---------------------------------------------------------------------------------
@@ -580,6 +599,7 @@ void ct_dictionary_reinit_child(void) {
     string_slots = frame_slots = node_slots = (struct ct_hash_slots){NULL, 0};
     memset(thread_ids, 0, sizeof thread_ids);
     strings_used = frames_used = frames_resolved_up_to = frames_unresolved = 0;
+    stacks_dropped = 0;
     generation = next - 1;
     ct_dictionary_begin_generation();
 }

@@ -22,6 +22,12 @@ void ct_dictionary_request_generation(void);
 // the open chunk. A field for which there is no room becomes absent.
 void ct_dictionary_map(struct ct_event *e);
 
+// The id of a stack in the dictionaries of now; 0: it is no stack; CT_DIGEST_NO_ID: it has none.
+uint32_t ct_dictionary_find_stack(uint32_t stack);
+
+// Stacks of events and checkpoints for which there was no room.
+uint64_t ct_dictionary_count_dropped_stacks(void);
+
 // Prefetches the memory that ct_dictionary_map will read. To be called some events earlier.
 void ct_dictionary_prefetch(const struct ct_event *e);
 

@@ -171,6 +171,7 @@ static int begin_chunk(uint64_t seq, uint64_t first_event) {
     const int rc = ct_open_chunk_begin(seq, w.dict_seq, first_event);
     if (rc)
         return rc;
+    ct_live_state_begin_digest(first_event);
     if (is_restart_point)
         begin_restart_point(seq, first_event);
     w.extra_flags = ct_checkpoint_writer_put_sections(
@@ -182,8 +183,11 @@ static int begin_chunk(uint64_t seq, uint64_t first_event) {
 // Builds the open chunk.
 static int build_chunk(unsigned flags) {
     CT_ASSERT(ct_open_chunk_is_committed()); // D5
+    const struct ct_digest *digest = ct_live_state_end_digest(ct_dictionary_find_stack);
+    if (ct_dictionary_count_dropped_stacks())
+        digest = NULL;
     w.head = (struct ct_chunk){.flags = flags | w.extra_flags, .trace_id = w.trace_id};
-    w.chunk_bytes = ct_open_chunk_build(&w.head, w.extra, w.extra_bytes, w.chunk,
+    w.chunk_bytes = ct_open_chunk_build(&w.head, w.extra, w.extra_bytes, digest, w.chunk,
                                         ct_chunk_encode_bound(BODY_BYTES));
     return w.chunk_bytes ? 0 : -ENOMEM;
 }
@@ -194,6 +198,7 @@ static int drop_chunk(void) {
     const struct ct_journal_open *open = ct_open_chunk_get();
     atomic_fetch_add(&ct_ring_lost_without_ring, open->events - w.chunk_own + w.chunk_lost);
     ct_checkpoint_writer_chunk_lost();
+    ct_live_state_drop_digests();
     ct_trace_file_drop_provisional();
     w.chunk_bytes = 0;
     return begin_chunk(open->seq, open->first_event);
@@ -312,8 +317,10 @@ static inline void put_into_chunk(size_t i) {
         return;
     w.waiting -= e->op != CT_OP_AMEND;
     // Fails if the events of one time need more definitions than a chunk holds.
-    if (ct_open_chunk_put_event(e, &w.probes[i % PREFETCH_AHEAD], e[1].t_ns))
+    if (ct_open_chunk_put_event(e, &w.probes[i % PREFETCH_AHEAD], e[1].t_ns)) {
+        ct_live_state_drop_digests();
         atomic_fetch_add(&ct_ring_lost_without_ring, 1);
+    }
 }
 
 // (After the end of the batch lie older events; to prefetch for them does no harm.)
@@ -495,7 +502,7 @@ void ct_drain_update_file(void) {
         return;
     CT_ASSERT(ct_open_chunk_is_committed()); // D8
     struct ct_chunk head = {.flags = CT_CHUNK_PROVISIONAL | w.extra_flags, .trace_id = w.trace_id};
-    const size_t n = ct_open_chunk_build(&head, w.extra, w.extra_bytes, w.chunk,
+    const size_t n = ct_open_chunk_build(&head, w.extra, w.extra_bytes, NULL, w.chunk,
                                          ct_chunk_encode_bound(BODY_BYTES));
     if (n)
         (void)ct_trace_file_put_provisional(w.chunk, n);

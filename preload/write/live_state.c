@@ -37,7 +37,11 @@ static struct {
         // Used but not tracked, when NVML was sampled.
         uint64_t sampled_untracked;
     } device[CT_MAX_DEVICES];
+    int no_digests;
 } s;
+
+// Of the open chunk. (Each chunk begins it, also the first one of a forked child.)
+static struct ct_digest_maker digest;
 
 // A bit for each device; read without the lock.
 static _Atomic uint64_t wants_nvml;
@@ -57,6 +61,16 @@ static void update_address_map(void *unused, const struct ct_object *object,
     ct_address_map_update(&s.ranges, object, from, sign);
 }
 
+static void add_change_to_digest(void *unused, const struct ct_object *object, int sign) {
+    (void)unused;
+    ct_digest_note_change(&digest, &s.live, object, sign);
+}
+
+static void add_owner_to_digest(void *unused, const struct ct_object *object, uint32_t by) {
+    (void)unused;
+    ct_digest_note_owner(&digest, object, by);
+}
+
 int ct_live_state_init(void) {
     if (!s.history && !(s.history = ct_pages_map(sizeof *s.history)))
         return -ENOMEM;
@@ -66,6 +80,8 @@ int ct_live_state_init(void) {
     s.live.tentative_room = tentative ? CT_JOURNAL_MAX_RINGS : 0;
     ct_address_map_init(&s.ranges, allocate, NULL);
     s.live.address_changed = update_address_map;
+    s.live.total_changed = add_change_to_digest;
+    s.live.owner_changed = add_owner_to_digest;
     ct_history_begin(s.history, ct_clock_read());
     return 0;
 }
@@ -201,7 +217,9 @@ void ct_live_state_apply(struct ct_event *e, uint64_t number, uint64_t hash) {
     const struct ct_found freed = ct_live_find_freed(&s.live, e, hash);
     if (freed.what)
         describe(e, ct_found_object(&freed));
+    ct_digest_note_event(&digest, e, number);
     ct_live_apply_at(&s.live, e, number, hash, &freed);
+    ct_digest_note_facts(&digest, e);
     const int device = ct_event_device_index(e);
     if (CT_HAS(e, free_bytes) && device != CT_MAX_DEVICES) {
         const uint64_t total = ct_nvml_get_total_bytes(device);
@@ -232,6 +250,22 @@ const struct ct_history *ct_live_state_get_history(void) {
     for (int i = 0; i < CT_MAX_DEVICES; i++)
         flush_to_history(i);
     return s.history;
+}
+
+void ct_live_state_begin_digest(uint64_t first_event) {
+    ct_digest_begin(&digest, &s.live, first_event);
+}
+
+const struct ct_digest *ct_live_state_end_digest(uint32_t (*to_id)(uint32_t stack)) {
+    if (s.no_digests || s.live.overflow)
+        return NULL;
+    ct_digest_end(&digest, &s.live);
+    ct_digest_choose_sites(&digest, to_id);
+    return &digest.digest;
+}
+
+void ct_live_state_drop_digests(void) {
+    s.no_digests = 1;
 }
 
 struct ct_breakdown ct_live_state_get_breakdown(int device) {

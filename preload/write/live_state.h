@@ -6,6 +6,7 @@
 #define CT_WRITE_LIVE_STATE_H
 
 #include <cutrace/format/journal.h>
+#include <cutrace/model/digest.h>
 #include <cutrace/model/history.h>
 #include <cutrace/model/live.h>
 
@@ -21,7 +22,7 @@ void ct_live_state_set_summed_before(uint64_t event);
 uint64_t ct_live_state_prefetch_line(const struct ct_event *e);
 void ct_live_state_prefetch_slots(uint64_t hash);
 
-// Applies an event; `number` is its number in the trace. A free gets what a reader needs of the
+// Applies an event to the state and the chunk's digest; `number` is its number in the trace. A free gets what a reader needs of the
 // object that it frees: the device, or size and call site, too.
 void ct_live_state_apply(struct ct_event *e, uint64_t number, uint64_t hash);
 
@@ -36,6 +37,17 @@ void ct_live_state_sample_gaps(uint64_t t_ns);
 const struct ct_live *ct_live_state_get_live(void);
 const struct ct_readings *ct_live_state_get_readings(void);
 const struct ct_history *ct_live_state_get_history(void);
+
+// Begins the digest of a chunk, whose first event is the next one.
+void ct_live_state_begin_digest(uint64_t first_event);
+
+// The digest of the events since it was begun; NULL: it cannot be right. `to_id` gives the id of a
+// stack, as ct_digest_choose_sites needs it. Valid until the next event.
+const struct ct_digest *ct_live_state_end_digest(uint32_t (*to_id)(uint32_t stack));
+
+// An event that was applied is not in the trace, or not as it was applied. From now on, what a
+// reader finds live is not what is live here, so that no more digests are written.
+void ct_live_state_drop_digests(void);
 
 // How the memory of a device (an index) is used after the last event that was applied.
 struct ct_breakdown ct_live_state_get_breakdown(int device);

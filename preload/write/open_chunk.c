@@ -14,6 +14,7 @@
 #include <errno.h>
 
 #include <cutrace/format/assert.h>
+#include <cutrace/model/digest_code.h>
 
 #include "base/options.h"
 #include "base/pages.h"
@@ -249,8 +250,28 @@ static void encode_body(const void *extra, size_t extra_bytes) {
         put_columns();
 }
 
+static uint64_t definition_section_bytes(void) {
+    return body_bytes() - (s.now.records ? SECTION_HEAD_BYTES + columns_bytes() : 0);
+}
+
+// What a reader may want of the body, so that it need not read all of it.
+static struct ct_digest_body describe_body(const void *extra, size_t extra_bytes) {
+    struct ct_digest_body body = {.definition_bytes = definition_section_bytes()};
+    struct ct_in in = {extra, (const uint8_t *)extra + extra_bytes, 0}, section;
+    unsigned kind;
+    while (ct_section_next(&in, &kind, &section) > 0) {
+        if (kind != CT_SECTION_CHECKPOINT)
+            continue;
+        body.has_checkpoint = 1;
+        body.checkpoint |= (int)ct_get_varint(&section);
+    }
+    return body;
+}
+
+_Static_assert(CT_DIGEST_BYTES <= CT_CHUNK_DIGEST_BYTES, "the chunk's memory has room for it");
+
 size_t ct_open_chunk_build(struct ct_chunk *head, const void *extra, size_t extra_bytes,
-                           uint8_t *out, size_t room) {
+                           const struct ct_digest *digest, uint8_t *out, size_t room) {
     *head = (struct ct_chunk){.flags = s.now.flags | head->flags,
                               .seq = s.now.seq,
                               .dict_seq = s.now.dict_seq,
@@ -263,7 +284,14 @@ size_t ct_open_chunk_build(struct ct_chunk *head, const void *extra, size_t extr
                               room))
         return 0;
     encode_body(extra, extra_bytes);
-    return ct_chunk_encode_end(head);
+    if (ct_chunk_encode_end_body(head))
+        return 0;
+    if (digest) {
+        const struct ct_digest_body body = describe_body(extra, extra_bytes);
+        ct_chunk_encode_add_digest(
+            ct_digest_encode(digest, &body, head, ct_chunk_encode_digest_place()));
+    }
+    return ct_chunk_encode_end();
 }
 
 void ct_open_chunk_reinit_child(void) {

@@ -7,6 +7,7 @@
 
 #include <cutrace/format/encode.h>
 #include <cutrace/format/journal.h>
+#include <cutrace/model/digest.h>
 
 // The blocks that one event needs at most: one for each column, and definitions of a stack of a
 // thousand new frames with their names and modules.
@@ -38,10 +39,10 @@ size_t ct_open_chunk_definition_bytes(void);
 uint32_t ct_open_chunk_blocks_left(void);
 
 // Builds the chunk, as far as it goes now, in `out`: definitions, then `extra` (whole sections from
-// elsewhere), then events. `head` has the flags and the trace id; the rest of it is filled in.
-// Returns its bytes; 0: the compressor has failed.
+// elsewhere), then events; last the digest, unless it is NULL. `head` has the flags and the trace
+// id; the rest of it is filled in. Returns its bytes; 0: the compressor has failed.
 size_t ct_open_chunk_build(struct ct_chunk *head, const void *extra, size_t extra_bytes,
-                           uint8_t *out, size_t room);
+                           const struct ct_digest *digest, uint8_t *out, size_t room);
 
 // The chunk's encoder. While the chunk has no events, a checkpoint may encode its records with it:
 // it sets `room`, and resets the encoder afterwards.

@@ -3,12 +3,14 @@
 //
 // With clang -fsanitize=fuzzer it is a libFuzzer target (CT_LIBFUZZER); else it is run as seeds.h says.
 //
-// An input is a whole file, or (first byte 1) the body of a chunk, around which a valid chunk is put, so that
+// (First byte 3: the parts of a digest, in a chunk with a right checksum.) An input is a whole file, or (first byte 1) the body of a chunk, around which a valid chunk is put, so that
 // checksums do not hide the decoder from the mutations; or (first byte 2) a journal whose trace is missing.
 #include <unistd.h>
 #include <zstd.h>
 
 #include <cutrace/format/xxh64.h>
+
+#include <cutrace/model/digest_code.h>
 
 #include "seeds.h"
 
@@ -144,13 +146,41 @@ static uint8_t *wrap(const uint8_t *body, size_t n, size_t *size) {
     return file;
 }
 
-enum { IS_FILE, IS_BODY, IS_JOURNAL };
+enum { IS_FILE, IS_BODY, IS_JOURNAL, IS_DIGEST, KINDS };
+
+// A file of one chunk without a body, which has a digest with these parts. The caller frees it.
+static uint8_t *wrap_digest(const uint8_t *parts, size_t n, size_t *size) {
+    uint8_t *file = wrap((const uint8_t *)"", 0, size);
+    const size_t frame = CT_DIGEST_HEAD + n;
+    struct ct_chunk head;
+    file = realloc(file, *size + frame);
+    if (!file)
+        abort();
+    memcpy(&head, file + 8, sizeof head);
+    uint8_t *const at = file + *size;
+    const uint32_t start[2] = {CT_DIGEST_MAGIC, (uint32_t)(frame - CT_DIGEST_FRAME)};
+    memset(at, 0, CT_DIGEST_HEAD);
+    memcpy(at, start, sizeof start);
+    memcpy(at + CT_DIGEST_FRAME, CT_DIGEST_NAME, 8);
+    ct_digest_put_u64(at + CT_DIGEST_SUMMED, head.checksum);
+    at[CT_DIGEST_SUMMED + 8] = CT_DIGEST_VERSION;
+    memcpy(at + CT_DIGEST_HEAD, parts, n);
+    ct_digest_put_u64(at + CT_DIGEST_FRAME + 8,
+                      ct_xxh64(at + CT_DIGEST_SUMMED, frame - CT_DIGEST_SUMMED));
+    *size += frame;
+    return file;
+}
 
 static void open_input(struct ct_trace *t, const uint8_t *data, size_t n) {
     struct ct_error error;
     uint8_t *file;
     size_t size;
-    switch (n ? data[0] % 3 : IS_FILE) {
+    switch (n ? data[0] % KINDS : IS_FILE) {
+    case IS_DIGEST:
+        file = wrap_digest(data + 1, n - 1, &size);
+        ct_source_open_memory(&t->source, "fuzz", file, size);
+        free(file);
+        break;
     case IS_BODY:
         file = wrap(data + 1, n - 1, &size);
         ct_source_open_memory(&t->source, "fuzz", file, size);
@@ -192,10 +222,32 @@ static void add_input(const uint8_t *bytes, size_t n, int kind) {
     add_seed(input, n + 1);
 }
 
+// A digest that has every part.
+static void add_digest(void) {
+    static struct ct_digest g;
+    uint8_t frame[CT_DIGEST_BYTES];
+    const struct ct_digest_body body = {0};
+    const struct ct_chunk head = {.t_first_ns = 1, .body_bytes = 4096};
+    const struct ct_digest_flow flow = {{4096, 3}, {512, 1}};
+    g.ops[CT_OP_ALLOC] = g.failed = g.lost = 1;
+    g.device[0] = (struct ct_digest_device){.flow = flow,
+                                            .live_bytes = 8192,
+                                            .has_peak = 1,
+                                            .has_lowest = 1,
+                                            .has_last = 1,
+                                            .has_reported = 1};
+    g.device[CT_MAX_DEVICES].live_bytes = 1;
+    g.site[g.sites++] = (struct ct_digest_site){0, flow};
+    const size_t n = ct_digest_encode(&g, &body, &head, frame);
+    add_input(frame + CT_DIGEST_HEAD, n - CT_DIGEST_HEAD, IS_DIGEST);
+}
+
 // The file itself, and the bodies of its chunks.
 static void load(const char *path) {
     static uint8_t file[1 << 20], body[INPUT_MAX];
     const size_t n = read_seed(path, file, sizeof file);
+    if (!seed_count)
+        add_digest();
     if (n > 8 && memcmp(file, CT_JOURNAL_MAGIC, 8) == 0) {
         add_input(file, n, IS_JOURNAL);
         return;

@@ -201,6 +201,25 @@ def costs():
     return problems
 
 
+@case("with the library and CUTRACE=0 each call goes on into one load and a branch of the library, before any name is looked at")
+def costs_when_off():
+    if os.uname().machine != "x86_64":
+        return []
+    problems = []
+    for name in ("mark", "range_push", "range_pop", "pool_alloc", "pool_free"):
+        text = subprocess.run(["objdump", "-d", "--no-show-raw-insn", f"--disassemble=cutrace_{name}", LIBRARY], capture_output=True,
+                              text=True, check=True).stdout
+        code = re.findall(r"^\s+[0-9a-f]+:\s+(\S+)(.*)", text, re.M)
+        straight = [x for x, _ in code if not x.startswith(("nop", "endbr", "data16", "cs"))][:4]
+        # (how the compiler loads, compares and arranges the two ways)
+        if "call" in straight or "ret" not in [x[:3] for x in straight] or not any(x.startswith("j") for x in straight):
+            problems.append(f"{name}: more than a load and a branch: {straight}\n{text}")
+        if "ct_tracing_decision" not in code[0][1] + code[1][1]:
+            problems.append(f"{name}: asks something else first: {text}")
+    off = run("annotates", "everything", env={"CUTRACE": 0})
+    return problems + same_as_without(off, "annotates", "everything") + ([f"{off.traces}"] if off.traces else [])
+
+
 @case("the recipe for Python in cutrace.h works, with the library and without")
 def recipe():
     with open(os.path.join(ROOT, "include/cutrace/cutrace.h"), encoding="utf-8") as f:

@@ -2,8 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """libcutrace.so as CUDA_INJECTION64_PATH: the (simulated) driver loads it in cuInit, and the stand-in libcupti shows it
 the calls. Alone, it records what no preloaded library could see; with LD_PRELOAD there is one start and one trace."""
+import json
 import os
 import re
+import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
@@ -83,29 +85,75 @@ def _():
     return [] if said == ["knows its threads"] * 2 else [f"{said}"]
 
 
-def of_two_name_spaces(**env):
-    """The traces' and the ledger's allocations and frees."""
-    command = ("host_of_plugins", "newlm", program("libplugin13.so"), program("libplugin_static.so"))
+@case("a plugin in another name space: the program's thread-specific data is as it was")
+def _():
+    # (the C library of each name space counts keys from 0, and their values lie at one place of a thread)
+    command = ("host_of_plugins", "newlm", program("libplugin13.so"))
+    said = [injected(*command, env={"WAYS_KEYS": "1"}, preload=preload).out.splitlines()[-1] for preload in (False, True)]
+    return [] if said == ["changed keys: 0"] * 2 else [f"{said}"]
+
+
+for _how in ("exit", "_exit"):
+    @case("the program forks while the recorder of another name space is inside the loader: the fork waits; the child, which ends "
+          f"by {_how}(), loads a library")
+    def _(how=_how):
+        problems = []
+        for preload in (False, True):
+            where = folder()
+            slow = os.path.join(where, "slow")
+            os.mkdir(slow)
+            os.symlink(program("libslow_load.so"), os.path.join(slow, "libnvidia-ml.so.1"))
+            # Without LD_PRELOAD the copy in the other name space is the only one.
+            done = injected("host_of_plugins", "newlm", program("libplugin13.so"), preload=preload, where=where, libraries=(CUPTI, slow),
+                            env={"WAYS_FORK": how, "WAYS_SLOW_LOAD": os.path.join(where, "meet")})
+            # (CUDA does not work in the child of a process that has used it: 3, CUDA_ERROR_NOT_INITIALIZED)
+            problems += good(done) + ([] if done.out.splitlines()[-1] == f"child: {3 << 8}" else [done.out])
+        return problems
+
+
+for _how, _rc in (("killed", -9), ("exec", 0), ("exit", 0)):
+    @case(f"a plugin in another name space, and the program ends by {_how}: trace = ledger")
+    def _(how=_how, rc=_rc):
+        return [problem for preload in (False, True) for plugin in ("libplugin13.so", "libplugin_static.so")
+                for problem in good(injected("host_of_plugins", "newlm", program(plugin), env={"WAYS_END": how}, preload=preload), rc=rc)]
+
+
+def of_name_spaces(plugins, **env):
+    """A plugin in each of so many name spaces: the traces, and their and the ledger's allocations and frees."""
+    command = ("host_of_plugins", "newlm", *[program(("libplugin13.so", "libplugin_static.so")[i % 2]) for i in range(plugins)])
     done = injected(*command, env=env)
     traces = [os.path.join(done.folder, n) for n in os.listdir(done.folder)
               if n.startswith("trace.") and not n.endswith(".journal")]
     calls = [e for t in traces for e in check_ledger.read_trace(REPORT, t) if check_ledger.is_call(e)]
     seen = sorted((e["op"], check_ledger.number(e["ptr"])) for e in calls if e["op"] in ("alloc", "free"))
     true = sorted((e["op"], check_ledger.number(e["ptr"])) for e in done.ledger() if e["op"] in ("alloc", "free"))
-    return len(traces), seen, true
+    return traces, seen, true
 
 
-@case("plugins in two name spaces: each has a trace of its own, and together they are the ledger")
+for _n in (2, 3):
+    @case(f"plugins in {_n} name spaces: each has a trace of its own, and together they are the ledger")
+    def _(n=_n):
+        traces, seen, true = of_name_spaces(n)
+        return ([] if len(traces) == n else [f"{traces}"]) + (
+            [] if seen == true and len(true) == 3 * n else [f"{seen}\n{true}"])
+
+
+@case("not seen: a name space for which the loader has no thread-local memory left; it works as without")
 def _():
     # (the loader keeps 1,664 bytes for the thread-local variables of what is opened later)
-    n, seen, true = of_two_name_spaces(GLIBC_TUNABLES="glibc.rtld.optional_static_tls=4096")
-    return ([] if n == 2 else [f"{n} traces"]) + ([] if seen == true and len(true) == 6 else [f"{seen}\n{true}"])
+    traces, seen, true = of_name_spaces(4)
+    return [] if len(traces) == 3 and len(seen) == 9 and len(true) == 12 else [
+        f"{traces}: {seen}\n{true}: say so in README.md"]
 
 
-@case("not seen: a second name space, for which the loader has no thread-local memory left; it works as without")
+@case("the traces of two name spaces are said to be of one process, and of no job")
 def _():
-    n, seen, true = of_two_name_spaces()
-    return [] if n == 1 and len(seen) == 3 and len(true) == 6 else [f"{n} traces: {seen}\n{true}: say so in README.md"]
+    traces, _, _ = of_name_spaces(2)
+    document = json.loads(subprocess.run([REPORT, "summary", "--json", *traces], stdout=subprocess.PIPE, check=True).stdout)[-1]
+    text = subprocess.run([REPORT, "summary", *traces], stdout=subprocess.PIPE, check=True, text=True).stdout
+    found = [(p["same_process"], p["job_index"]) for p in document["processes"]], [g["process_count"] for g in document["gpus"]]
+    return ([] if found == ([(None, None), (0, None)], [1]) else [f"{found}"]) + (
+        [] if "is one process with 2 traces" in text.replace("\n  ", " ") else [text])
 
 
 @case("a process that lost LD_PRELOAD and kept CUDA_INJECTION64_PATH: trace = ledger")

@@ -119,7 +119,9 @@ def other_tool():
     gone = run(path, env={**INJECTED, "CUTRACE_NVTX_NEXT": "/proc/nowhere/tool.so"})
     equal(said(gone), of_the_program())
     switched_off = run(path, env={**INJECTED, "CUTRACE_NVTX_NEXT": tool, "CUTRACE": "0"})
-    equal((switched_off.out, switched_off.err, switched_off.traces), (alone.out.replace("level -2", "level 1"), alone.err, {}))
+    equal((switched_off.out, switched_off.err, switched_off.traces), (alone.out, alone.err, {}))
+    plain, off = run(path, preload=False), run(path, env={**INJECTED, "CUTRACE": "0"})
+    equal((off.out, off.err, off.traces), (plain.out, plain.err, {}), "CUTRACE=0 without another tool")
     return good(done)
 
 

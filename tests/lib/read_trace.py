@@ -101,6 +101,77 @@ def unzigzag(v):
     return (v >> 1) ^ -(v & 1)
 
 
+DIGEST = 0x184D2A5D
+FLOW = "taken_bytes taken given_bytes given".split()
+
+
+def flow(p):
+    return {name: p.varint() for name in FLOW}
+
+
+def sections(p):
+    while p.more():
+        kind = p.varint()
+        yield kind, Cursor(p.take(p.u32()))
+
+
+def digest_device(p, head):
+    """A device's entry: FORMAT.md, section 10."""
+    has, d = p.varint(), {"live": p.varint()}
+    d.update(flow(p))
+    if has & 1:
+        d["peak"] = p.varint(), head["first_event"] + p.varint(), head["t_first"] + unzigzag(p.varint())
+    for bit, name in ((2, "lowest"), (4, "last")):
+        if has & bit:
+            d[name] = p.varint(), p.varint(), head["t_first"] + unzigzag(p.varint())
+    if has & 8:
+        allocated, reserved = p.varint(), p.varint()
+        d["reported"] = allocated, reserved
+        d["most_allocated"] = p.varint(), head["first_event"] + p.varint()
+        d["most_reserved"] = p.varint(), head["first_event"] + p.varint()
+    return d
+
+
+def digest(data, head):
+    """What the frame behind a chunk's body says of its events."""
+    if data[:8] != b"CUTRDGST" or len(data) + 8 > 8192:
+        raise Bad("digest")
+    total, chunk, version, zero = struct.unpack_from("<QQHH", data, 8)
+    if xxh64(data[16:]) != total or chunk != head["sum"] or version != 1 or zero:
+        raise Bad("head of a digest")
+    g = {"lost": 0, "failed": 0, "failed_events": [], "devices": {}, "sites": []}
+    seen = []
+    for kind, p in sections(Cursor(data[28:])):
+        seen.append(kind)
+        if kind == 1:
+            g["checkpoint"], g["definitions"] = p.varint() - 1, p.varint()
+        elif kind == 2:
+            g["ops"], op = {}, 0
+            while p.more():
+                op += p.varint()
+                g["ops"][OPS[op]] = p.varint()
+        elif kind == 3:
+            g["lost"], g["failed"], last = p.varint(), p.varint(), head["first_event"]
+            while p.more():
+                last += p.varint()
+                g["failed_events"].append(last)
+        elif kind == 4:
+            index = -1
+            while p.more():
+                index += 1 + p.varint()
+                g["devices"][index] = digest_device(p, head)
+        elif kind == 5:
+            while p.more():
+                g["sites"].append((p.varint(), flow(p)))
+        elif kind == 6:
+            g["rest"] = flow(p)
+        if p.more():
+            raise Bad(f"part {kind} of a digest is too long")
+    if seen not in ([1, 2, 4, 5, 6], [1, 2, 3, 4, 5, 6]):
+        raise Bad(f"parts of a digest: {seen}")
+    return g
+
+
 def chunks(data):
     """Headers and bodies in the order of their numbers; everything between them must be free space."""
     at, found = 0, []
@@ -126,6 +197,11 @@ def chunks(data):
             raise Bad(f"body at {at}")
         at += 104 + f["body"]
         magic, length = struct.unpack_from("<II", data, at)
+        f["digest"] = None
+        if magic == DIGEST:
+            f["digest"] = digest(data[at + 8:at + 8 + length], f)
+            at += 8 + length
+            magic, length = struct.unpack_from("<II", data, at)
         if magic != 0x184D2A5F or length > 7 or any(data[at + 8:at + 8 + length]):
             raise Bad(f"filler at {at}")
         at += 8 + length
@@ -358,7 +434,7 @@ class Trace:
             if self.missing and not self.events:
                 self.first_event = f["first_event"]
             self.heads.append(f)
-            self.body(f, Cursor(raw), tables)
+            f["records"], f["tables"], f["raw_body"] = self.body(f, Cursor(raw), tables), tables, raw
         self.ids = ids
 
     def usable(self, found, ring):
@@ -398,9 +474,13 @@ class Trace:
         self.events += numbered
         if len(numbered) != f["events"] or bool(f["flags"] & 2) != any(e["op"] == "amend" for e in records):
             raise Bad("count of events")
-        first, last = (numbered[0]["t_ns"], numbered[-1]) if numbered else (0, {"t_ns": 0, "span_ns": 1})
-        if f["t_first"] != first or not 0 <= f["t_last"] - last["t_ns"] < last["span_ns"]:
-            raise Bad("times of chunk")
+        none = {"t_ns": 0, "span_ns": 1}
+        first, last = (numbered[0], numbered[-1]) if numbered else (none, none)
+        # (The first event's time may be rounded, too, if an AMEND is the first record.)
+        for claimed, e in ((f["t_first"], first), (f["t_last"], last)):
+            if not 0 <= claimed - e["t_ns"] < e["span_ns"]:
+                raise Bad("times of chunk")
+        return records
 
     @staticmethod
     def branch(p, tables):
@@ -472,6 +552,7 @@ class Trace:
             if field in e:
                 e[field] = tables[kind][e[field]]
         if "stack" in e:
+            e["at"] = tables, e["stack"]
             # Frames are replaced later by named ones: the tables are kept, so that they are looked up at the end.
             e["stack"] = (tables, tables[5][e["stack"]])
 
@@ -502,7 +583,8 @@ class Trace:
 def main():
     trace = Trace(sys.argv[1])
     for e in trace.amended():
-        if "stack" in e:
+        at = e.pop("at", None)
+        if at:
             e = dict(e, stack=[f["symbol"] or hex(f["offset"]) for f in trace.stack(e)])
         print(json.dumps(e))
     print(json.dumps(trace.info), file=sys.stderr)

@@ -433,6 +433,51 @@ def growing(needed=False):
     return t.bytes()
 
 
-ALL = [refused, recovered, mixed, hostile, killed, elsewhere, bypassed, ringed, python, pools, blocks]
+def annotated():
+    """A program that says what it does: a pool of its own in one allocation, an NVTX heap in another one, marks, ranges of a
+    thread, of the process and of a library, and an OOM in a range."""
+    t = Trace()
+    begin(t)
+    t.info.update({"annotations.calls": "18", "annotations.early": "0", "nvtx.modules": "1"})
+    used = [500 * M]
+
+    def say(op, ms, name=None, domain=None, tid=4711, api="nvtxDomainRangePushEx", **fields):
+        if domain:
+            fields["domain"] = t.string(domain)
+        t.event(op, 60 * S + ms * S // 1000, tid=tid, api=api, text=name, **fields)
+
+    def alloc(ms, ptr, mebi, function, line, result=0):
+        used[0] += 0 if result else mebi * M
+        t.event("alloc", 60 * S + ms * S // 1000, tid=4711, api="cuMemAlloc_v2", device=0, context=1, space="device", bytes=mebi * M,
+                result=result, free_bytes=80 * G - used[0], total_bytes=80 * G, stack=[(function, "/srv/serve.py", line), ("main", "/srv/serve.py", 9)],
+                **({} if result else {"ptr": ptr}))
+
+    say("range-start", 0, "job 7", handle=5, api="nvtxDomainRangeStartEx")
+    say("range-push", 1, "load")
+    alloc(2, 0x700000000000, 1024, "make_arena", 20)
+    say("suballoc", 3, "arena", ptr=0x700000000000, bytes=256 * M, api="cutrace_pool_alloc")
+    say("suballoc", 4, "arena", ptr=0x700010000000, bytes=512 * M, api="cutrace_pool_alloc")
+    say("range-pop", 5, api="nvtxDomainRangePop")
+    say("mark", 1000, "loaded", api="nvtxDomainMarkEx")
+    say("range-push", 1001, "serve")
+    say("range-push", 1002, "ncclAllReduce", domain="NCCL", tid=4712)
+    say("range-pop", 1003, domain="NCCL", tid=4712, api="nvtxDomainRangePop")
+    alloc(1004, 0x710000000000, 2048, "make_heap", 40)
+    say("subpool", 1005, "kv", domain="engine", handle=0x710000000000, ptr=0x710000000000, bytes=2048 * M, api="nvtxMemHeapRegister")
+    for i in range(3):
+        say("suballoc", 1006 + i, "kv", domain="engine", handle=0x710000000000, ptr=0x710000000000 + i * 128 * M, bytes=100 * M,
+            api="nvtxMemRegionsRegister")
+    say("subname", 1009, "request 1", ptr=0x710000000000, api="nvtxMemRegionsName")
+    say("subfree", 1010, domain="engine", ptr=0x710008000000, api="nvtxMemRegionsUnregister")
+    say("subfree", 1011, "arena", ptr=0x700000000000, api="cutrace_pool_free")
+    say("mark", 2000, "request 2", domain="engine", api="nvtxDomainMarkEx")
+    alloc(2001, 0, 79 * 1024, "grow", 50, result=2)
+    say("range-pop", 2002, api="nvtxDomainRangePop")
+    say("range-end", 2003, handle=5, api="nvtxDomainRangeEnd")
+    t.flush(last=True)
+    return t.bytes()
+
+
+ALL = [refused, recovered, mixed, hostile, killed, elsewhere, bypassed, ringed, python, pools, blocks, annotated]
 
 __all__ = ["ALL", "growing", "raw_zstd_frame"]

@@ -64,6 +64,9 @@ const commands = {
         await session.detach();
         return nodes.filter((node) => !node.ignored && node.role).map((node) => [node.role.value, (node.name && node.name.value) || ""]);
     },
+    // With the margins that the browser's own dialogue has.
+    pdf: ({file}) => page.pdf({path: file, format: "A4", printBackground: true,
+        margin: {top: "1cm", bottom: "1cm", left: "1cm", right: "1cm"}}).then(() => undefined),
     shot: ({file}) => page.screenshot({path: file, fullPage: true}),
     // As `page.content()` has it where the page may run no script.
     text: ({selector}) => page.locator(selector).first().innerText(),

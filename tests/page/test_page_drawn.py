@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-# optional: node npm chromium
+# optional: node npm chromium pdftotext
 """The page in a browser: every figure is drawn, and answers to the pointer, the keyboard and the address.
 
 What it says is compared with the DATA of the file, read here once more by PAGE.md, and with `top --at` of the trace.
@@ -10,9 +10,11 @@ import bisect
 import hashlib
 import itertools
 import json
+import math
 import os
 import re
 import shutil
+import subprocess
 import sys
 import tempfile
 
@@ -21,7 +23,7 @@ import pages  # noqa: E402
 import traces  # noqa: E402
 from browser import Browser, require  # noqa: E402
 from mktrace import Trace  # noqa: E402
-from tap import ROOT, after_case, case, check, equal, main, read_json, report  # noqa: E402
+from tap import ROOT, Skip, after_case, case, check, equal, main, read_json, report  # noqa: E402
 
 FOLDER = tempfile.mkdtemp()
 H100 = os.path.join(ROOT, "tests/gpu/results/NVIDIA_H100_80GB_HBM3-580.159.04-2026-11-22")
@@ -85,13 +87,24 @@ PAGES = {
     "wrapped": Page("wrapped", write("wrapped.zst", traces.ringed())),
     "marked": Page("marked", write("marked.zst", pages.marked())),
     "empty": Page("empty", write("empty.zst", pages.empty())),
+    "exhausted": Page("exhausted", os.path.join(H100, "exhausted.zst")),
 }
 DRAWN = ("vllm", "h100", "fragmented", "hostile", "wrapped")
 
 
-def opened(name, address="", **how):
+def show_bands(name):
+    """Cuts the bands of the timeline "by use", as DATA has them, or "by call site"."""
+    BROWSER.do("[...document.querySelectorAll('#timeline .choice button')].filter((b) => b.textContent === %s).forEach((b) => b.click())"
+               % json.dumps(name))
+    BROWSER.settle()
+
+
+def opened(name, address="", bands="by use", **how):
+    """Opens a page; bands: which it shows, None: those that it begins with."""
     page = PAGES[name]
     BROWSER.open(url=page.url + address, **how)
+    if bands and how.get("script", True):
+        show_bands(bands)
     return page
 
 
@@ -308,6 +321,50 @@ def paper_has_all():
     return problems
 
 
+DOTS = 20  # of an inch of paper
+
+
+def pages_of(pdf):
+    """Of each page of a PDF: the width of its paper, its lines as (left, right, lower edge, text), and its shades of grey by row."""
+    text = subprocess.run(["pdftotext", "-bbox-layout", pdf, "-"], capture_output=True, text=True, check=True).stdout
+    picture = subprocess.run(["pdftoppm", "-r", str(DOTS), "-gray", pdf], capture_output=True, check=True).stdout
+    found = []
+    for page in text.split("<page ")[1:]:
+        lines = [(float(left), float(right), float(low), " ".join(re.findall(r">([^<]+)</word>", words))) for left, right, low, words in
+                 re.findall(r'<line xMin="([\d.]+)" yMin="[\d.]+" xMax="([\d.]+)" yMax="([\d.]+)">(.*?)</line>', page, re.S)]
+        wide, high = map(int, re.match(rb"P5\n(\d+) (\d+)\n255\n", picture).groups())
+        begin = picture.index(b"\n255\n") + 5
+        grey, picture = picture[begin:begin + wide * high], picture[begin + wide * high:]
+        found.append((float(re.match(r'width="([\d.]+)"', page).group(1)), lines, [grey[y * wide:(y + 1) * wide] for y in range(high)]))
+    return found
+
+
+@case("as a PDF: nothing outside the paper, no heading alone at a page's end, no control; of a dark page the same as of a light one")
+def pdf_is_whole():
+    if not shutil.which("pdftotext"):
+        raise Skip("pdftotext is not installed (Debian's poppler-utils)")
+    problems, pdf, pictures = [], os.path.join(SHOTS or FOLDER, "page.pdf"), {}
+    for name, scheme in itertools.product(("vllm", "exhausted", "hostile"), ("light", "dark")):
+        opened(name, scheme=scheme, bands=None)
+        heads = BROWSER.do("[...document.querySelectorAll('h2, h3, .addresses .shown, .single .hint')].map((e) => e.innerText.replace(/\\s+/g, ' ').trim())")
+        check(len(heads) > 8, heads)
+        BROWSER.pdf(file=pdf)
+        found = pages_of(pdf)
+        for number, (width, lines, rows) in enumerate(found, 1):
+            problems += [f"{name}, page {number}: {line}" for line in lines if line[0] < 0 or line[1] > width]
+            if lines and lines[-1][3] in heads and min(min(row) for row in rows[math.ceil((lines[-1][2] + 4) * DOTS / 72):]) > 240:
+                problems.append(f"{name}, page {number} ends with {lines[-1][3]}")
+        if scheme == "light":
+            pictures[name] = [rows for _, _, rows in found]
+            continue
+        far = [sum(abs(a - b) > 24 for one, two in zip(rows, light) for a, b in zip(one, two)) for (_, _, rows), light in zip(found, pictures[name])]
+        problems += [f"{name}: {far} pixels of its pages are of a dark page"] if sum(far) or len(found) != len(pictures[name]) else []
+        BROWSER.media(media="print", scheme="dark")
+        problems += BROWSER.do("""[...document.querySelectorAll('button')].filter((b) => b.checkVisibility()).filter((b) =>
+            getComputedStyle(b).borderTopWidth !== '0px').map((b) => `a control: ${b.textContent}`)""")
+    return problems
+
+
 @case("without JavaScript the page has its text: the verdict, tables, no empty figure")
 def readable_without_script():
     page = opened("vllm", script=False)
@@ -423,6 +480,109 @@ def band_is_read():
     BROWSER.move(x=5, y=5)
     BROWSER.settle()
     check("Drag to zoom" in BROWSER.do("document.querySelector('#timeline .hint').textContent"), "the hint is back")
+
+
+def pressed_bands():
+    return BROWSER.do("[...document.querySelectorAll('#timeline .choice button[aria-pressed=true]')].map((b) => b.textContent)"
+                      ".find((text) => text.startsWith('by '))")
+
+
+@case("where no rule says what most memory is for, the bands are call sites, else what it is for; a button shows the other")
+def bands_begin():
+    for name, want in (("vllm", "by use"), ("h100", "by use"), ("exhausted", "by call site"), ("fragmented", "by call site")):
+        opened(name, bands=None)
+        equal(pressed_bands(), want, name)
+        before = BROWSER.pixels(FIGURES["timeline"])["sum"]
+        show_bands("by use" if want == "by call site" else "by call site")
+        check(pressed_bands() != want and BROWSER.pixels(FIGURES["timeline"])["sum"] != before, f"{name}: the other one")
+        show_bands(want)
+        equal(BROWSER.pixels(FIGURES["timeline"])["sum"], before, f"{name}: back again")
+
+
+@case("the bands of call sites are what top --at says of the moment that stands there, and with the rest they are the capacity")
+def site_bands_read():
+    problems = []
+    for name in ("exhausted", "vllm", "fragmented"):
+        page = opened(name, bands="by call site")
+        device, times = page.device(), sums(page.device()["t_ns"])
+        known = [times[at] for at in device["live"]["at"]]
+        BROWSER.box(selector="#timeline .plot")
+        area = plot()
+        for part in (0.1, 0.35, 0.6, 0.8):
+            BROWSER.move(x=area["x"] + area["width"] * part, y=area["y"] + area["height"] / 2)
+            BROWSER.settle()
+            got, caption = reading(), BROWSER.do("document.querySelector('#timeline table.reading caption').textContent")
+            as_of = max(t for t in known if t <= got["t"])
+            if (", as of +" in caption) != (as_of != got["t"]):
+                problems.append(f"{name}: {caption}, known at {as_of}")
+            top = json.loads(read_json("top", page.paths[0], "--at=" + seconds(as_of)))["devices"][0]
+            want = {}
+            for s in top["sites"]:
+                want[s["site"]] = want.get(s["site"], 0) + s["bytes"]
+            first = {key.split(" <- ")[0]: size for key, size in got["rows"]}
+            outside = [key for row in device["rows"] for key in [row["key"]] if row["group"] in ("untracked", "others", "free")]
+            tracked = {key: size for key, size in got["rows"] if key not in outside}
+            if sum(tracked.values()) != top["bytes"]:
+                problems.append(f"{name} at {seconds(as_of)}: {sum(tracked.values())}, top has {top['bytes']}")
+            of_top = innermost((site, size, 1) for site, size in want.items())
+            for key, size in first.items():
+                if key in outside or key in ("more", "pool-idle", "mempool-idle") or not size:
+                    continue
+                if size != of_top.get(key, (None,))[0] and not [k for k in tracked if k != key and k.split(" <- ")[0] == key]:
+                    problems.append(f"{name} at {seconds(as_of)}: {key} has {size}, top {of_top.get(key)}")
+            if device["read"][times.index(as_of)] and got["sum"] != device["capacity"]:
+                problems.append(f"{name}: {got['sum']} of {device['capacity']}")
+    box = BROWSER.box(selector="#timeline .plot")
+    BROWSER.move(x=area["x"] + area["width"] * 0.5, y=box["y"] + box["height"] - 60)
+    BROWSER.settle()
+    hint = BROWSER.do("document.querySelector('#timeline .hint').textContent")
+    check(hint.startswith("model.py:40 create_weights"), f"the lowest band is the largest call site: {hint}")
+    return problems + BROWSER.problems()
+
+
+@case("call sites without a known use differ in colour in every figure, and have none of a component that the device has")
+def plain_sites_differ():
+    opened("exhausted", bands="by call site")
+    colours = BROWSER.do("""Object.fromEntries([...document.querySelectorAll('#timeline tr[data-row]')].map((row) => [row.dataset.row,
+        [...row.querySelector('canvas').getContext('2d').getImageData(7, 7, 1, 1).data].slice(0, 3)]))""")
+    one, two = colours["torch_work.py:243 exhausted"], colours["torch_work.py:252 exhausted"]
+    for vision in VISION.values():
+        check(sum((a - b) ** 2 for a, b in zip(lab(one, vision), lab(two, vision))) ** 0.5 >= 10, (one, two))
+    live = BROWSER.do("""Object.fromEntries([...document.querySelectorAll('table.live tbody tr')].map((row) => [row.querySelector('.label').textContent,
+        [...row.querySelector('canvas').getContext('2d').getImageData(7, 7, 1, 1).data].slice(0, 3)]))""")
+    for label, colour in live.items():
+        for site, want in (("torch_work.py:243 exhausted", one), ("torch_work.py:252 exhausted", two)):
+            check(not label.startswith(site) or colour == want, (label, colour, want))
+    show_bands("by use")
+    used = BROWSER.do("""[...document.querySelectorAll('#timeline tr[data-row]')].map((row) =>
+        [...row.querySelector('canvas').getContext('2d').getImageData(7, 7, 1, 1).data].slice(0, 3))""")
+    check(one not in used and two not in used, used)
+
+
+@case("who holds the holes: the call sites and the segments of frag, each block at the address that the trace has")
+def holes_are_held():
+    page = opened("exhausted")
+    pool = json.loads(read_json("frag", page.paths[0]))["devices"][0]["pool"]
+    rows = BROWSER.do("""[...document.querySelectorAll('table.holders tbody tr')].map((row) => [Number(row.querySelector('.bytes').dataset.bytes),
+        Number(row.querySelector('.count').textContent), row.querySelector('.label').textContent])""")
+    equal(rows, [[h["free_bytes"], h["segments"], h["site"]] for h in pool["held_by"]])
+    said = BROWSER.do("document.querySelector('#fragmentation-figure h3 + .hint').textContent")
+    check(f"in {pool['held_segment_count']} segments" in said, said)
+    data = page.device()
+    crossing, = [mark["at"] for mark in data["marks"] if mark["kind"] == "crossing"]
+    event = sums(data["event"])[crossing]
+    blocks = sorted((start, size) for start, size, _ in used_at(page.paths[0], event))
+    bars = BROWSER.do("""[...document.querySelectorAll('.segments .segment')].map((bar) => [bar.classList.contains('placed'),
+        [...bar.children].map((used) => [parseFloat(used.style.left), parseFloat(used.style.width)])])""")
+    equal(len(bars), 10)
+    for (placed, got), segment in zip(bars, pool["held_segments"]):
+        start, end = int(segment["ptr"], 16), int(segment["ptr"], 16) + segment["bytes"]
+        inside = [(at - start, size) for at, size in blocks if start <= at < end]
+        check(placed and len(got) == len(inside), f"{segment['ptr']}: {got}, the trace has {inside}")
+        for (left, width), (offset, size) in zip(got, inside):
+            check(abs(left - 100 * offset / segment["bytes"]) < 0.01 and abs(width - 100 * size / segment["bytes"]) < 0.01,
+                  f"{segment['ptr']}: {left}, {width}: the trace has {offset}, {size}")
+    return BROWSER.problems()
 
 
 @case("of a range: what each call site held more at its end than at its begin, as top --at of both times says")

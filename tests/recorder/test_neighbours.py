@@ -165,6 +165,37 @@ def container():
     check(not [e for e in me.events() if e["op"] == "memory-sample" and e["process_bytes"] is not None], "nothing is said of its own")
 
 
+def ranks(where, pod):
+    """Two ranks that a launcher starts in a PID namespace of their own. Returns their traces."""
+    env = ways.environment(where, preload=False, env={
+        "SIM_SHM": os.path.join(where, "shm"), "SIM_MEM_MB": str(16 << 10), "CUTRACE_QUIET": "1", "SIM_CONTAINER": str(pod),
+        "WORLD_SIZE": "2", "PROGRAM": PROGRAM, "LIBRARY": ways.LIBRARY, "POD": os.path.join(where, f"pod{pod}")})
+    start = 'RANK={0} CUTRACE_OUTPUT=$POD-{0}.zst LD_PRELOAD=$LIBRARY $PROGRAM alloc:256 exit & '
+    launcher = start.format(0) + start.format(1) + "wait"
+    # (the launcher is not the first process of the namespace, which could have got its children from others)
+    subprocess.run([*CONTAINER, "sh", "-c", f"sh -c '{launcher}'; true"], env=env, cwd=where, check=True)
+    return [os.path.join(where, f"pod{pod}-{rank}.zst") for rank in (0, 1)]
+
+
+@case("two jobs of two containers with the same numbers: ranks of one container are of one job, those of the other of another one")
+def jobs():
+    if subprocess.run([*CONTAINER, "true"], capture_output=True).returncode:
+        raise Skip("this user may not make a PID namespace")
+    where = ways.folder()
+    paths = [*ranks(where, 3), *ranks(where, 4)]
+    facts = [json.loads(read_json("info", p))["info"] for p in paths]
+    equal([{f["process.ppid"] for f in facts}, {f["process.env.WORLD_SIZE"] for f in facts}], [{"2"}, {"2"}])
+    equal({f["process.pid"] for f in facts[:2]}, {f["process.pid"] for f in facts[2:]}, "the same numbers")
+    equal(len({f["process.pid_namespace_hash"] for f in facts}), 2)
+    for order in ((0, 1, 2, 3), (0, 2, 1, 3), (3, 0, 2, 1)):
+        pods = [i // 2 for i in order]
+        document = json.loads(read_json("summary", *[paths[i] for i in order]))[-1]
+        equal([p["job_index"] for p in document["processes"]], [pods.index(pod) for pod in pods], order)
+        equal([p["same_process"] for p in document["processes"]], [None] * 4)
+    document = json.loads(read_json("summary", paths[0], paths[3]))[-1]
+    equal([p["job_index"] for p in document["processes"]], [None, None], "one rank of each")
+
+
 @case("a number of NVML's that is there in a container, too, gives no name, and is not this process's")
 def collision():
     if subprocess.run([*CONTAINER, "true"], capture_output=True).returncode:
@@ -213,6 +244,24 @@ def mig():
     equal((device["mig"], device["capacity_bytes"]), ({"gpu_instance": 1, "compute_instance": 0, "card": 0}, 10 * G))
     total = {e["total_bytes"] for e in me.events() if e["op"] == "memory-sample"}
     equal(total, {10 * G})
+
+
+@case("a card in MIG mode whose instance is not known: nothing of the card is recorded, and the report does not guess")
+def mig_without_instance():
+    env = {"SIM_DEVICES": 2, "SIM_MIG_CARD_MB": 80 << 10, "SIM_MEM_MB": "10240,20480",
+           "SIM_FAIL": "cuDeviceGetUuid_v2:*:801"}  # (the first version gives the card's UUID)
+    me = Process(ways.folder(), "me", "alloc:256", "alloc:512", **env)
+    me.until(lambda: [k for k in me.info() if re.match(r"device\.0\.(mig|nvml)", k)], "NVML was asked")
+    me.step()
+    me.end()
+    facts = me.info()
+    equal({k: v for k, v in facts.items() if re.match(r"device\.0\.(mig|nvml)", k)}, {"device.0.mig": "1"})
+    check(not [e for e in me.events() if e["op"] == "process" or "nvml" in e["flags"]], "what NVML says is of the card")
+    (device,) = me.devices()
+    equal((device["mig"], device["capacity_bytes"], device["processes"]),
+          ({"gpu_instance": None, "compute_instance": None, "card": None}, 10 * G, None))
+    text = subprocess.run([ways.REPORT, "top", me.file("zst")], capture_output=True, text=True, check=True).stdout
+    check("GPU 0 (MIG instance, 10.00 GiB): " in text, text)
 
 
 @case("memory of the host: the trace has what the host has left, and no sample of NVML's that does not exist")

@@ -36,6 +36,8 @@ def heads(path):
             size += struct.unpack_from("<Q", data, at + 72)[0]
             if at + size + 8 > len(data):
                 break
+            if struct.unpack_from("<I", data, at + size)[0] == 0x184D2A5D:  # a digest
+                size += 8 + struct.unpack_from("<I", data, at + size + 4)[0]
             size += 8 + struct.unpack_from("<I", data, at + size + 4)[0]
             found.append((at, size, flags, number, first + events))
         else:

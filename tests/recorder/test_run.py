@@ -298,6 +298,98 @@ def state_of(pid):
         return f.read().rsplit(")", 1)[1].split()[0]
 
 
+def with_race(name):
+    return {"RACE": name, "LD_PRELOAD": os.path.join(BUILD, "tests/recorder/libsupervise_races.so")}
+
+
+@case("cutrace that is killed before the program's process has asked for a signal at its end leaves no program behind")
+def orphan_race():
+    where = folder()
+    for code, race in ((0, "none"), (-9, "orphan")):
+        p = subprocess.Popen([CUTRACE, "run", "-q", *python("print('runs', flush=True)")], env=settings(where, **with_race(race)), cwd=where,
+                             stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        equal((p.stdout.read(), p.wait()), ("runs\n" if race == "none" else "", code), race)
+
+
+# Says what it is told by a line of its standard input, and stops when that is "stop".
+STOPPER = """
+import os, signal, sys
+for number in (signal.SIGCONT, signal.SIGWINCH):
+    signal.signal(number, lambda n, _: os.write(1, signal.Signals(n).name.encode() + b"\\n"))
+os.write(1, b"ready\\n")
+for line in sys.stdin:
+    if line == "stop\\n":
+        os.kill(os.getpid(), signal.SIGTSTP)
+    os.write(1, line.encode())
+sys.exit(7)
+"""
+
+
+def stopper(**env):
+    """The launcher, and the program below it, in a group of their own: one whose leader's parent is not in it can be stopped."""
+    where = folder()
+    p = subprocess.Popen([CUTRACE, "run", "-q", *python(STOPPER)], env=settings(where, **env), cwd=where, stdin=subprocess.PIPE,
+                         stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, bufsize=1, preexec_fn=lambda: os.setpgid(0, 0))
+    equal(p.stdout.readline(), "ready\n")
+    return p, *children_of(p.pid)
+
+
+def is_pending(pid, number):
+    with open(f"/proc/{pid}/status", encoding="ascii") as f:
+        (mask,) = re.findall(r"^ShdPnd:\s*(\w+)", f.read(), re.M)
+    return int(mask, 16) >> (number - 1) & 1
+
+
+def ends(p):
+    p.stdin.close()
+    equal((p.stdout.read(), p.wait(HANG)), ("", 7))
+
+
+@case("a program that runs again before cutrace hears that it had stopped: cutrace does not stop")
+def continued_race():
+    p, _ = stopper(**with_race("continued"))
+    p.stdin.write("stop\n")
+    equal(sorted(p.stdout.readline() for _ in range(2)), ["SIGCONT\n", "stop\n"])
+    ends(p)  # (a cutrace that had stopped would not end)
+
+
+@case("SIGTSTP for cutrace alone stops both, SIGCONT for it continues both; SIGSTOP for the program stops the program alone")
+def stop_signals():
+    p, child = stopper()
+    os.kill(p.pid, signal.SIGTSTP)
+    wait_until(lambda: state_of(child) == state_of(p.pid) == "T")
+    os.kill(p.pid, signal.SIGCONT)
+    equal(p.stdout.readline(), "SIGCONT\n")
+    wait_until(lambda: state_of(p.pid) != "T")
+    os.kill(child, signal.SIGSTOP)
+    wait_until(lambda: state_of(child) == "T")
+    os.kill(p.pid, signal.SIGWINCH)  # (taken behind SIGCHLD; passed on by a cutrace that runs alone)
+    wait_until(lambda: is_pending(child, signal.SIGWINCH))
+    check(state_of(p.pid) != "T")
+    os.kill(child, signal.SIGCONT)
+    equal(sorted(p.stdout.readline() for _ in range(2)), ["SIGCONT\n", "SIGWINCH\n"])
+    ends(p)
+
+
+@case("in a shell: a program in the background that reads the terminal stops with cutrace; fg gives it the line")
+def background_read():
+    t = Terminal(folder(), "bash", "--norc", "--noprofile", "-i")
+    try:
+        t.type("stty -echo; echo begun\n")
+        t.expect("begun")
+        t.type(f"{CUTRACE} run -q {sys.executable} -c 'print(input()[::-1])' &\n")
+        wait_until(lambda: children_of(t.pid) and children_of(children_of(t.pid)[0]))
+        launcher = children_of(t.pid)[0]
+        (child,) = children_of(launcher)
+        wait_until(lambda: state_of(child) == state_of(launcher) == "T")
+        t.type("fg\n")
+        wait_until(lambda: os.tcgetpgrp(t.fd) == os.getpgid(child))
+        t.type("nekoms\n")
+        t.expect("smoken")
+    finally:
+        t.close()
+
+
 @case("on a terminal: Ctrl-C and a new size reach the program once, from the terminal alone")
 def terminal():
     t = Terminal(folder(), CUTRACE, "run", "-q", *python(CATCHER))

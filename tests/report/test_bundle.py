@@ -128,6 +128,19 @@ def line_of_recorder():
     return f"{len(runs)} runs"
 
 
+@case("the document of several traces has each one's line of the recorder, to the letter of the runs' logs; none where nothing failed")
+def line_of_each():
+    runs, healthy = logged(), os.path.join(VLLM, "eager", "trace.zst")
+    code, out, _ = report("summary", "--json", healthy, *(trace for _, _, trace in runs))
+    equal(code, 0)
+    *alone, last = json.loads(out)
+    processes = last["processes"]
+    equal((os.path.basename(os.path.dirname(processes[0]["file"])), processes[0]["recorder_line"]), ("eager", None))
+    for got, (name, lines, _) in zip(processes[1:], runs, strict=True):
+        check(any(is_same_line(got["recorder_line"], line) for line in lines), f"{name}: {got['recorder_line']!r} is not in {lines}")
+    equal([got["recorder_line"] for got in processes], [one["recorder_line"] for one in alone])
+
+
 @case("more than three traces that failed are counted; where nothing was written there is no line, and a name is scrubbed in it")
 def lines_of_recorder():
     runs = [trace for _, _, trace in logged()[:5]]

@@ -6,6 +6,7 @@ import html
 import json
 import os
 import re
+import shutil
 import sys
 import tempfile
 
@@ -22,8 +23,8 @@ LOOKED = {"coverage.looks": "2", "coverage.modules": "9", "coverage.drivers": "1
           "coverage.children_without_library": "0"}
 
 
-def made(facts, events=None, name="made.zst"):
-    t = Trace()
+def made(facts, events=None, name="made.zst", **options):
+    t = Trace(**options)
     begin(t, exe="serve")
     t.info.update(facts)
     for e in events or [("alloc", 60 * S, {"api": "cuMemAlloc_v2", "ptr": 0x1000, "bytes": M, "space": "device"})]:
@@ -156,6 +157,65 @@ def many_parts():
     said = limits({**LOOKED, **module("bound_elsewhere", "lib.so", "libcuda.so.1 1"), "recorder.lost_events": "1",
                    "recorder.switched_off": "1", "coverage.children_without_library": "1", "cupti.state": "given to x"})
     equal(said, PAST + "; 1 child process used CUDA without cutrace; CUPTI was given to x; 2 more: see coverage")
+
+
+# ---- several traces -----------------------------------------------------------------------------
+
+def several(*facts):
+    """A trace for each, of processes 101, 102, ... of one host and one GPU."""
+    clock = {"clock.monotonic_ns": str(50 * S), "clock.realtime_ns": str(1795000050 * S), "host.boot_hash": "b007"}
+    fields = {"api": "cuMemAlloc_v2", "ptr": 0x1000, "space": "device"}
+    return [made({**clock, "process.pid": str(101 + i), "process.start_ns": str((10 + i) * S), **f}, name=f"several-{i}.zst",
+                 events=[("alloc", 60 * S, {**fields, "bytes": (1 + i) * 100 * M})], trace_id=0x5000 + i)
+            for i, f in enumerate(facts)]
+
+
+def lines_of_limits(paths):
+    return re.findall(r"^limits: (.*)$", joined(report("summary", *paths, columns=200)[1].decode()), re.M)
+
+
+LIMITED = {**LOOKED, **module("bound_elsewhere", "lib.so", "libcuda.so.1 1")}
+
+
+@case("several traces: each process has in JSON and in the page the sentence of its own report; the text has each sentence once")
+def together():
+    paths = several(LOOKED, LIMITED, {**LOOKED, "recorder.lost_events": "7"}, LIMITED, {})
+    want = [coverage(p)["trace"]["limits"] for p in paths]
+    equal(want, [CLEAN, PAST, "7 events were lost", PAST, UNKNOWN])
+    documents = json.loads(report("summary", "--json", *paths)[1])
+    equal([p["limits"] for p in documents[-1]["processes"]], want)
+    equal([d["trace"]["limits"] for d in documents[:-1]], want)
+    equal(lines_of_limits(paths), [f"pid 102 (serve), pid 104 (serve): {PAST}", "pid 103 (serve): 7 events were lost",
+                                   f"pid 101 (serve): {CLEAN}", "1 more sentence of other processes (--json)"])
+    page = os.path.join(FOLDER, "several.html")
+    equal(report("html", "--force", "-o", page, *paths)[0], 0)
+    with open(page, encoding="utf-8") as f:
+        text = f.read()
+    data = json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.S).group(1))
+    equal([p["limits"] for p in data["processes"]["processes"]], want)
+    equal([t["coverage"] for t in data["traces"]], [coverage(p) for p in paths])
+    equal([html.unescape(x) for x in re.findall(r'<p class="limits">Limits: (.*?)\.</p>', text, re.S)], want)
+
+
+@case("several traces with one sentence: it is said once, of no process; a copy and an unreadable trace have none")
+def together_alike():
+    equal(lines_of_limits(several(LOOKED, LOOKED)), [CLEAN])
+    paths = several(LIMITED, LIMITED)
+    equal(lines_of_limits(paths), [PAST])
+    copy = os.path.join(FOLDER, "copy.zst")
+    shutil.copy(paths[0], copy)
+    equal(lines_of_limits([*paths, copy]), [PAST])
+    processes = json.loads(report("summary", "--json", *paths, copy, "/proc/none.zst")[1])[-1]["processes"]
+    equal([p["limits"] for p in processes], [PAST, PAST, None, None])
+    many = several(*[LIMITED] * 5, LOOKED)
+    equal(lines_of_limits(many), [f"pid 101 (serve), pid 102 (serve), pid 103 (serve), 2 more: {PAST}", f"pid 106 (serve): {CLEAN}"])
+
+
+@case("several traces that fill the screen leave out sentences only where none names a limit")
+def together_full():
+    for last, count in ((LOOKED, 0), (LIMITED, 2)):
+        out = report("summary", "-n", "20", *several(*[LOOKED] * 30, last))[1].decode()
+        equal(len(re.findall("^limits: ", out, re.M)), count, out)
 
 
 # ---- hostile traces -----------------------------------------------------------------------------

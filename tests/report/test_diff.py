@@ -345,6 +345,35 @@ def no_difference():
     check(not one_device(a, b)["equal"] and "no difference" not in text(a, b))
 
 
+@case("an asked-for moment that a side has not is said, and what is compared instead; failed requests are of the run, not of a moment")
+def moments_that_are_not():
+    plain = built("plain", {("f", "/x/m.py", 1): [M, M]})
+    for at, said in ((["--at=oom"], True), ([], False), (["--at=end"], False), (["--at=peak"], False)):
+        code, _, err = report("diff", GOLDEN[0], plain, *at)
+        equal(code, 0)
+        equal(re.findall(r"warning: --at: (\S+) has no such moment; diff compares its (\w+)", err.decode()), [(plain, "peak")] if said else [], at)
+    title = "requests that ran out of memory"
+    check(title in text(plain, GOLDEN[0]), "of two traces")
+    check(title not in text(GOLDEN[0], "--at=peak", "--at=end"), "of two moments")
+
+
+@case("the same bytes in another number of allocations are a difference")
+def other_counts():
+    d = one_device(built("in-two", {("f", "/x/m.py", 1): [M, M]}), built("in-one", {("f", "/x/m.py", 1): [2 * M]}))
+    equal((d["equal"], [f["change"] for f in d["figures"] if f["change"]]), (False, []))
+
+
+@case("what no reading says is null, not 0: untracked and free memory of a side whose device was not read")
+def figures_not_known():
+    plain = built("unread", {("f", "/x/m.py", 1): [M]})
+    d = one_device(plain, GOLDEN[0], "--device=0")
+    figures = {f["figure"]: (f["a"], f["b"]) for f in d["figures"]}
+    for name in ("untracked", "free"):
+        equal(figures[name][0], None, name)
+        check(figures[name][1] is not None, name)
+    equal(figures["live"][0], M)
+
+
 @case("each side is what top says at that moment: the OOM that was not recovered, else the peak, unless --at asks for another")
 def sides_of_top():
     kinds = set()

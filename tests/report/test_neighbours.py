@@ -332,10 +332,72 @@ def mig():
     equal(device(path, view="timeline")["mig"], d["mig"])
     check("GPU 0 (NVIDIA X, MIG instance 3/0 of card 1) at that moment: 40.00 GiB" in text("summary", path), text("summary", path))
     check("GPU 0 (MIG instance 3/0 of card 1), capacity 40.00 GiB" in text("timeline", path), text("timeline", path))
+    for view, name in (("oom", "{} at +40.000 s"), ("frag", "{} at the OOM, +40.000 s"), ("top", "{}: 14.00 GiB at the peak"),
+                       ("leaks", "{}: "), ("top --tree", "{}: 14.00 GiB at the peak")):
+        said = text(*view.split(), path)
+        check(name.format("GPU 0 (MIG instance 3/0 of card 1, 40.00 GiB)") in said, (view, said))
+    for view in ("coverage", "stats"):
+        check("GPU 0 (MIG instance 3/0 of card 1)" in text(view, path), view)
     page = os.path.join(FOLDER.name, "page.html")
     equal(report("html", "--force", path, "-o", page)[0], 0)
     with open(page, encoding="utf-8") as f:
         check("GPU 0 (MIG instance 3/0 of card 1) at the failed allocation" in f.read(), "the page")
+
+
+MIG = {"device__0__mig": "1", "device__0__mig_card": "1"}
+IDS = {"device__0__mig_gpu_instance": "3", "device__0__mig_compute_instance": "0"}
+
+
+@case("a MIG instance that is not known by its numbers, and one without a card, are named as far as they are known")
+def unknown_mig():
+    for name, facts, label, mig in (
+            ("mode", {"device__0__mig": "1"}, "MIG instance", (None, None, None)),
+            ("card", MIG, "MIG instance of card 1", (None, None, 1)),
+            ("ids", {**IDS, "device__0__mig": "1"}, "MIG instance 3/0", (3, 0, None)),
+            ("half", {**MIG, "device__0__mig_gpu_instance": "3"}, "MIG instance of card 1", (3, None, 1)),
+            ("none", {**MIG, **IDS, "device__0__mig": "0"}, None, None)):
+        path = growing("mig-" + name, total=40 * G, **facts).write()
+        d = device(path)
+        equal(d["mig"] and tuple(d["mig"][k] for k in ("gpu_instance", "compute_instance", "card")), mig, name)
+        said = text("oom", path)
+        check(f"GPU 0 ({label}, 40.00 GiB) at" in said if label else "GPU 0 at" in said, (name, said))
+    none = growing("mig-bare", total=40 * G, device__0__mig="1")
+    del none.trace.info["device.0.total_bytes"], none.trace.info["device.0.meminfo_total_bytes"]
+    none.trace.pending = [{k: v for k, v in r.items() if k not in ("free_bytes", "total_bytes")} for r in none.trace.pending]
+    said = text("oom", none.write())
+    check("GPU 0 (MIG instance) at" in said, said)
+
+
+@case("several traces on the instances of one card: each is a GPU of its own with its name and capacity, and none is counted twice")
+def several_mig():
+    paths = []
+    for i, (uuid, gib) in enumerate(((0x1111 << 48, 10), (0x2222 << 48, 20))):
+        m = Machine(f"slice{i}", me=301 + i, total=gib * G, **MIG, device__0__mig_gpu_instance=str(5 + i),
+                    device__0__mig_compute_instance="0", device__0__uuid_hash="%016x" % uuid)
+        m.alloc(1, (i + 1) * G)
+        m.ask(2)
+        m.alloc(3, G)
+        paths.append(m.write())
+    documents = json.loads(read_json("summary", *paths))
+    gpus = documents[-1]["gpus"]
+    equal([(g["mig"]["gpu_instance"], g["mig"]["compute_instance"], g["mig"]["card"], g["total_bytes"], g["tracked_bytes"], g["process_count"])
+           for g in gpus], [(5, 0, 1, 10 * G, 2 * G, 1), (6, 0, 1, 20 * G, 3 * G, 1)])
+    said = text("summary", *paths)
+    check("GPU 0/1111: MIG instance 5/0 of card 1, 0/2222: MIG instance 6/0 of card 1" in said, said)
+    check(re.search(r"0/1111 1 10\.00 GiB", said) and re.search(r"0/2222 1 20\.00 GiB", said), said)
+
+
+@case("two traces on one instance are one GPU, whichever of them knows what it is")
+def one_instance():
+    for known in ((0,), (1,), (0, 1)):
+        paths = []
+        for i in range(2):
+            m = Machine(f"same{i}", me=301 + i, total=10 * G, **({**MIG, **IDS} if i in known else {}))
+            m.alloc(1 + i, G)
+            paths.append(m.write())
+        (gpu,) = json.loads(read_json("summary", *paths))[-1]["gpus"]
+        equal((gpu["process_count"], gpu["mig"]), (2, {"gpu_instance": 3, "compute_instance": 0, "card": 1}))
+        check("GPU 0: MIG instance 3/0 of card 1" in text("summary", *paths), known)
 
 
 def shared_with_host(name):

@@ -164,7 +164,7 @@ def document_of(command, *arguments):
 def documents():
     for path in VLLM[::6] + RECORDED[::3]:
         trace, = data_of(make(path))["traces"]
-        for command in ("summary", "phases", "leaks", "frag", "info"):
+        for command in ("summary", "phases", "leaks", "frag", "info", "coverage"):
             equal(trace[command], document_of(command, path), (name(path), command))
 
 
@@ -173,7 +173,7 @@ def documents_with_options():
     for options, drawn in (("--device=0", [0]), ("--device=1", []), ("--all-frames", [0])):
         trace, = data_of(make_again(VLLM[0], more=[options]))["traces"]
         equal([device["device"] for device in trace["devices"]], drawn, options)
-        for command in ("summary", "phases", "leaks", "frag"):
+        for command in ("summary", "phases", "leaks", "frag", *([] if options == "--all-frames" else ["coverage"])):
             equal(trace[command], document_of(command, options, VLLM[0]), (options, command))
 
 
@@ -215,7 +215,7 @@ def a_range():
     options = [f"--from={first}s", f"--to={last}s"]
     page = make_again(path, more=options)
     trace, = data_of(page)["traces"]
-    for command in ("summary", "phases", "leaks", "frag"):
+    for command in ("summary", "phases", "leaks", "frag", "coverage"):
         equal(trace[command], document_of(command, *options, path), command)
     device, = trace["devices"]
     times = list(itertools.accumulate(device["t_ns"]))
@@ -510,6 +510,13 @@ def the_file():
     code, out, _ = report("html", "--json", "--force", path)
     done = json.loads(out)
     equal((code, done["output"], done["traces"], done["bytes"]), (0, path[:-4] + ".html", 1, os.path.getsize(path[:-4] + ".html")))
+
+
+@case("the licence of what is not ours in the page stands in the page")
+def license_inside():
+    text = re.sub(r"\s+", " ", make(VLLM[0]).replace("*", " "))
+    for part in ("Leon Sorokin", "Permission is hereby granted, free of charge", "The above copyright notice and this permission notice shall be"):
+        check(part in text, part)
 
 
 @case("several traces are one page; one that cannot be read is said, and the others are there")

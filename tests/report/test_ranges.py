@@ -290,6 +290,17 @@ def started():
     check(one[0] != two[0] and three[0] == one[0] and again[0] == two[0], "one track for those that are open at a time")
 
 
+@case("Perfetto: a second start of a handle whose range is open begins no slice, and the end is that of the first")
+def started_twice():
+    m = Made()
+    m.alloc(1)
+    m.say("range-start", "one", handle=1, tid=100)
+    m.say("range-start", "again", handle=1, tid=100)
+    m.say("range-end", handle=1, tid=100)
+    got = perfetto_slices(m.write(), "ranges of the process")
+    equal([(name, end is not None) for _, _, end, name in got], [("one", True)])
+
+
 @case("Perfetto: a thousand ranges of the process that never end take 64 tracks")
 def started_without_end():
     m = Made()

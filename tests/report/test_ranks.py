@@ -207,7 +207,19 @@ def jobs():
             ("init", {"ppid": 1}, {}, False),
             ("worlds", {}, {"process.env.WORLD_SIZE": "8"}, False),
             ("containers", {"host.boot_hash": "77"}, {"host": "beef"}, False),
-            ("fork", {"ranked": False, "ppid": 5}, {"ppid": 6, "process.parent_trace": "%x" % 0x93E8}, True)):
+            ("fork", {"ranked": False, "ppid": 5}, {"ppid": 6, "process.parent_trace": "%x" % 0x93E8}, True),
+            # PID namespaces: numbers of one are not compared with those of another one, where both are known.
+            ("pods", {"process.pid_namespace_hash": "aa"}, {"process.pid_namespace_hash": "bb"}, False),
+            ("pod", {"process.pid_namespace_hash": "aa"}, {"process.pid_namespace_hash": "aa"}, True),
+            ("half a pod", {}, {"process.pid_namespace_hash": "aa"}, True),
+            ("pods of hosts", {"host.boot_hash": "77"}, {"process.pid_namespace_hash": "aa", "host": "beef"}, False),
+            ("pods' child", {"ranked": False, "process.pid_namespace_hash": "aa"},
+             {"ppid": 1000, "process.pid_namespace_hash": "bb"}, False),
+            ("pods' workers", {"ranked": False, **server, "process.pid_namespace_hash": "aa"},
+             {"process.pid_namespace_hash": "bb"}, False),
+            ("fork into a pod", {"ranked": False, "ppid": 5, "process.pid_namespace_hash": "aa"},
+             {"ppid": 0, "process.pid_namespace_hash": "bb", "process.parent_trace": "%x" % 0x93E8}, True),
+            ("a number used again", {"ranked": False}, {"ppid": 1000, "process.start_ns": str(30 * S)}, False)):
         paths, _ = pair("job-" + name, kin=kin, also=also)
         _, document = together(*paths)
         equal([p["job_index"] for p in document["processes"]], [0, 0] if same else [None, None], name)
@@ -220,6 +232,73 @@ def jobs():
     equal([p["job_index"] for p in together(*paths)[1]["processes"]], [0, 0])
     paths = sorted(glob.glob(os.path.join(VLLM, "weight-update/*.zst")))
     equal([p["job_index"] for p in together(*paths)[1]["processes"]], [0, 0])
+
+
+def copies(name, readers=(0, 1), also=None):
+    """One process with two traces, each of which tracks a part of it, and a rank that failed on the same device."""
+    device = Device(0xAD << 48)
+    process = {"process.nvml_pids": "own", **(also or {})}
+    a = Rank(1, device, **process).begin(60).take(61, 30 * G, CACHE)
+    b = Rank(2, device, pid=a.pid, **{**process, "process.env.RANK": "1", "process.start_ns": str(40 * S + 777)})
+    b.trace.trace_id += 0x1000
+    b.take(61.5, 12 * G, LOAD)
+    one = Rank(0, device).begin(62).take(62.5, 8 * G, LOAD)
+    for rank, t in [((a, 63), (b, 63.1))[i] for i in readers]:  # NVML knows nothing of traces: it reports what the process holds
+        rank.trace.event("memory-sample", int(t * S), tid=9, device=0, flags=["nvml"], free_bytes=device.free(), total_bytes=TOTAL,
+                         process_bytes=42 * G + CONTEXT)
+    one.read(64).fail(65, 40 * G, SERVE).read(65.1)
+    a.note(66)
+    b.note(66)
+    return [one.save(name), a.save(name), b.save(name)]
+
+
+@case("two traces of one process are one process: neither siblings nor ranks, and what it holds counts once")
+def one_process():
+    paths = copies("copies")
+    documents, document = together(*paths)
+    processes, (gpu,) = document["processes"], document["gpus"]
+    equal([p["same_process"] for p in processes], [None, None, 1])
+    equal([p["job_index"] for p in processes], [0, 0, 0], "each is a rank beside rank 0")
+    equal([p["devices"][0]["untracked_bytes"] for p in processes], [CONTEXT, CONTEXT, 0])
+    equal((gpu["process_count"], gpu["tracked_bytes"], gpu["untracked_bytes"], gpu["other_processes_bytes"]),
+          (2, 50 * G, 2 * CONTEXT, 0))
+    rows_of(gpu["account"])
+    # For rank 0 the other one is one sibling, with all that it holds.
+    equal(rows_of(documents[0]["devices"][0]["account"]["crossing"])["siblings"], 42 * G + CONTEXT)
+    held = [t for t in said(document["verdicts"][0]) if "rank 1" in t]
+    check(len(held) == 1 and " held 42.49 GiB of the device, of the same job" in held[0], held)
+    for reader in (0, 1):
+        (first, *_), _ = together(*copies("read-by-one", [reader]))
+        equal(rows_of(first["devices"][0]["account"]["crossing"])["siblings"], 42 * G + CONTEXT, reader)
+    # Alone they are no job, and nobody's siblings.
+    of_server = copies("of-server", also={"process.program": "vllm", "process.program.from": "parent"})
+    equal([p["job_index"] for p in together(*of_server[1:])[1]["processes"]], [None, None])
+    documents, document = together(*paths[1:])
+    equal([(p["same_process"], p["job_index"]) for p in document["processes"]], [(None, None), (0, None)])
+    for d in documents:
+        check("siblings" not in rows_of(d["devices"][0]["account"]["end"]), d["devices"][0]["account"]["end"])
+    check("rank 1 (pid 1001) is one process with 2 traces: what it does not track is in the first one's row"
+          in flat(text_of(*paths[1:])), text_of(*paths[1:]))
+    check("is one process" not in text_of(*paths[:2]), "two processes")
+    log = os.path.join(FOLDER.name, "copies.log")
+    with open(log, "w", encoding="utf-8") as f:
+        f.write("(Worker_TP1 pid=1001) INFO 11-25 10:00:00 [x.py:1] hello\n" * 3)
+    (part,) = [p for p in together(*paths, "--log", log)[1]["log_lines"] if p["lines"]]
+    equal((part["by"], part["process_index"]), ("tag", 1), "its lines are no other process's")
+
+
+@case("the same number is one process only with the same start, host and PID namespace")
+def same_number():
+    for name, also, same in (("start", {"process.start_ns": str(41 * S)}, False), ("space", {"process.pid_namespace_hash": "bb"}, False),
+                             ("boot", {"host.boot_hash": "78"}, False), ("host", {"host.name_hash": "beef", "host.boot_hash": "77"}, False),
+                             ("same", {}, True), ("unknown", {"process.start_ns": "x"}, False)):
+        common = {"host.boot_hash": "77", "process.pid_namespace_hash": "aa"}
+        device = Device(0xAE << 48)
+        a = Rank(1, device, **common).begin(60).take(61, G, CACHE)
+        b = Rank(2, device, pid=a.pid, **{**common, **also}).take(62, G, CACHE)
+        b.trace.trace_id += 0x1000
+        paths = [a.save("number-" + name), b.save("number-" + name)]
+        equal([p["same_process"] for p in together(*paths)[1]["processes"]], [None, 0 if same else None], name)
 
 
 @case("others are no ranks of the job where all of its ranks are traced, by WORLD_SIZE, or by LOCAL_WORLD_SIZE of this machine")

@@ -305,6 +305,21 @@ def co_tenant():
     equal(names(verdicts(save(events))), ["startup-weights"])  # 1 GiB of others is less than what was missing
 
 
+@case("the missing bytes are one figure in summary and explain: with what was free, to the last digit, what was asked for")
+def one_missing():
+    own = G * 7 // 2
+    for size, free in ((12 * G + 802 * M, 2504 * M), (12 * G + 802 * M, 2515 * M), (11 * G, 2598 * M), (5 * G, 37 * M)):
+        events = [{"ptr": G, "bytes": 40 * G, "stack": LOAD}, reading(free, own), refused(size, free, stack=SERVE)]
+        path = save(events)
+        said = re.search(r"([\d.]+ [KMG]iB) was missing", report("summary", "--sysroot=/nowhere", path)[1].decode()).group(1)
+        for command in (("summary", "--sysroot=/nowhere"), ("explain",)):
+            found = [e["text"] for v in json.loads(read_json(*command, path))["verdicts"] for e in v["evidence"]
+                     if e["text"].startswith("missing: ")]
+            equal(set(found), {"missing: " + said}, f"{command[0]}, {size} of {free}")
+        if said.endswith("GiB") and free >= G:  # (an independent sum, in hundredths of GiB)
+            equal(round(float(said.split()[0]) * 100), round(size * 100 / G + 1e-9) - int(free * 100 / G + 0.5), said)
+
+
 @case("a call of unknown size that fails although gigabytes are free is no phase that needs more than was left")
 def despite_free():
     for free, want in ((40 * M, "burst-prefill"), (9 * G, "unknown")):

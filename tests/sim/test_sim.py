@@ -1120,6 +1120,55 @@ print(lib.nvmlDeviceGetPciInfo_v3(b, text), text.raw[36:].split(b"\\0")[0].decod
         eq(out[5:9], ["2 2", f"0 {switch}" if nvlink == "1" else "3 5", "0 9 0", "0 00000000:02:00.0"])
 
 
+@case("nvml knows instances of a card by their UUIDs and ids, and what is of the card alone is refused of them")
+@alone(SIM_DEVICES="2", SIM_MIG_CARD_MB="4096", SIM_MEM_MB="1024,2048")
+def nvml_knows_instances():
+    nvml, n, other = Nvml(), C.c_uint(), C.c_void_p()
+    lib, card = nvml.lib, nvml.device
+
+    def asked(name, of):
+        n.value = 99
+        return getattr(lib, "nvmlDevice" + name)(of, C.byref(n)), n.value
+    eq((lib.nvmlDeviceGetCount_v2(C.byref(n)), n.value, lib.nvmlDeviceGetHandleByIndex_v2(1, C.byref(other))), (0, 1, 2))
+    eq(lib.nvmlDeviceGetMigMode(card, C.byref(n), C.byref(C.c_uint())), 0)
+    eq(n.value, 1)
+    eq([asked(name, card) for name in ("IsMigDeviceHandle", "GetIndex", "GetMaxMigDeviceCount", "GetGpuInstanceId")],
+       [(0, 0), (0, 0), (0, 2), (2, 99)])
+    eq(nvml.memory(), (4096 * MB, 4096 * MB, 0))
+    d = Driver()
+    d.start()
+    d.take(10 * MB)
+    for i, free in ((0, 1024 - 74), (1, 2048)):
+        text, one = C.create_string_buffer(96), C.c_void_p()
+        eq(lib.nvmlDeviceGetMigDeviceHandleByIndex(card, i, C.byref(one)), 0)
+        eq(lib.nvmlDeviceGetUUID(one, text, 96), 0)
+        eq((text.value[:4], lib.nvmlDeviceGetHandleByUUID(text, C.byref(other)), other.value), (b"MIG-", 0, one.value))
+        eq(lib.nvmlDeviceGetHandleByUUID(text.value.replace(b"MIG-", b"GPU-"), C.byref(other)), 6)
+        eq([asked(name, one) for name in ("IsMigDeviceHandle", "GetGpuInstanceId", "GetComputeInstanceId", "GetIndex")],
+           [(0, 1), (0, i + 1), (0, 0), (2, 99)])
+        eq((lib.nvmlDeviceGetDeviceHandleFromMigDeviceHandle(one, C.byref(other)), other.value), (0, card.value))
+        nvml.device = one
+        eq(nvml.memory(), ((1024, 2048)[i] * MB, free * MB, ((1024, 2048)[i] - free) * MB))
+        eq(nvml.processes(), {os.getpid(): 74 * MB} if not i else {})
+    nvml.device = card
+    eq(nvml.memory(), (4096 * MB, (4096 - 74) * MB, 74 * MB))
+    eq(nvml.processes(), {os.getpid(): 74 * MB})
+    eq(lib.nvmlDeviceGetMigDeviceHandleByIndex(card, 2, C.byref(other)), 6)
+    eq((lib.nvmlDeviceGetUUID(card, text, 96), text.value[:4]), (0, b"GPU-"))
+
+
+@case("nvml lists a process of each kind in its list, and the number of a NUMA node where there is one")
+@alone(SIM_NEIGHBOUR_MB="100", SIM_NEIGHBOUR_KIND="mps", SIM_NUMA_NODE="3")
+def nvml_lists_kinds():
+    nvml, node = Nvml(), C.c_uint()
+    for name, want in (("ComputeRunningProcesses_v2", 0), ("ComputeRunningProcesses_v3", 0), ("GraphicsRunningProcesses_v3", 0),
+                       ("MPSComputeRunningProcesses_v3", 1)):
+        n, infos = C.c_uint(4), (nvml.Info * 4)()
+        eq(getattr(nvml.lib, "nvmlDeviceGet" + name)(nvml.device, C.byref(n), infos), 0, name)
+        eq([(infos[i].pid, infos[i].used) for i in range(n.value)], [(4194304, 100 * MB)] * want, name)
+    eq((nvml.lib.nvmlDeviceGetNumaNodeId(nvml.device, C.byref(node)), node.value), (0, 3))
+
+
 @case("nvml may refuse")
 @alone(SIM_NVML="refused")
 def nvml_may_refuse():

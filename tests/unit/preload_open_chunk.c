@@ -36,7 +36,7 @@ static void expect(uint32_t events, uint64_t t_first_ns, uint64_t t_last_ns) {
     ct_open_chunk_commit(1);
     const struct ct_journal *h = ct_journal_get();
     const struct ct_journal_open *open = &h->open[h->committed & 1];
-    assert_int_not_equal(ct_open_chunk_build(&head, NULL, 0, out, sizeof out), 0);
+    assert_int_not_equal(ct_open_chunk_build(&head, NULL, 0, NULL, out, sizeof out), 0);
     memcpy(&head, out + 8, sizeof head);
     assert_int_equal(head.events, events);
     assert_int_equal(head.t_first_ns, t_first_ns);

@@ -91,7 +91,10 @@ static void times(void **state) {
                 {"2026-11-22T12:52:17Z", CT_TIME_UTC, UINT64_C(1795351937) * SECOND},
                 {"2026-11-22 12:52:17.25Z", CT_TIME_UTC, UINT64_C(1795351937250000000)},
                 {"oom", CT_TIME_OF_CROSSING, 0},
-                {"peak", CT_TIME_OF_PEAK, 0}};
+                {"peak", CT_TIME_OF_PEAK, 0},
+                {"#0", CT_TIME_OF_EVENT, 0},
+                {"#1822", CT_TIME_OF_EVENT, 1822},
+                {"event:9999999999999999999", CT_TIME_OF_EVENT, UINT64_C(9999999999999999999)}};
     static const char *const bad[] = {"",
                                       "s",
                                       "-1",
@@ -119,6 +122,12 @@ static void times(void **state) {
                                       "1969-01-01T00:00:00Z",
                                       "999999999999d",
                                       "oom ",
+                                      "#",
+                                      "event:",
+                                      "event:1s",
+                                      "#-1",
+                                      "#10000000000000000000",
+                                      "events:1",
                                       "99999999999999999999:00"};
     struct ct_time t;
     for (size_t i = 0; i < sizeof good / sizeof *good; i++) {

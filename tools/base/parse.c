@@ -162,6 +162,21 @@ static int parse_utc(const char *text, size_t length, struct ct_time *time) {
     return 0;
 }
 
+// Parses "#1822" or "event:1822". 0, or -1: it is no event, or not the number of one.
+static int parse_event(const char *text, uint64_t *number) {
+    static const char word[] = "event:";
+    const char *p = text;
+    if (*p == '#')
+        p++;
+    else if (strncmp(p, word, sizeof word - 1) == 0)
+        p += sizeof word - 1;
+    if (p == text || !*p || strlen(p) > 19)
+        return -1;
+    for (*number = 0; isdigit((unsigned char)*p); p++)
+        *number = *number * 10 + (uint64_t)(*p - '0');
+    return *p ? -1 : 0;
+}
+
 int ct_parse_time(const char *text, struct ct_time *time) {
     const size_t length = strlen(text);
     *time = (struct ct_time){.kind = CT_TIME_ELAPSED};
@@ -169,6 +184,8 @@ int ct_parse_time(const char *text, struct ct_time *time) {
         time->kind = CT_TIME_OF_CROSSING;
     else if (strcmp(text, "peak") == 0)
         time->kind = CT_TIME_OF_PEAK;
+    else if (parse_event(text, &time->ns) == 0)
+        time->kind = CT_TIME_OF_EVENT;
     else if (length && text[length - 1] == 'Z')
         return parse_utc(text, length, time);
     else if (strchr(text, ':'))

@@ -24,6 +24,7 @@ enum ct_time_kind {
     CT_TIME_UTC,         // since 1970
     CT_TIME_OF_CROSSING, // when memory ran out, or the budget was exceeded
     CT_TIME_OF_PEAK,
+    CT_TIME_OF_EVENT, // `ns` is its number
 };
 
 struct ct_time {
@@ -33,7 +34,7 @@ struct ct_time {
 
 // Elapsed: "4.05", "4.05s", "200ms", "90m", "1h30m", "02:05", "1:02:03.5", "3d05:49:47", and all of
 // these as they are printed ("+4.050 s", "+3d 05:49:47"). UTC: "16:56:17Z", "2026-11-22T12:52:17Z".
-// Or "oom", "peak". 0, or -1.
+// Or "oom", "peak", or the number of an event: "#1822", "event:1822". 0, or -1.
 int ct_parse_time(const char *text, struct ct_time *time);
 
 #endif

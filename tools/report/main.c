@@ -13,6 +13,7 @@
 #include "page/page.h"
 #include "symbols/noise_document.h"
 #include "symbols/source_locations.h"
+#include "views/check_quick.h"
 #include "views/companions.h"
 #include "views/document.h"
 #include "views/explain.h"
@@ -163,6 +164,8 @@ static int report(const struct ct_arguments *o, const struct ct_terminal *termin
     struct ct_phases phases;
     struct ct_error error;
     int status;
+    if (o->quick)
+        return ct_check_quick(o, stdout, path);
     if (ct_trace_open(&trace, path, &error)) {
         status = report_error(&error, place->in_list);
     } else {

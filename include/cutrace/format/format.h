@@ -17,6 +17,10 @@
 #define CT_SKIPPABLE_MAGIC 0x184D2A50u
 #define CT_ZSTD_MAGIC 0xFD2FB528u
 #define CT_CHUNK_MAGIC "CUTRCHNK"
+// Between the body and the filler a chunk may have one more skippable frame: its digest.
+#define CT_DIGEST_MAGIC 0x184D2A5Du
+#define CT_DIGEST_NAME "CUTRDGST"
+#define CT_DIGEST_VERSION 1
 #define CT_CHUNK_ALIGN 8u
 
 // Bounds that a writer keeps and a reader enforces before it allocates anything.

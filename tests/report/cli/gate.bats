@@ -58,6 +58,8 @@ gate() { # EXIT-CODE LINES ARGUMENTS: the exit code, and how many lines there ar
     grep -q 'failed: frag.zst: GPU 0: at the peak at .*10.00 MiB of the 100.00 MiB in PyTorch.s segments.* 10.0 %' err
     gate 0 0 --fail-on='frag>10%' frag.zst
     gate 0 0 --fail-on='frag>10' frag.zst
+    gate 1 1 --fail-on='frag>10.4%' frag-half.zst
+    gate 0 0 --fail-on='frag>10.6%' frag-half.zst # (six tenths)
     gate 4 1 --fail-on='frag>99%' peak.zst
     grep -q 'no block of PyTorch.s was recorded' err
 }
@@ -97,6 +99,16 @@ gate() { # EXIT-CODE LINES ARGUMENTS: the exit code, and how many lines there ar
     gate 0 0 --fail-on=oom,lost nothing.zst
 }
 
+@test "what was overwritten: the peak is of the history, its pool is not known, nor whether the program got the error" {
+    gate 1 1 --fail-on='peak>49MiB' overwritten.zst
+    gate 0 0 --fail-on='peak>50MiB' overwritten.zst
+    gate 4 1 --fail-on='frag>99%' overwritten.zst
+    grep -q 'the pool at the peak is not known: the events then were overwritten' err
+    gate 0 0 --fail-on=oom overwritten.zst
+    gate 4 1 --fail-on=oom overwritten-oom.zst
+    grep -q 'not known: overwritten-oom.zst: 2 allocations failed in the time whose events are overwritten' err
+}
+
 @test "diff judges B, and changes from A: size, share, points" {
     gate 0 0 diff --fail-on='peak>10MiB' peak-more.zst peak.zst
     gate 1 1 diff --fail-on='peak>10MiB' peak.zst peak-more.zst
@@ -113,6 +125,9 @@ gate() { # EXIT-CODE LINES ARGUMENTS: the exit code, and how many lines there ar
     gate 0 0 diff --fail-on='growth>+12MiB/h' growing.zst growing-more.zst
     gate 4 1 diff --fail-on='growth>+1GiB/h' peak.zst growing.zst
     grep -q 'growth of A is not known' err
+    gate 4 1 diff --fail-on='peak>+1GiB' lost.zst peak.zst # what A lost may make the change smaller or larger
+    grep -q 'not known: peak.zst: .* of lost.zst: 7 events were lost' err
+    gate 0 0 diff --fail-on='peak>1GiB' lost.zst peak.zst # no change is asked for
     gate 1 1 diff --fail-on='frag>+4.99%' frag.zst frag-more.zst
     gate 0 0 diff --fail-on='frag>+5%' frag.zst frag-more.zst
     gate 0 0 diff --fail-on='oom,lost' oom.zst peak.zst

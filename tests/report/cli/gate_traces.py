@@ -6,7 +6,7 @@ import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../lib"))
 import traces  # noqa: E402
-from mktrace import Trace  # noqa: E402
+from mktrace import FIRST_PART, LAST_PART, Trace, history  # noqa: E402
 
 K, M, G, S = 1 << 10, 1 << 20, 1 << 30, 10**9
 numbers = iter(range(1, 100))
@@ -97,6 +97,25 @@ def sampled():
     save(t, "sampled")
 
 
+def overwritten(name, refused):
+    """Of the first second only the coarse history is left: at most 50 MiB, and requests that were refused; then 1 MiB in a block."""
+    t = new()
+    alloc(t, 51, 1, 50 * M)
+    for _ in range(refused):
+        alloc(t, 51.5, 2, G, result=2)
+    t.event("free", int(51.6 * S), ptr=1 << 32)
+    t.flush()
+    t.restart()
+    traces.begin(t)
+    alloc(t, 61, 3, 2 * M)
+    t.event("block-alloc", 62 * S, ptr=3 << 32, bytes=M, device=0, stack=[("b", "/x/m.py", 3)])
+    t.flush(last=True, checkpoint=(FIRST_PART | LAST_PART, []), history=history(51 * S, S, [(0, 0, 2 + refused, refused, {4: (0, 50 * M, 0)})]))
+    with open(name + ".zst", "wb") as f:
+        f.write(b"".join(t.out[1:]))
+
+
+overwritten("overwritten", 0)
+overwritten("overwritten-oom", 2)
 peak("peak", 10 * M)
 peak("peak-more", 10 * M + M // 2)
 peak("rank1", 12 * M, device=1)
@@ -105,6 +124,7 @@ growing("growing-more", 3 * M)
 growing("untold", 2 * M, hours=8, with_sessions=True)
 frag("frag", 10 * M)
 frag("frag-more", 15 * M)
+frag("frag-half", 10 * M + M // 2)
 oom("oom", False)
 oom("recovered", True)
 lost()

@@ -56,9 +56,9 @@ def hostile():
 @functools.lru_cache(maxsize=None)
 def whole():
     """Those whose every event is there, so that lifetimes.py can follow them."""
-    return [golden(n) for n in ("refused", "recovered", "pools", "python", "mixed")] + [
+    return [golden(n) for n in ("refused", "recovered", "pools", "python", "mixed", "annotated")] + [
         pools(1), pools(2), pools(3, True), hostile(),
-        os.path.join(HERE, "../vllm/sleep-1/trace.zst")]
+        os.path.join(HERE, "../vllm/sleep-1/trace.zst"), save("instance.zst", traces.on_an_instance())]
 
 
 @functools.lru_cache(maxsize=None)

@@ -17,8 +17,10 @@ import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../lib"))
+import mktrace  # noqa: E402
 import protobuf  # noqa: E402
 import sources  # noqa: E402
+import traces  # noqa: E402
 import whole_trace  # noqa: E402
 from lifetimes import lifetimes_of  # noqa: E402
 from sources import export  # noqa: E402
@@ -27,7 +29,8 @@ from tap import PLAIN, REPORT, ROOT, case, check, equal, main, report  # noqa: E
 MOMENTS = ("oom", "peak", "end")
 TABLES = "allocations events memory sites failed stacks devices info".split()
 NUMBERS = {"event", "device", "bytes", "count", "alloc_ns", "end_event", "end_ns", "lifetime_ns", "live_at_peak", "live_at_oom",
-           "live_at_end", "t_ns", "peak_bytes", "live_bytes", "live_count", "stack_id", "depth", "line", "result", "tid"}
+           "live_at_end", "t_ns", "peak_bytes", "live_bytes", "live_count", "stack_id", "depth", "line", "result", "tid", "pid",
+           "process_bytes"}
 
 
 @functools.lru_cache(maxsize=None)
@@ -143,6 +146,27 @@ def ndjson():
                     equal(plain(row[key]), "" if value is None else str(value), "%s %s" % (table, key))
 
 
+@case("a negative result has its sign in csv, ndjson and SQLite, as in dump")
+def negative():
+    t = mktrace.Trace()
+    for i, result in enumerate((-5, -(1 << 31), 2)):
+        t.event("alloc", (60 + i) * 10**9, api="cuMemAlloc_v2", device=0, bytes=64, result=result, space="device")
+    t.flush(last=True)
+    path = sources.save("negative.zst", t.bytes())
+    want = [e["result"] for e in dump(path)]
+    equal(want, [-5, -(1 << 31), 2])
+    equal([r["result"] for r in read_csv(path, "events")], want)
+    equal([json.loads(line)["result"] for line in export(path, "ndjson", "--table=events").splitlines()], want)
+    equal([r[0] for r in open_database(path).execute("SELECT result FROM events ORDER BY event")], want)
+
+
+@case("sqlite: the processes that NVML lists, by their numbers")
+def processes():
+    db = open_database(sources.save("instance.zst", traces.on_an_instance()))
+    equal(db.execute("SELECT pid, process_bytes, text FROM events WHERE op = 'process'").fetchall(), [(8, 1 << 30, "other")])
+    equal(db.execute("SELECT count(*) FROM events WHERE pid IS NOT NULL").fetchall(), [(1,)])
+
+
 @case("the events of csv are those of dump")
 def events():
     for path in sources.whole() + sources.broken():
@@ -151,7 +175,7 @@ def events():
         equal(len(got), len(want), path)
         for g, w in zip(got, want):
             for key, other in (("event", "event"), ("t_ns", "t_ns"), ("tid", "tid"), ("device", "device"), ("op", "op"),
-                               ("result", "result"), ("bytes", "bytes"), ("address", "ptr"), ("handle", "handle")):
+                               ("result", "result"), ("bytes", "bytes"), ("address", "ptr"), ("handle", "handle"), ("pid", "pid"), ("process_bytes", "process_bytes")):
                 equal(g[key], w[other], "%s event %d %s" % (path, w["event"], key))
 
 
@@ -302,12 +326,15 @@ def perfetto_calls():
                 else:
                     begun = notes["event"]
                     calls[begun] = name, notes.get("bytes"), t, len(stack)
-        want = [e for e in dump(path) if e["op"] not in ("block-alloc", "block-free")]
+        # (ranges are slices of their own)
+        want = [e for e in dump(path) if e["op"] not in ("block-alloc", "block-free") and not e["op"].startswith("range-")]
         equal(sorted(calls), [e["event"] for e in want], path)
         for e in want:
             name, size, _, frames = calls[e["event"]]
             equal(size, e["bytes"], path)
-            if e["api"] and e["api"].isalnum():
+            if e["op"] == "mark":
+                equal(name, e["text"], path)
+            elif e["api"] and e["api"].isalnum():
                 equal(name, e["api"][:1023], path)
             if e["stack"]:
                 shown = [f for f in e["stack"] if not f["hidden"]]
@@ -315,6 +342,95 @@ def perfetto_calls():
                     equal(frames, len(shown), path)
             if e["event"] in lengths:
                 check(lengths[e["event"]] <= e["duration_ns"], path)
+
+
+def perfetto_frames(path):
+    """By event: its frames as (function, file, line, address), the outermost first; and the packet of the clocks."""
+    tables, first, found = {2: {}, 5: {}, 6: {}, 7: {}, 18: {}}, None, {}
+    for packet in map(protobuf.fields, protobuf.fields(export(path, "perfetto"))[1]):
+        first = first or packet
+        for interned in map(protobuf.fields, packet.get(12, [])):
+            for field, table in tables.items():
+                table.update((entry[1][0], entry) for entry in map(protobuf.fields, interned.get(field, [])))
+        for event in map(protobuf.fields, packet.get(11, [])):
+            notes = {n[10][0]: n for n in map(protobuf.fields, event.get(4, []))}
+            if event[9] in ([1], [3]) and b"op" in notes and 56 in event:
+                frames = [tables[6][i] for i in tables[7][event[56][0]][2]]
+                found[notes[b"event"][3][0]] = [(tables[5][f[2][0]][2][0].decode(), tables[18][f[5][0]][2][0].decode() if 5 in f else None,
+                                                 f.get(6, [None])[0], f.get(4, [0])[0]) for f in frames]
+    return found, first
+
+
+@case("perfetto: each frame has the file, the line and the address of dump")
+def frames_of_perfetto():
+    seen = collections.Counter()
+    for path in sources.whole():
+        found, _ = perfetto_frames(path)
+        for e in dump(path):
+            shown = [f for f in e["stack"] or [] if not f["hidden"]]
+            if e["event"] not in found or not shown or any(f["inlined"] or not f["name"] or not plain(f["name"]).isprintable() for f in shown):
+                continue
+            got = found[e["event"]][::-1]
+            equal([(line, address) for _, _, line, address in got],
+                  [(f["line"] or None, f["offset"] if f["kind"] == "native" else 0) for f in shown], path)
+            for f, (_, file, *_) in zip(shown, got):
+                check(not f["file"] or f["file"] == file or not f["file"].isascii() or not f["file"].isprintable() or len(f["file"]) > 900, (f["file"], file))
+                seen[f["kind"], f["line"] is not None] += 1
+    check(len(seen) > 1, seen)
+
+
+@case("perfetto: times are of the monotonic clock, and its first packet says which time of day that is")
+def clocks_of_perfetto():
+    known = 0
+    for path in sources.whole():
+        _, first = perfetto_frames(path)
+        snapshot, of = protobuf.fields(first[6][0]), said("summary", path)
+        times = {c[1][0]: c[2][0] for c in map(protobuf.fields, snapshot[1])}
+        equal((snapshot[2], protobuf.fields(first[59][0])[58]), ([3], [3]))
+        equal(times[3], of["trace"]["t_first_ns"])
+        equal(1 in times, of["start_utc_ns"] is not None)
+        if 1 in times:
+            known += 1
+            equal(times[1] - times[3], of["start_utc_ns"] - of["start_ns"], path)
+    check(known)
+
+
+@case("perfetto: failed requests are instants of a track of their own, with what csv says of each")
+def failures_of_perfetto():
+    crossed = 0
+    for path in sources.whole() + sources.broken():
+        _, events, tracks = perfetto(path)
+        (track,) = (uuid for uuid, t in tracks.items() if t.get(2) == [b"out of memory"])
+        got = sorted((n["event"], t, kind, name, n.get("bytes"), n.get("free_bytes"), n.get("live_bytes"), n.get("retried"))
+                     for t, kind, name, _, n in events[track])
+        rows = read_csv(path, "failed")
+        number = lambda r, key: None if r[key] in (None, "") else int(r[key])  # noqa: E731
+        equal(got, sorted((r["event"], r["t_ns"], 3, "OOM that crossed capacity" if int(r["crossed"]) else "OOM",
+                           *(number(r, key) for key in ("bytes", "free_bytes", "live_bytes", "retried"))) for r in rows), path)
+        crossed += sum(int(r["crossed"]) for r in rows)
+    check(crossed)
+
+
+# Recorded when they begin: what they end may be taken by another thread before they return.
+ENDING = ("free", "unreserve", "release", "unmap", "unregister", "pool-destroy", "ipc-close", "context-destroy", "pool-trim", "module-unload")
+
+
+@case("perfetto: a call that ends something lasts from its event on, any other until its event")
+def sides_of_perfetto():
+    t, begin = mktrace.Trace(), {}
+    for i, op in enumerate(ENDING + ("alloc", "reserve", "create", "map", "register", "pool-create", "ipc-open", "context-create", "module-load")):
+        at = (60 + i) * 10**9
+        t.event(op, at, api="cuCall", device=0, tid=100 + i, ptr=(1 << 40) + i * 4096, handle=7 + i, bytes=4096, result=0, duration_ns=1000)
+        begin[i] = at if op in ENDING else at - 1000
+    t.flush(last=True)
+    path = sources.save("sides.zst", t.bytes())
+    got = {}
+    for track in perfetto(path)[1].values():
+        for (t0, one, _, _, notes), (t1, two, *_) in zip(track[::2], track[1::2]):
+            if (one, two) == (1, 2) and "op" in notes:
+                equal(t1 - t0, 1000)
+                got[notes["event"]] = t0
+    equal(got, begin)
 
 
 def lifetimes_of_perfetto(path):
@@ -446,6 +562,25 @@ def pprof():
                       (device["allocations"]["allocated"]["bytes"], device["allocations"]["allocated"]["count"]), path)
 
 
+@case("pprof: its time is the time of day of the first event, it lasts to the last one, and each sample has its kind")
+def pprof_frame():
+    known, kinds = 0, set()
+    for path in sources.whole():
+        profile, of = protobuf.fields(gzip.decompress(export(path, "pprof", "--at=end"))), said("summary", path)
+        first, last = of["trace"]["t_first_ns"] or 0, of["trace"]["t_last_ns"] or 0
+        equal(profile.get(10, [0]), [last - first], path)
+        equal(9 in profile, of["start_utc_ns"] is not None, path)
+        if 9 in profile:
+            known += 1
+            equal(profile[9], [of["start_utc_ns"] - of["start_ns"] + first], path)
+        got = add_up(((labels["device"], labels["kind"]), values[3]) for _, labels, values in read_pprof(path, "--at=end")[1])
+        want = add_up((("GPU %s" % ("unknown" if d["ordinal"] is None else d["ordinal"]), s["kind"]), s["bytes"])
+                      for d in said("top", "--at=end", path)["devices"] or [] for s in d["sites"])
+        equal(not_empty(got), not_empty(want), path)
+        kinds |= {kind for _, kind in want}
+    check(known and len(kinds) > 2, (known, kinds))
+
+
 def samples_of(text):
     """Of OpenMetrics: (name, labels) -> value; the lines are checked against the grammar."""
     out, family, done = {}, None, set()
@@ -481,6 +616,35 @@ def openmetrics():
         equal(sum(v for k, v in got.items() if k.startswith("cutrace_failed_requests")), len(read_csv(path, "failed")), path)
         for name in got:
             check(re.fullmatch(r'\w+|\w+\{(device|op|outcome)="[\w-]+"\}|cutrace_device_info\{device="\d+",name="[^\n]*"\}', name), name)
+
+
+@case("openmetrics: the samples are of the end of the run or of --to, it began when it began; outcomes, lost events and calls are those of summary")
+def openmetrics_times():
+    outcomes, lost, known = collections.Counter(), 0, 0
+    for path in sources.whole() + sources.broken():
+        of = said("summary", path)
+        text, trace = export(path, "openmetrics").decode(), of["trace"]
+        got, times = samples_of(text), set(re.findall(r"^\w[^\n]* (?:[\d.]+) ([\d.]+)$", text, re.M))
+        lost += got["cutrace_lost_events_total"]
+        if not trace["missing_chunks"] and not trace["damaged_places"]:
+            equal(got["cutrace_lost_events_total"], trace["lost_events"], path)
+        counts = of["incident_counts"] or {}
+        for outcome, number in (("failed", counts.get("failed", 0) - counts.get("recovered_later", 0)), ("recovered_later", counts.get("recovered_later", 0)),
+                                ("retried", counts.get("retried", 0))):
+            equal(got['cutrace_failed_requests_total{outcome="%s"}' % outcome], number, (path, outcome))
+            outcomes[outcome] += number
+        last = trace["t_last_ns"] or of["start_ns"]  # (without an event, of its start)
+        if of["start_utc_ns"] is None:
+            equal(times, set(), path)
+            continue
+        known += 1
+        utc = of["start_utc_ns"] - of["start_ns"]
+        equal(times, {"%d.%03d" % divmod((last + utc) // 10**6, 1000)}, path)
+        equal(round(got[next(n for n in got if "start" in n)] * 1000), round(of["start_utc_ns"] / 10**6), path)
+        part = re.findall(r"^\w[^\n]* (?:[\d.]+) ([\d.]+)$", export(path, "openmetrics", "--to=0.5").decode(), re.M)
+        if last > of["start_ns"] + 10**9:
+            equal(set(part), {"%d.%03d" % divmod((of["start_ns"] + 5 * 10**8 + utc) // 10**6, 1000)}, path)
+    check(known and lost and outcomes["failed"] and outcomes["recovered_later"] + outcomes["retried"], (known, lost, outcomes))
 
 
 @case("the release of the driver is in summary, in the tables, on the metric of the device and in profiles; unknown, it is nowhere")

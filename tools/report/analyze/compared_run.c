@@ -14,11 +14,12 @@ static int find_fullest(const struct ct_scan *s) {
 }
 
 void ct_compared_run_scan(struct ct_compared_run *r, int device, int is_usual,
-                          enum ct_moment_kind kind, uint64_t t_ns) {
+                          enum ct_moment_kind kind, const struct ct_instant *at) {
     const struct ct_scan_request request = {.from_ns = r->from_ns,
                                             .to_ns = r->to_ns,
                                             .device = device,
                                             .blocks = 1,
+                                            .keyframes = 1,
                                             .phases = r->phases};
     ct_scan_run(&r->scan, r->trace, &request);
     ct_replay_release(&r->scan.end);
@@ -26,8 +27,8 @@ void ct_compared_run_scan(struct ct_compared_run *r, int device, int is_usual,
     if (is_usual)
         kind =
             o && !o->recovered && ct_incidents_is_device_memory(o) ? CT_MOMENT_OOM : CT_MOMENT_PEAK;
-    r->moment = ct_moment_find(&r->scan, r->trace, kind,
-                               device >= 0 ? device : find_fullest(&r->scan), t_ns);
+    r->moment =
+        ct_moment_find(&r->scan, r->trace, kind, device >= 0 ? device : find_fullest(&r->scan), at);
 }
 
 void ct_compared_run_free(struct ct_compared_run *r) {
@@ -45,10 +46,10 @@ static void begin_device(struct ct_compared_device *d, struct ct_compared_run *r
     d->peak_bytes = s->peak_bytes;
     d->peak_t_ns = s->peak_t_ns;
     if (d->moment.kind == CT_MOMENT_PEAK) // each device has its own
-        d->moment = ct_moment_find(&r->scan, r->trace, CT_MOMENT_PEAK, device, 0);
+        d->moment = ct_moment_find(&r->scan, r->trace, CT_MOMENT_PEAK, device, NULL);
     ct_replay_init(&d->replay, NULL, NULL);
     d->replay.tiles = 1;
-    ct_moment_replay(&d->moment, &d->replay, &sharing, r->trace);
+    ct_moment_replay(&d->moment, &d->replay, &sharing, r->trace, &r->scan.keyframes);
     ct_sharing_free(&sharing);
     ct_live_at_read(&d->now, &d->replay, device, rows);
 }

@@ -37,9 +37,9 @@ struct ct_compared_device {
 };
 
 // Scans the trace and chooses the moment. `is_usual`: that of the OOM of device memory that was not
-// recovered, else the peak; otherwise that of `kind` (and `t_ns`).
+// recovered, else the peak; otherwise that of `kind` (and `at`).
 void ct_compared_run_scan(struct ct_compared_run *r, int device, int is_usual,
-                          enum ct_moment_kind kind, uint64_t t_ns);
+                          enum ct_moment_kind kind, const struct ct_instant *at);
 void ct_compared_run_free(struct ct_compared_run *r);
 
 // Reads the same device of both sides; an index of -1: this side has none. `rows`: as wanted. Where

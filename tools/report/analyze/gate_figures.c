@@ -28,7 +28,7 @@ static void read_growth(struct ct_gate_growth *g, struct ct_trace *t, const stru
     const struct ct_oom_event *o = ct_scan_find_crossing(s);
     const int is_oom = o && !o->recovered && ct_incidents_is_device_memory(o);
     const struct ct_moment moment =
-        ct_moment_find(s, t, is_oom ? CT_MOMENT_OOM : CT_MOMENT_END, device, 0);
+        ct_moment_find(s, t, is_oom ? CT_MOMENT_OOM : CT_MOMENT_END, device, NULL);
     const struct ct_leaks_request request = {.moment = &moment,
                                              .from_ns = q->from_ns,
                                              .device = device,

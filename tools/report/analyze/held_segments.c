@@ -34,6 +34,14 @@ static struct ct_segment_holder *find_holder(struct ct_held_segments *h, struct 
     return &h->holders[*ct_map_add(&p->of_stack, stack) - 1];
 }
 
+// The most bytes first: the order of the objects depends on how the state came about.
+static int compare_stacks(const void *a, const void *b) {
+    const struct ct_holding *x = a, *y = b;
+    if (x->bytes != y->bytes)
+        return x->bytes > y->bytes ? -1 : 1;
+    return x->stack < y->stack ? -1 : x->stack > y->stack;
+}
+
 static struct ct_holding *list_stacks(const struct ct_replay *r, int device, size_t *n) {
     struct ct_map of_stack = {0};
     struct ct_holding *list = NULL;
@@ -55,6 +63,8 @@ static struct ct_holding *list_stacks(const struct ct_replay *r, int device, siz
         list[*position - 1].count++;
     }
     ct_map_free(&of_stack);
+    if (*n)
+        qsort(list, *n, sizeof *list, compare_stacks);
     return list;
 }
 
@@ -78,13 +88,21 @@ static void find_sites(struct ct_held_segments *h, struct positions *p, struct c
     ct_site_groups_free(&groups);
 }
 
+// Of blocks of one size the oldest one counts as the largest.
+static int is_larger(const struct ct_held_segment *s, const struct ct_object *o) {
+    if (!s->blocks || o->bytes != s->largest_block)
+        return !s->blocks || o->bytes > s->largest_block;
+    return ct_object_event(o) < s->largest_event;
+}
+
 static void add_block(struct ct_held_segments *h, struct positions *p,
                       const struct ct_torch_region *r, const struct ct_object *o) {
     struct ct_held_segment *s = find_segment(h, p, r);
     struct ct_segment_holder *holder = find_holder(h, p, o->stack);
     s->exclusive &= !s->blocks || find_holder(h, p, s->stack) == holder;
-    if (o->bytes > s->largest_block || !s->blocks) {
+    if (is_larger(s, o)) {
         s->largest_block = o->bytes;
+        s->largest_event = ct_object_event(o);
         s->stack = o->stack;
     }
     s->blocks++;

@@ -10,8 +10,8 @@
 struct ct_held_segment {
     uint64_t start, bytes, free;
     uint64_t blocks, block_bytes, oldest_ns;
-    uint32_t stack; // of its largest block
-    uint64_t largest_block;
+    uint32_t stack;                        // of its largest block
+    uint64_t largest_block, largest_event; // its size, and the event that made it
     int expandable;
     int exclusive; // all of its blocks have this call site
 };

@@ -19,12 +19,20 @@ static size_t find_host(const struct ct_process *list, const struct ct_host *hos
     return count;
 }
 
+static size_t find_first_trace(const struct ct_process *list, size_t i) {
+    for (size_t k = 0; k < i; k++)
+        if (list[k].is_usable && list[i].is_usable && ct_process_is_same(&list[k], &list[i]))
+            return list[k].first_trace;
+    return i;
+}
+
 struct ct_host *ct_hosts_group(struct ct_process *list, size_t count, size_t *hosts) {
     struct ct_host *made = ct_heap_alloc_zeroed(count ? count : 1, sizeof *made);
     *hosts = 0;
     for (size_t i = 0; i < count; i++) {
         struct ct_process *p = &list[i];
         p->host = SIZE_MAX;
+        p->first_trace = find_first_trace(list, i);
         if (!p->is_usable || !p->events)
             continue;
         p->host = find_host(list, made, *hosts, p);

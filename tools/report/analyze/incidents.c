@@ -95,6 +95,10 @@ const struct ct_oom_event *ct_incidents_head(const struct ct_incidents *n, size_
     return &n->ooms[n->list[incident].head];
 }
 
+int ct_incidents_is_retried(const struct ct_incidents *n, const struct ct_oom_event *o) {
+    return n->list[o->incident].retried;
+}
+
 struct ct_incident_counts ct_incidents_count(const struct ct_incidents *n) {
     struct ct_incident_counts c = {0};
     for (size_t k = 0; k < n->count; k++) {

@@ -73,6 +73,8 @@ void ct_incidents_free(struct ct_incidents *n);
 
 // These need ct_incidents_finish.
 const struct ct_oom_event *ct_incidents_head(const struct ct_incidents *n, size_t incident);
+// Whether PyTorch's repeated call got the memory of a failed one.
+int ct_incidents_is_retried(const struct ct_incidents *n, const struct ct_oom_event *o);
 struct ct_incident_counts ct_incidents_count(const struct ct_incidents *n);
 // Returns the head of the last incident that was not recovered; if there is none, of the first that
 // the program noticed; if there is none, of the first; or NULL. Memory of a device comes before

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Numbers of processes are compared only within one host and one PID namespace; where traces do not
-// tell the latter, as far as the names of hosts tell containers apart.
+// tell the latter, as far as the names of hosts tell containers apart. The id of a trace is nobody
+// else's, wherever it is named.
 #include "analyze/jobs.h"
 
 static int is_same_place(const struct ct_process *p, const struct ct_process *q) {
@@ -10,10 +11,14 @@ static int is_same_place(const struct ct_process *p, const struct ct_process *q)
            !(p->host_name && q->host_name && strcmp(p->host_name, q->host_name) != 0);
 }
 
+static int is_forked_from(const struct ct_process *p, const struct ct_process *parent) {
+    return p->parent_trace_known && p->parent_trace == parent->trace_id;
+}
+
+// A number may have been another process's before: a parent has begun first.
 static int is_child_of(const struct ct_process *p, const struct ct_process *parent) {
-    if (p->parent_trace_known && p->parent_trace == parent->trace_id)
-        return 1;
-    return p->ppid_known && parent->pid_known && p->ppid == parent->pid;
+    return p->ppid_known && parent->pid_known && p->ppid == parent->pid &&
+           !(p->start_known && parent->start_known && p->start_ns < parent->start_ns);
 }
 
 static int is_same_text(const char *a, const char *b) {
@@ -47,6 +52,10 @@ static int are_siblings(const struct ct_process *p, const struct ct_process *q) 
 }
 
 static int is_same_job(const struct ct_process *p, const struct ct_process *q) {
+    if (p->first_trace == q->first_trace) // one process is no job
+        return 0;
+    if (is_forked_from(p, q) || is_forked_from(q, p))
+        return 1;
     return is_same_place(p, q) && (is_child_of(p, q) || is_child_of(q, p) || are_siblings(p, q));
 }
 

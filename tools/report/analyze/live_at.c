@@ -115,6 +115,14 @@ static void sum_holdings(struct ct_live_totals *t, const struct ct_replay *r, in
     ct_map_free(&position);
 }
 
+// By device and pool: the order of the objects depends on how the state came about.
+static int compare_pools(const void *a, const void *b) {
+    const struct ct_mempool_usage *x = a, *y = b;
+    if (x->device != y->device)
+        return x->device < y->device ? -1 : 1;
+    return x->pool < y->pool ? -1 : x->pool > y->pool;
+}
+
 struct ct_mempool_usage *ct_live_at_list_mempools(const struct ct_live *l, int device,
                                                   size_t *count) {
     struct ct_mempool_usage *pools = NULL;
@@ -131,6 +139,8 @@ struct ct_mempool_usage *ct_live_at_list_mempools(const struct ct_live *l, int d
         pools[n++] =
             (struct ct_mempool_usage){o->key, o->device, o->bytes, ct_live_traits(l, o)->link};
     }
+    if (n)
+        qsort(pools, n, sizeof *pools, compare_pools);
     *count = n;
     return pools;
 }

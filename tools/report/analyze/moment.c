@@ -8,12 +8,12 @@ static uint64_t end_of(const struct ct_scan *s, const struct ct_trace *t) {
 }
 
 struct ct_moment ct_moment_find(const struct ct_scan *s, const struct ct_trace *t,
-                                enum ct_moment_kind kind, int device, uint64_t t_ns) {
+                                enum ct_moment_kind kind, int device, const struct ct_instant *at) {
     const struct ct_oom_event *crossing = ct_scan_find_crossing(s);
     const struct ct_device_scan *d = device >= 0 ? &s->device[device] : NULL;
     const uint64_t end = end_of(s, t);
     if (kind == CT_MOMENT_TIME)
-        return (struct ct_moment){kind, -1, UINT64_MAX, t_ns < end ? t_ns : end};
+        return (struct ct_moment){kind, -1, at->event, at->t_ns < end ? at->t_ns : end};
     if (kind == CT_MOMENT_OOM && crossing)
         return (struct ct_moment){kind, crossing->device, crossing->event, crossing->t_ns};
     if (kind != CT_MOMENT_END && d && d->peak_known)
@@ -21,17 +21,46 @@ struct ct_moment ct_moment_find(const struct ct_scan *s, const struct ct_trace *
     return (struct ct_moment){CT_MOMENT_END, -1, UINT64_MAX, end};
 }
 
-void ct_moment_replay(const struct ct_moment *m, struct ct_replay *r, struct ct_sharing *sharing,
-                      struct ct_trace *t) {
-    const struct ct_event *e;
-    uint64_t number;
+// Begins at a keyframe. Returns its event, or NULL: then the replay is as it was.
+static const struct ct_event *seek(const struct ct_moment *m, struct ct_replay *r,
+                                   struct ct_trace *t, const struct ct_keyframes *keyframes,
+                                   uint64_t *number) {
+    const struct ct_keyframe *k = ct_keyframes_find(keyframes, m->event, m->t_ns);
+    const struct ct_event *e = k ? ct_keyframe_seek(k, r, t, number) : NULL;
+    const int tiles = r->tiles;
+    if (!k || e)
+        return e;
+    ct_replay_free(r);
+    ct_replay_init(r, NULL, NULL);
+    r->tiles = tiles;
+    return NULL;
+}
+
+static const struct ct_event *begin(const struct ct_moment *m, struct ct_replay *r,
+                                    struct ct_trace *t, const struct ct_keyframes *keyframes,
+                                    uint64_t *number) {
+    const struct ct_event *e = seek(m, r, t, keyframes, number);
+    ct_keyframes_tell(e, *number);
+    if (e)
+        return e;
     ct_trace_rewind(t);
-    while ((e = ct_replay_next(r, t, &number)) && number <= m->event && e->t_ns <= m->t_ns) {
+    return ct_replay_next(r, t, number);
+}
+
+void ct_moment_replay(const struct ct_moment *m, struct ct_replay *r, struct ct_sharing *sharing,
+                      struct ct_trace *t, const struct ct_keyframes *keyframes) {
+    uint64_t number = 0;
+    const struct ct_event *e = begin(m, r, t, keyframes, &number);
+    for (; e && number <= m->event && e->t_ns <= m->t_ns; e = ct_replay_next(r, t, &number)) {
         if (e->op == CT_OP_EXPORT)
             ct_sharing_note_export(sharing, &r->live, e);
         ct_replay_apply(r, e, number);
     }
     ct_replay_stop(r);
+}
+
+int ct_moment_is_behind(const struct ct_moment *m, const struct ct_scan *s) {
+    return m->event == UINT64_MAX && !s->exceeded && s->keyframes.latest_ns <= m->t_ns;
 }
 
 const char *ct_moment_kind_name(enum ct_moment_kind kind) {

@@ -19,14 +19,23 @@ struct ct_moment {
     uint64_t t_ns;
 };
 
+// Behind the last event up to a time and a number (UINT64_MAX: whatever its number is).
+struct ct_instant {
+    uint64_t t_ns, event;
+};
+
 // Finds the moment of a kind in the range of the scan. Where there is no OOM, it is the peak of
 // `device` (an index, or -1: none was seen), and where there is no peak, the end: `kind` of the
-// result tells. `t_ns`: the time, for CT_MOMENT_TIME.
+// result tells. `at`: for CT_MOMENT_TIME, which this is.
 struct ct_moment ct_moment_find(const struct ct_scan *s, const struct ct_trace *t,
-                                enum ct_moment_kind kind, int device, uint64_t t_ns);
-// Replays the trace up to the moment. The replay is initialized and not begun; `sharing` is empty.
+                                enum ct_moment_kind kind, int device, const struct ct_instant *at);
+// Replays the trace up to the moment: from the last of the keyframes before it, if one has what its
+// checkpoint restores, else from the start. `keyframes`: of a scan with the same `tiles`. The replay
+// is initialized without a callback, and not begun; `sharing` is empty.
 void ct_moment_replay(const struct ct_moment *m, struct ct_replay *r, struct ct_sharing *sharing,
-                      struct ct_trace *t);
+                      struct ct_trace *t, const struct ct_keyframes *keyframes);
+// Whether the state behind the scan, which took keyframes, is that of the moment.
+int ct_moment_is_behind(const struct ct_moment *m, const struct ct_scan *s);
 const char *ct_moment_kind_name(enum ct_moment_kind kind); // for JSON
 
 #endif

@@ -15,6 +15,11 @@ static void find(struct ct_neighbour *n, const struct ct_processes *all, size_t 
         if (i == index || !p->is_usable || number_of(p) != n->pid ||
             !ct_process_shares_clock(p, &all->list[index]))
             continue;
+        if (p->first_trace == all->list[index].first_trace) { // found in its other trace
+            n->whose = CT_NEIGHBOUR_SELF_INFERRED;
+            n->process = NULL;
+            return;
+        }
         n->process = p;
         n->whose = p->own_numbers ? CT_NEIGHBOUR_SIBLING : CT_NEIGHBOUR_SIBLING_INFERRED;
     }

@@ -60,6 +60,14 @@ const struct ct_oom_event *ct_oom_reason_find_call(const struct ct_incidents *n,
     return found;
 }
 
+struct ct_human_text ct_oom_reason_missing(const struct ct_oom_reason *reason,
+                                           enum ct_human_units units) {
+    const uint64_t parts[] = {reason->rounded - reason->free, reason->free};
+    struct ct_human_text shown[2];
+    ct_human_bytes_of_parts(shown, parts, 2, reason->rounded, units, 0);
+    return shown[0];
+}
+
 const char *ct_oom_reason_name(enum ct_oom_reason_kind kind) {
     static const char *const names[] = {
         [CT_OOM_REASON_UNKNOWN] = "unknown",

@@ -97,6 +97,7 @@ static int read_uuid(const struct ct_trace *t, int ordinal, uint64_t *uuid) {
 
 static void read_device_facts(struct ct_process_device *d, const struct ct_trace *t) {
     char key[64];
+    d->kind = ct_device_kind_read(&t->definitions, d->ordinal);
     if (d->ordinal >= CT_MAX_DEVICES)
         return;
     d->uuid_known = read_uuid(t, d->ordinal, &d->uuid);
@@ -216,6 +217,7 @@ void ct_process_scan(struct ct_process *p, struct ct_trace *t,
     p->has_crossing = crossing != NULL;
     if (crossing)
         p->crossing = *crossing;
+    p->is_crossing_retried = crossing && ct_incidents_is_retried(&s->incidents, crossing);
     read_failures(p, &s->incidents);
     p->incidents = ct_incidents_count(&s->incidents);
     (void)ct_definitions_info_number(&t->definitions, "recorder.lost_events", &p->lost);
@@ -254,6 +256,28 @@ int ct_process_shares_clock(const struct ct_process *p, const struct ct_process 
                                                     : is_same_text(p->host_name, other->host_name);
     return same_machine && p->clock_known && other->clock_known &&
            (a > b ? a - b : b - a) <= CLOCK_TOLERANCE_NS;
+}
+
+// The kernel reports a start in ticks of 10 ms, and each trace converts it with clocks of its own.
+#define START_TOLERANCE_NS UINT64_C(10000000)
+
+static int differs(const char *a, const char *b) {
+    return a && b && strcmp(a, b) != 0;
+}
+
+// Whether both are in one PID namespace; the first processes of two containers may begin together.
+static int has_same_numbers(const struct ct_process *p, const struct ct_process *other) {
+    if (p->pid_namespace && other->pid_namespace)
+        return strcmp(p->pid_namespace, other->pid_namespace) == 0;
+    return p->own_numbers && other->own_numbers;
+}
+
+int ct_process_is_same(const struct ct_process *p, const struct ct_process *other) {
+    const uint64_t a = p->start_ns, b = other->start_ns;
+    return p->pid_known && other->pid_known && p->pid == other->pid && p->start_known &&
+           other->start_known && (a > b ? a - b : b - a) <= START_TOLERANCE_NS &&
+           has_same_numbers(p, other) && !differs(p->host_name, other->host_name) &&
+           ct_process_shares_clock(p, other);
 }
 
 uint64_t ct_process_to_moment(const struct ct_process *p, uint64_t t_ns) {

@@ -8,6 +8,7 @@
 #include "analyze/neighbours.h"
 #include "analyze/scan.h"
 #include "analyze/tracked_curve.h"
+#include "read/device_kind.h"
 
 // What is known of a process at the moment.
 enum ct_process_knowledge {
@@ -43,6 +44,7 @@ struct ct_process_device {
     uint64_t uuid, nvml_index;   // the hash that the trace has
     int uuid_known, index_known; // of them
     char *name;
+    struct ct_device_kind kind;
     // Of the whole process, on its own clock until ct_processes_find_moment, then on the moment's.
     struct ct_tracked_curve curve;
     struct ct_tracked_curve untracked_curve; // what NVML reported of the process beyond that
@@ -59,6 +61,9 @@ struct ct_process_device {
 struct ct_process {
     int is_usable;  // its trace can be read and has not been named before
     size_t same_as; // the process that has the same trace; SIZE_MAX: none
+    // The first one in the list that is the same process: each of its copies of the library, or each
+    // program that it executed, has a trace of its own. Itself, if there is none before it.
+    size_t first_trace;
     uint64_t trace_id, pid, ppid, parent_trace, start_ns, clock_offset;
     int own_numbers;       // NVML numbers processes as the process's namespace does
     uint32_t inferred_pid; // its number there, found by its memory; 0: unknown
@@ -74,6 +79,7 @@ struct ct_process {
     struct ct_incident_counts incidents;
     int has_crossing; // the OOM that describes its incidents
     struct ct_oom_event crossing;
+    int is_crossing_retried;           // PyTorch's repeated call got the memory
     uint64_t first_failure_ns;         // of the first OOM that was not recovered, if there is one
     struct ct_process_device *devices; // by ordinal
     size_t device_count;
@@ -112,6 +118,8 @@ const struct ct_process_reading *ct_process_readings_get(const struct ct_process
                                                          size_t back);
 // Whether the program noticed an OOM of which no repetition succeeded.
 int ct_process_has_failed(const struct ct_process *p);
+// Whether the two are traces of one process: the same number and start, in one PID namespace.
+int ct_process_is_same(const struct ct_process *p, const struct ct_process *other);
 // Whether the two have a common clock: the same machine and boot, as far as that is known.
 int ct_process_shares_clock(const struct ct_process *p, const struct ct_process *other);
 void ct_process_free(struct ct_process *p);

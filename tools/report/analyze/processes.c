@@ -31,6 +31,7 @@ static struct ct_gpu *find_gpu(struct ct_processes *all, size_t host,
                             .index_known = d->index_known,
                             .ordinal = d->ordinal,
                             .host = host,
+                            .kind = d->kind,
                             .same_ordinals = 1};
     return made;
 }
@@ -51,6 +52,16 @@ static int compare_gpus(const void *a, const void *b) {
     return x->uuid < y->uuid ? -1 : x->uuid > y->uuid;
 }
 
+// Whether no trace before it is of the same process, on the same GPU.
+static int is_first_on(const struct ct_processes *all, size_t index, int gpu) {
+    for (size_t i = 0; i < index; i++)
+        for (size_t k = 0; k < all->list[i].device_count; k++)
+            if (all->list[i].first_trace == all->list[index].first_trace &&
+                device_of(all, i, k)->gpu == gpu)
+                return 0;
+    return 1;
+}
+
 static void group(struct ct_processes *all) {
     for (size_t i = 0; i < all->count; i++)
         for (size_t k = 0; k < all->list[i].device_count; k++)
@@ -62,10 +73,13 @@ static void group(struct ct_processes *all) {
             struct ct_process_device *d = &all->list[i].devices[k];
             struct ct_gpu *g = find_gpu(all, all->list[i].host, d);
             d->gpu = (int)(g - all->gpus);
-            g->processes++;
+            g->traces++;
+            g->processes += is_first_on(all, i, d->gpu);
             g->same_ordinals &= g->ordinal == d->ordinal;
             if (!g->name)
                 g->name = d->name;
+            if (ct_device_kind_is_card(&g->kind))
+                g->kind = d->kind;
         }
 }
 
@@ -125,7 +139,7 @@ struct member {
 };
 
 static struct member *list_members(const struct ct_processes *all, int gpu, size_t *count) {
-    struct member *m = ct_heap_alloc_zeroed(all->gpus[gpu].processes, sizeof *m);
+    struct member *m = ct_heap_alloc_zeroed(all->gpus[gpu].traces, sizeof *m);
     *count = 0;
     for (size_t i = 0; i < all->count; i++) {
         const struct ct_process *p = &all->list[i];
@@ -254,21 +268,51 @@ static int counts(const struct ct_process *p) {
     return p->knowledge == CT_PROCESS_KNOWN || p->knowledge == CT_PROCESS_LAST_SEEN;
 }
 
+// Adds what other traces of the same process had tracked on the GPU. Returns 0 if one had a call
+// under way.
+static int add_other_traces(const struct ct_processes *all, size_t index, int gpu, uint64_t t_ns,
+                            uint64_t *tracked) {
+    for (size_t i = 0; i < all->count; i++)
+        for (size_t k = 0; k < all->list[i].device_count; k++) {
+            const struct ct_process_device *d = device_of(all, i, k);
+            if (i == index || d->gpu != gpu ||
+                all->list[i].first_trace != all->list[index].first_trace)
+                continue;
+            if (ct_tracked_curve_in_flight(&d->curve, t_ns))
+                return 0;
+            *tracked += ct_tracked_curve_at(&d->curve, t_ns);
+        }
+    return 1;
+}
+
+// Whether another trace of the same process, before this one, has counted what is not tracked.
+static int is_counted_before(const struct ct_processes *all, size_t index, int gpu) {
+    for (size_t i = 0; i < index; i++)
+        for (size_t k = 0; k < all->list[i].device_count; k++)
+            if (all->list[i].first_trace == all->list[index].first_trace && counts(&all->list[i]) &&
+                device_of(all, i, k)->gpu == gpu)
+                return 1;
+    return 0;
+}
+
 // What a process of its own does not track. Where it shares the GPU with another one, this is by
 // NVML's figures alone: the model of a single process does not know the other one's memory.
-static int find_untracked(const struct ct_gpu *g, const struct ct_process_device *d,
-                          uint64_t *bytes) {
+static int find_untracked(const struct ct_processes *all, size_t index,
+                          const struct ct_process_device *d, uint64_t *bytes) {
     const struct ct_process_reading *r;
     *bytes = d->split.untracked;
     if (d->split.with_host)
         return 0;
-    if (g->processes < 2)
+    if (all->gpus[d->gpu].traces < 2)
         return d->split.split_known;
-    for (size_t back = 0; (r = ct_process_readings_get(&d->nvml_readings, back)); back++)
-        if (!r->frees && !ct_tracked_curve_in_flight(&d->curve, r->t_ns)) {
-            *bytes = r->process_bytes > r->tracked ? r->process_bytes - r->tracked : 0;
-            return 1;
-        }
+    for (size_t back = 0; (r = ct_process_readings_get(&d->nvml_readings, back)); back++) {
+        uint64_t tracked = r->tracked;
+        if (r->frees || ct_tracked_curve_in_flight(&d->curve, r->t_ns) ||
+            !add_other_traces(all, index, d->gpu, r->t_ns, &tracked))
+            continue;
+        *bytes = r->process_bytes > tracked ? r->process_bytes - tracked : 0;
+        return 1;
+    }
     return 0;
 }
 
@@ -281,12 +325,17 @@ static void add_measured(struct ct_gpu *g, const struct ct_process_device *d) {
 }
 
 // Adds the state of a process to its GPU. Memory of another process is counted there alone.
-static void add_state(struct ct_gpu *g, const struct ct_process *p, struct ct_process_device *d) {
+static void add_state(struct ct_processes *all, size_t index, struct ct_process_device *d) {
+    const struct ct_process *p = &all->list[index];
+    struct ct_gpu *g = &all->gpus[d->gpu];
     g->unknown += p->knowledge == CT_PROCESS_UNKNOWN;
     g->last_seen += p->knowledge == CT_PROCESS_LAST_SEEN;
     if (!counts(p))
         return;
-    d->untracked_known = find_untracked(g, d, &d->untracked);
+    d->untracked_known = 1;
+    d->untracked = 0;
+    if (!is_counted_before(all, index, d->gpu))
+        d->untracked_known = find_untracked(all, index, d, &d->untracked);
     g->tracked += d->split.tracked;
     ct_account_add_tracked(&g->account, &d->account);
     add_measured(g, d);
@@ -408,7 +457,7 @@ static int find_others(const struct ct_processes *all, int gpu, const struct ct_
 static void divide_rest(const struct ct_processes *all, int gpu, struct ct_gpu *g,
                         uint64_t others) {
     struct ct_breakdown s = {.unexplained = g->rest};
-    if (g->processes > 1 && !find_others(all, gpu, g, &others))
+    if (g->traces > 1 && !find_others(all, gpu, g, &others))
         return;
     ct_breakdown_divide(&s, g->untracked, others);
     g->untracked = s.untracked;
@@ -464,7 +513,9 @@ static void clear_sums(struct ct_gpu *g) {
                          .host = g->host,
                          .same_ordinals = g->same_ordinals,
                          .name = g->name,
+                         .kind = g->kind,
                          .processes = g->processes,
+                         .traces = g->traces,
                          .split_known = 1};
 }
 
@@ -473,8 +524,7 @@ static void sum_once(struct ct_processes *all) {
         clear_sums(&all->gpus[g]);
     for (size_t i = 0; i < all->count; i++)
         for (size_t k = 0; k < all->list[i].device_count; k++)
-            add_state(&all->gpus[device_of(all, i, k)->gpu], &all->list[i],
-                      &all->list[i].devices[k]);
+            add_state(all, i, &all->list[i].devices[k]);
     for (size_t g = 0; g < all->gpu_count; g++)
         if (all->gpus[g].ordinal < CT_MAX_DEVICES)
             divide(all, (int)g, &all->gpus[g]);

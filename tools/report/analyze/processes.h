@@ -18,7 +18,8 @@ struct ct_gpu {
     size_t host;       // of the first process; it tells GPUs apart where the UUID is not known
     int same_ordinals; // all processes have that ordinal
     const char *name;
-    size_t processes;
+    struct ct_device_kind kind; // by the first process that knows more than that it is a card
+    size_t processes, traces;   // traces: a process may have several
     // At the moment; nothing of it where there is none.
     size_t unknown, last_seen; // processes of these kinds
     uint64_t tracked;          // of all processes but the unknown ones

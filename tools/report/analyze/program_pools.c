@@ -204,7 +204,9 @@ struct pieces {
 
 static int compare(const void *a, const void *b) {
     const struct piece *x = a, *y = b;
-    return (x->start > y->start) - (x->start < y->start);
+    if (x->start != y->start)
+        return x->start < y->start ? -1 : 1;
+    return (x->bytes > y->bytes) - (x->bytes < y->bytes);
 }
 
 static void list_pieces(struct pieces *to, const struct ct_live *l, int blocks) {

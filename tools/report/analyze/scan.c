@@ -39,6 +39,7 @@ static void add_total(struct ct_scan *s, enum ct_holding_kind kind, const struct
         memset(t->list + before, 0, (t->count - before) * sizeof *t->list);
     }
     struct ct_stack_total *total = &t->list[o->stack];
+    s->device[ct_device_to_index(o->device)].has_totals = 1;
     if (sign > 0 && (!total->count || o->t_ns < total->first_ns)) {
         total->first_event = ct_object_event(o);
         total->first_ns = o->t_ns;
@@ -540,6 +541,8 @@ void ct_scan_run(struct ct_scan *s, struct ct_trace *t, const struct ct_scan_req
     ct_pool_curve_init(
         &s->curve, request->from_ns > t->t_first_ns ? request->from_ns : t->t_first_ns,
         request->to_ns < t->t_last_ns ? request->to_ns : t->t_last_ns, request->points);
+    if (request->keyframes)
+        ct_keyframes_begin(&s->keyframes, t);
     ct_trace_rewind(t);
     while (!s->exceeded) { // what comes later would not have happened
         const uint64_t resets = s->end.resets;
@@ -551,6 +554,8 @@ void ct_scan_run(struct ct_scan *s, struct ct_trace *t, const struct ct_scan_req
             s->known_event = number;
             skip_gap(s, e);
         }
+        if (request->keyframes)
+            ct_keyframes_note(&s->keyframes, &s->end, t, e, number, s->sharing.exported.count != 0);
         scan_event(s, e, number);
     }
     ct_replay_stop(&s->end);
@@ -570,6 +575,13 @@ void ct_scan_run(struct ct_scan *s, struct ct_trace *t, const struct ct_scan_req
         plot_incidents(s);
 }
 
+int ct_scan_is_of_one_device(const struct ct_scan *s, int device) {
+    for (int d = 0; d < CT_DEVICES; d++)
+        if (s->device[d].has_totals != (d == device))
+            return 0;
+    return 1;
+}
+
 void ct_scan_free(struct ct_scan *s) {
     for (unsigned kind = 0; kind < CT_HOLDING_STACKS; kind++)
         free(s->totals[kind].list);
@@ -582,6 +594,7 @@ void ct_scan_free(struct ct_scan *s) {
     ct_pool_curve_free(&s->curve);
     ct_pool_growth_free(&s->growths);
     ct_sharing_free(&s->sharing);
+    ct_keyframes_free(&s->keyframes);
     ct_phase_follow_free(&s->follow);
     ct_replay_free(&s->end);
 }

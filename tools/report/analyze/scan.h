@@ -9,6 +9,7 @@
 #include "analyze/pool_curve.h"
 #include "analyze/pool_growth.h"
 #include "analyze/sharing.h"
+#include "replay/keyframes.h"
 
 // Memory of the driver, and the thread that allocated it.
 struct ct_new_memory {
@@ -31,6 +32,7 @@ struct ct_device_scan {
     uint64_t allocations; // in the range, successful
     int over_known;       // the budget was crossed
     struct ct_oom_event over;
+    int has_totals;               // some of the totals by stack are the device's
     size_t divided_ooms;          // those before this position have had their report of NVML
     struct ct_peak_totals totals; // by stack, at the peak and at the last OOM
 };
@@ -69,6 +71,7 @@ struct ct_scan_request {
     uint64_t columns_from, columns_to;
     unsigned points;          // of the pools' curves; 0 = PyTorch's pools are not analysed
     int blocks;               // follow PyTorch's blocks, even if points is 0
+    int keyframes;            // take keyframes for another replay
     struct ct_phases *phases; // for the phases of OOMs; may be NULL
     // Called behind each event that was applied; may be NULL.
     void (*applied)(void *applied_user, const struct ct_replay *r, const struct ct_event *e);
@@ -86,6 +89,7 @@ struct ct_scan {
     struct ct_pool_curve curve;
     struct ct_pool_growths growths;
     struct ct_sharing sharing;
+    struct ct_keyframes keyframes; // none unless they are requested
     struct ct_phase_follow follow;
     // Working state of the pass.
     struct ct_driver_requests requests;
@@ -102,6 +106,8 @@ struct ct_scan {
 void ct_scan_run(struct ct_scan *s, struct ct_trace *t, const struct ct_scan_request *request);
 void ct_scan_free(struct ct_scan *s);
 struct ct_device_memory ct_scan_memory(const struct ct_scan *s, int device);
+// Whether there are totals by stack, and they are those of a scan of this device alone.
+int ct_scan_is_of_one_device(const struct ct_scan *s, int device);
 // Sets `free` to what a budget leaves (0: there is none).
 void ct_scan_limit_free(struct ct_breakdown *split, uint64_t capacity);
 // Returns the crossing of capacity, or NULL. With a budget: the first event over it. Otherwise the

@@ -28,6 +28,28 @@ static enum ct_process_knowledge judge(const struct ct_process *p, uint64_t t) {
     return ct_process_shows_end(p) ? CT_PROCESS_ENDED : CT_PROCESS_UNKNOWN;
 }
 
+// The entry of another trace of the same process.
+static struct ct_sibling *find_trace(const struct ct_siblings *s, const struct ct_process *p) {
+    for (size_t i = 0; i < s->count; i++)
+        if (s->list[i].process->first_trace == p->first_trace)
+            return &s->list[i];
+    return NULL;
+}
+
+// What NVML reports of a process is all that it holds, in whichever trace that is tracked: what one
+// trace has beyond its own is the other's, too.
+static void join_trace(struct ct_siblings *s, struct ct_sibling *to, uint64_t bytes,
+                       uint64_t tracked, int is_last_seen) {
+    const uint64_t before = to->bytes;
+    to->tracked += tracked;
+    if (to->bytes < bytes)
+        to->bytes = bytes;
+    if (to->bytes < to->tracked)
+        to->bytes = to->tracked;
+    to->is_last_seen &= is_last_seen;
+    s->bytes += to->bytes - before;
+}
+
 // Adds what a process held at a time of the moment's clock; the curves are on it.
 static void add(struct ct_siblings *s, const struct ct_process *p,
                 const struct ct_process_device *d, uint64_t t) {
@@ -35,12 +57,19 @@ static void add(struct ct_siblings *s, const struct ct_process *p,
     s->unknown += knowledge == CT_PROCESS_UNKNOWN;
     if (knowledge != CT_PROCESS_KNOWN && knowledge != CT_PROCESS_LAST_SEEN)
         return;
-    const uint64_t bytes =
-        ct_tracked_curve_at(&d->curve, t) + ct_tracked_curve_at(&d->untracked_curve, t);
+    const uint64_t tracked = ct_tracked_curve_at(&d->curve, t),
+                   bytes = tracked + ct_tracked_curve_at(&d->untracked_curve, t);
+    struct ct_sibling *other = find_trace(s, p);
     if (!bytes)
         return;
-    s->list[s->count++] = (struct ct_sibling){
-        .process = p, .is_last_seen = knowledge == CT_PROCESS_LAST_SEEN, .bytes = bytes};
+    if (other) {
+        join_trace(s, other, bytes, tracked, knowledge == CT_PROCESS_LAST_SEEN);
+        return;
+    }
+    s->list[s->count++] = (struct ct_sibling){.process = p,
+                                              .is_last_seen = knowledge == CT_PROCESS_LAST_SEEN,
+                                              .bytes = bytes,
+                                              .tracked = tracked};
     s->bytes += bytes;
 }
 
@@ -73,7 +102,7 @@ void ct_siblings_find(struct ct_siblings *s, const struct ct_processes *all, siz
     for (size_t i = 0; i < all->count && gpu >= 0; i++) {
         const struct ct_process *p = &all->list[i];
         const struct ct_process_device *d = p->is_usable ? find_on_gpu(p, gpu) : NULL;
-        if (!d || i == index)
+        if (!d || p->first_trace == self->first_trace)
             continue;
         if (!all->has_moment)
             s->unaligned++;
@@ -83,7 +112,8 @@ void ct_siblings_find(struct ct_siblings *s, const struct ct_processes *all, siz
     while (s->bytes > limit && drop_last_seen(s)) {
     }
     for (size_t i = 0; i < all->count; i++)
-        s->job += all->list[i].is_usable && self->job != SIZE_MAX && all->list[i].job == self->job;
+        s->job += all->list[i].is_usable && all->list[i].first_trace == i &&
+                  self->job != SIZE_MAX && all->list[i].job == self->job;
     for (size_t i = 0; i < s->count; i++)
         s->list[i].same_job = self->job != SIZE_MAX && s->list[i].process->job == self->job;
     if (s->count)

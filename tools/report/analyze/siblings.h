@@ -11,13 +11,14 @@ struct ct_sibling {
     int same_job;     // proved; else it is not known whether it is of the same job
     int is_last_seen; // as of its last event, after which it may have ended
     uint64_t bytes;   // tracked, and what NVML reported beyond that
+    uint64_t tracked; // of them, in all its traces
 };
 
 struct ct_siblings {
     struct ct_sibling *list; // those that held something, the most first
     size_t count;
     uint64_t bytes;   // of all of them
-    size_t job;       // how many of the traces are of the same job, with this one
+    size_t job;       // how many of the processes are of the same job, with this one
     size_t unaligned; // processes that used the device on a clock that cannot be compared
     size_t unknown;   // processes on the device of which nothing is known at that time
 };

@@ -15,3 +15,22 @@ void ct_untracked_share_note(struct ct_untracked_share *s, const struct ct_repla
         (unsigned)((e->t_ns - s->from_ns) * (unsigned __int128)CT_UNTRACKED_SHARE_PARTS / span);
     s->device[device].part[i] = (struct ct_untracked_share_part){1, at};
 }
+
+static int goes_on(void *share, const struct ct_replay *r, const struct ct_event *e,
+                   uint64_t number) {
+    (void)share;
+    (void)r;
+    (void)e;
+    (void)number;
+    return 1;
+}
+
+static void note(void *share, const struct ct_replay *r, const struct ct_event *e,
+                 uint64_t number) {
+    (void)number;
+    ct_untracked_share_note(share, r, e);
+}
+
+void ct_untracked_share_join(struct ct_untracked_share *s, struct ct_joint_pass *p) {
+    ct_joint_pass_add(p, &(struct ct_joint_analysis){.self = s, .before = goes_on, .behind = note});
+}

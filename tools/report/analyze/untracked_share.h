@@ -4,7 +4,7 @@
 #ifndef CT_UNTRACKED_SHARE_H
 #define CT_UNTRACKED_SHARE_H
 
-#include "replay/replay.h"
+#include "analyze/joint_pass.h"
 
 enum { CT_UNTRACKED_SHARE_PARTS = 8 };
 
@@ -21,5 +21,7 @@ struct ct_untracked_share {
 // For each event, behind ct_replay_apply.
 void ct_untracked_share_note(struct ct_untracked_share *s, const struct ct_replay *r,
                              const struct ct_event *e);
+// Does so for each event of a pass.
+void ct_untracked_share_join(struct ct_untracked_share *s, struct ct_joint_pass *p);
 
 #endif

@@ -171,7 +171,9 @@ static int view_recorder_line(struct ct_view *v) {
     const struct ct_scan_request request = ct_view_scan_request_pools(v);
     ct_scan_run(&s, v->trace, &request);
     const struct ct_oom_event *crossing = ct_scan_find_crossing(&s);
-    if (crossing && ct_recorder_line_format(v, &s.incidents, crossing, line, sizeof line))
+    if (crossing &&
+        ct_recorder_line_format(v, crossing, ct_incidents_is_retried(&s.incidents, crossing), line,
+                                sizeof line))
         fprintf(v->out, "%s\n", line);
     ct_scan_free(&s);
     return CT_EXIT_OK;

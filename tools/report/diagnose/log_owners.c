@@ -38,7 +38,7 @@ static struct ct_log_owner find_owner(const struct ct_process_lines *l, size_t p
     if (!ct_line_tag_is_known(&l->list[part]->tag))
         return (struct ct_log_owner){CT_LOG_NO_TAG, CT_LOG_SHARED};
     for (size_t i = 0; i < all->count; i++) {
-        if (!is_named(&all->list[i], &l->list[part]->tag))
+        if (!is_named(&all->list[i], &l->list[part]->tag) || all->list[i].first_trace != i)
             continue;
         if (found.kind != CT_LOG_NO_TRACE)
             return (struct ct_log_owner){CT_LOG_AMBIGUOUS, CT_LOG_SHARED};

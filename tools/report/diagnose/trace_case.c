@@ -72,6 +72,12 @@ void ct_judged_add_bytes(const struct ct_judged *j, struct ct_verdict *v, uint64
         bytes);
 }
 
+void ct_judged_add_missing(const struct ct_judged *j, struct ct_verdict *v) {
+    set_bytes(ct_verdict_add_event(v, j->oom->event, j->oom->t_ns, "missing: %s",
+                                   ct_oom_reason_missing(&j->reason, CT_UNITS_IEC).text),
+              j->cause.missing);
+}
+
 // The largest row of at least 2 % of the device that was not said yet, or CT_ACCOUNT_ROWS.
 static unsigned find_largest(const struct ct_account *a, const unsigned char *said) {
     unsigned largest = CT_ACCOUNT_ROWS;

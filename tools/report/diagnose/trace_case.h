@@ -66,5 +66,7 @@ void ct_judged_add_neighbours(const struct ct_judged *j, struct ct_verdict *v);
 const struct ct_holding *ct_judged_largest_other(const struct ct_judged *j);
 void ct_judged_add_bytes(const struct ct_judged *j, struct ct_verdict *v, uint64_t bytes,
                          const char *text);
+// Adds how much was missing, as `cause` of the summary says it.
+void ct_judged_add_missing(const struct ct_judged *j, struct ct_verdict *v);
 
 #endif

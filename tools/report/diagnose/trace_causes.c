@@ -121,7 +121,7 @@ static int judge_sender(const struct ct_judged *j) {
                               ct_human_count(j->oom->opened).text, ct_human_plural(j->oom->opened),
                               j->oom->opened == 1 ? "is" : "are");
     add_relation(j, v);
-    ct_judged_add_bytes(j, v, j->cause.missing, "missing");
+    ct_judged_add_missing(j, v);
     ct_verdict_set_refuted_by(v, "the other process being the one that sends the weights");
     return 1;
 }
@@ -140,7 +140,7 @@ static int judge_others(const struct ct_judged *j) {
     ct_judged_add_bytes(j, v, j->cause.others_bytes,
                         "other processes and the driver hold, by NVML");
     add_relation(j, v);
-    ct_judged_add_bytes(j, v, j->cause.missing, "missing");
+    ct_judged_add_missing(j, v);
     (void)ct_verdict_add_advice(v,
                                 "end the other process; nvidia-smi lists the processes of a GPU");
     ct_trace_advice_leave(j, v, ct_trace_advice_need(j), "");

@@ -61,7 +61,7 @@ static struct ct_moment find_moment(const struct ct_export *x, enum ct_moment_ki
         if (x->scan.device[d].seen &&
             (highest < 0 || x->scan.device[d].peak_bytes > x->scan.device[highest].peak_bytes))
             highest = d;
-    return ct_moment_find(&x->scan, x->trace, kind, highest, x->at_ns);
+    return ct_moment_find(&x->scan, x->trace, kind, highest, &x->at);
 }
 
 static void read_held(struct ct_export *x, struct ct_export_held *h) {
@@ -69,15 +69,16 @@ static void read_held(struct ct_export *x, struct ct_export_held *h) {
     struct ct_site_totals totals;
     struct ct_replay replay = {0};
     struct ct_scan scan;
-    const struct ct_scan_request request = request_for(x, h->device);
+    struct ct_scan_request request = request_for(x, h->device);
     const int at_peak = h->moment.kind == CT_MOMENT_PEAK;
+    request.keyframes = !at_peak;
     ct_scan_run(&scan, x->trace, &request);
     if (at_peak)
-        h->moment = ct_moment_find(&scan, x->trace, CT_MOMENT_PEAK, h->device, 0);
+        h->moment = ct_moment_find(&scan, x->trace, CT_MOMENT_PEAK, h->device, NULL);
     if (!at_peak) {
         ct_replay_init(&replay, NULL, NULL);
         replay.tiles = 1;
-        ct_moment_replay(&h->moment, &replay, &sharing, x->trace);
+        ct_moment_replay(&h->moment, &replay, &sharing, x->trace, &scan.keyframes);
         ct_sharing_free(&sharing);
     }
     ct_site_totals_build(&totals, x->sites, &scan, at_peak ? NULL : &replay, h->device,

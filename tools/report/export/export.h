@@ -33,7 +33,7 @@ struct ct_export {
     uint64_t from_ns, to_ns;
     int device;                 // -1: all
     enum ct_moment_kind wanted; // of formats that describe one moment
-    uint64_t at_ns;             // of CT_MOMENT_TIME
+    struct ct_instant at;       // of CT_MOMENT_TIME
     unsigned table;             // of formats that have one, enum ct_export_table
     // The output. Formats that write a stream use `out`; one that needs a file writes `file`.
     FILE *out;

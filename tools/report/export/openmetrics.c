@@ -156,7 +156,9 @@ static void put_start(const struct page *p) {
 
 int ct_export_write_openmetrics(struct ct_export *x, struct ct_error *error) {
     struct page p = {.x = x, .out = x->out};
-    const uint64_t end = x->to_ns < x->trace->t_last_ns ? x->to_ns : x->trace->t_last_ns;
+    // (of a trace without an event, what is known is of its start)
+    const uint64_t last = x->trace->t_last_ns ? x->trace->t_last_ns : x->trace->start_ns;
+    const uint64_t end = x->to_ns < last ? x->to_ns : last;
     (void)error;
     if (x->utc_known && (int64_t)end + x->utc_ns > 0) {
         const uint64_t ns = end + (uint64_t)x->utc_ns;

@@ -218,6 +218,7 @@ static void write_event(struct writer *w, const struct ct_replay *r, const struc
     PUT_NUMBER(duration_ns, duration_ns);
     PUT_NUMBER(free_bytes, free_bytes);
     PUT_NUMBER(total_bytes, total_bytes);
+    PUT_NUMBER(pid, pid);
     PUT_NUMBER(process_bytes, process_bytes);
     PUT_NUMBER(reserved_bytes, reserved_bytes);
     PUT_NUMBER(allocated_bytes, allocated_bytes);

@@ -6,6 +6,8 @@
 
 #include "page/html.h"
 #include "page/page_phases.h"
+#include "views/coverage.h"
+#include "views/coverage_json.h"
 #include "views/document.h"
 #include "views/frag.h"
 #include "views/leaks.h"
@@ -125,6 +127,14 @@ static void print_info(const void *shown, struct ct_view *v) {
     (void)ct_view_info(v);
 }
 
+static void print_coverage(const void *shown, struct ct_view *v) {
+    const struct ct_page_reading *r = shown;
+    struct ct_coverage c;
+    ct_coverage_read(&c, v->trace);
+    ct_coverage_print_json(v, &r->summary.scan, &c, &r->share);
+    ct_coverage_free(&c);
+}
+
 static void print_summary(struct ct_page_reading *r, struct ct_view *v) {
     struct printed p;
     begin_print(&p, v, CT_COMMAND_summary, 1);
@@ -153,6 +163,8 @@ static void join_second(struct passes *p, struct ct_page_reading *r, struct ct_v
     ct_phase_times_join(&p->phases, &p->second, &request, u);
     p->leaks = ct_leaks_shown_join_first(&p->second, v, scan);
     p->frag = ct_frag_join(&p->second, v, scan, CT_FRAG_TEXT | CT_FRAG_JSON);
+    r->share = ct_coverage_view_share(v);
+    ct_untracked_share_join(&r->share, &p->second);
     for (int d = 0; d < CT_DEVICES; d++) {
         r->has_series[d] = scan->device[d].seen;
         if (r->has_series[d])
@@ -173,6 +185,7 @@ static void finish_second(struct passes *p, struct ct_page_reading *r, struct ct
     print_both(r, v, CT_COMMAND_frag, p->frag, print_frag);
     write_phases(r, v, &p->phases);
     print_json(r, v, CT_COMMAND_phases, &p->phases, print_phases);
+    print_json(r, v, CT_COMMAND_coverage, r, print_coverage);
     ct_frag_free(p->frag);
     ct_phase_times_free(&p->phases);
     ct_joint_pass_free(&p->second);

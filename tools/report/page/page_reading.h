@@ -3,6 +3,7 @@
 #ifndef CT_PAGE_READING_H
 #define CT_PAGE_READING_H
 
+#include "analyze/untracked_share.h"
 #include "page/device_series.h"
 #include "views/summary_read.h"
 
@@ -12,6 +13,7 @@ struct ct_page_reading {
     // What commands print, as text (phases: as HTML) and as the document of --json; NULL: the page
     // lacks it.
     char *text[CT_COMMANDS], *json[CT_COMMANDS];
+    struct ct_untracked_share share; // of the document of coverage
     int has_series[CT_DEVICES];
     struct ct_device_series series[CT_DEVICES];
 };

@@ -9,7 +9,6 @@
 #include "base/utf8.h"
 #include "page/html.h"
 #include "page/page_moment.h"
-#include "read/device_kind.h"
 #include "views/coverage.h"
 #include "views/coverage_limits.h"
 #include "views/label.h"
@@ -215,26 +214,13 @@ static void put_listed(FILE *out, struct ct_view *v, const struct ct_summary *s)
     free(list);
 }
 
-// The caption of a table of the device.
-static void put_device(FILE *out, const struct ct_view *v, const struct ct_summary *s) {
-    char kind[80];
-    const struct ct_device_kind is = ct_device_kind_read(&v->trace->definitions, s->device);
-    ct_device_kind_describe(&is, kind, sizeof kind);
-    ct_html_text(out, ct_label_device(s->device).text);
-    if (*kind)
-        ct_html_text(out, " (");
-    ct_html_text(out, kind);
-    if (*kind)
-        ct_html_text(out, ")");
-}
-
 static void write_account(FILE *out, struct ct_view *v, const struct ct_summary *s) {
     const struct ct_account *a = &s->account;
     const uint64_t whole = a->known ? a->capacity : a->tracked;
     if (s->device < 0)
         return;
     fputs("<table class=\"account\"><caption>", out);
-    put_device(out, v, s);
+    ct_html_text(out, ct_label_device_in_full(v, s->device, NULL).text);
     fputs(s->crossing ? " at the failed allocation" : " at the peak", out);
     fputs("</caption><thead><tr><th>bytes</th><th>share</th><th>what</th></tr></thead><tbody>\n",
           out);
@@ -258,7 +244,7 @@ static void write_live(FILE *out, struct ct_view *v, const struct ct_summary *s)
         return;
     ct_site_groups_build(&g, v->sites, s->live.holdings, s->live.holding_count);
     fputs("<table class=\"sites\"><caption>", out);
-    ct_html_text(out, ct_label_device(s->device).text);
+    ct_html_text(out, ct_label_device_in_full(v, s->device, NULL).text);
     fputs(s->crossing ? " at the failed allocation" : " at the peak", out);
     fputs("</caption><thead><tr><th>bytes</th><th>share</th><th>count</th><th>call site</th></tr>"
           "</thead><tbody>\n",

@@ -25,6 +25,10 @@ struct ct_device_kind ct_device_kind_read(const struct ct_definitions *definitio
     };
 }
 
+int ct_device_kind_is_card(const struct ct_device_kind *kind) {
+    return !kind->is_mig && !kind->is_shared_with_host && kind->numa_node < 0;
+}
+
 void ct_device_kind_describe(const struct ct_device_kind *kind, char *to, size_t size) {
     char ids[40] = "", card[24] = "";
     *to = 0;

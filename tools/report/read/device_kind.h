@@ -15,6 +15,8 @@ struct ct_device_kind {
 };
 
 struct ct_device_kind ct_device_kind_read(const struct ct_definitions *definitions, int device);
+// Whether it is a card with memory of its own, as far as is known.
+int ct_device_kind_is_card(const struct ct_device_kind *kind);
 // Prints "MIG instance 3/0 of card 1", "memory shared with the host" or "host NUMA node 1"; an
 // empty text for a card with memory of its own.
 void ct_device_kind_describe(const struct ct_device_kind *kind, char *to, size_t size);

@@ -12,13 +12,17 @@
 
 #include "base/heap.h"
 
-// FOUND_FRAME: a skippable frame of zstd that is no chunk. FOUND_CUT: the bytes end inside a frame.
+// FOUND_FRAME: a skippable frame of zstd that is no chunk: free space, filler, a digest. FOUND_CUT: the bytes end inside a frame.
 enum found { FOUND_CHUNK, FOUND_FRAME, FOUND_CUT, FOUND_DAMAGE };
+
+#define DIGEST_MOST 65536u // bytes of a digest, also of a later version
 
 struct scan {
     struct ct_index *index;
     const struct ct_source *source;
     uint64_t end; // of the bytes to scan
+    // A digest may be here, behind the body of the last chunk in the index; UINT64_MAX: nowhere.
+    uint64_t digest_at;
 };
 
 static uint32_t le32(const uint8_t *p) {
@@ -68,6 +72,7 @@ static enum found add_chunk(struct scan *w, uint64_t *at, const uint8_t *prefix)
     }
     CT_HEAP_GROW(x->chunks, x->count, x->capacity);
     x->chunks[x->count++] = c;
+    w->digest_at = *at;
     return FOUND_CHUNK;
 }
 
@@ -88,6 +93,8 @@ static enum found scan_frame(struct scan *w, uint64_t *at) {
         return FOUND_DAMAGE;
     if (length > w->end - *at - 8)
         return FOUND_CUT;
+    if (magic == CT_DIGEST_MAGIC && *at == w->digest_at && length < DIGEST_MOST)
+        w->index->chunks[w->index->count - 1].digest_bytes = 8 + length;
     *at += 8 + (uint64_t)length;
     return FOUND_FRAME;
 }
@@ -111,7 +118,8 @@ static uint64_t find_prefix(struct scan *w, uint64_t from) {
 }
 
 void ct_index_scan(struct ct_index *x, const struct ct_source *source, uint64_t from, uint64_t to) {
-    struct scan scan = {.index = x, .source = source, .end = to}, *w = &scan;
+    struct scan scan = {.index = x, .source = source, .end = to, .digest_at = UINT64_MAX};
+    struct scan *w = &scan;
     for (uint64_t at = from; at < to;) {
         const uint64_t before = at;
         const enum found found = scan_frame(w, &at);

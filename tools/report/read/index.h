@@ -9,11 +9,12 @@
 #include "read/source.h"
 
 struct ct_index_chunk {
-    struct ct_chunk head; // its checksum matches
-    uint64_t offset;      // of the prefix
-    uint64_t body;        // offset of the zstd frame
-    int gap;              // chunks before it are missing,
-    int overwritten;      // because a ring file overwrote them: no loss
+    struct ct_chunk head;  // its checksum matches
+    uint64_t offset;       // of the prefix
+    uint64_t body;         // offset of the zstd frame
+    uint32_t digest_bytes; // of the frame with its digest, right behind that; 0: it has none
+    int gap;               // chunks before it are missing,
+    int overwritten;       // because a ring file overwrote them: no loss
     // What reading the body showed:
     int bad;                        // it is unreadable
     int partial;                    // some events are malformed; those before them count
@@ -50,6 +51,10 @@ struct ct_index {
 // Adds the chunks in [from, to) of a source.
 void ct_index_scan(struct ct_index *index, const struct ct_source *source, uint64_t from,
                    uint64_t to);
+// Where a chunk and its digest end; their filler follows.
+static inline uint64_t ct_index_end_of(const struct ct_index_chunk *c) {
+    return c->body + c->head.body_bytes + c->digest_bytes;
+}
 // The id of the trace that the chunks belong to, or most of them. There is at least one chunk.
 uint64_t ct_index_trace_id(const struct ct_index *index);
 // The chunk in which the file is cut is in the journal: no damage.

@@ -65,8 +65,7 @@ static void append_memory_chunks(struct conversion *f, const struct ct_index *x,
     j->memory = NULL;
     for (size_t i = 0; i < found.count; i++) {
         const struct ct_index_chunk *c = &found.chunks[i];
-        const uint64_t packed = c->head.body_bytes;
-        const uint64_t n = c->body - c->offset + packed + 8 + (-packed & 7);
+        const uint64_t end = ct_index_end_of(c), n = end - c->offset + 8 + (-end & 7);
         if (c->head.trace_id != j->head.trace_id || n > source.bytes - c->offset ||
             ct_map_find(&in_file, c->head.seq + 1))
             continue;

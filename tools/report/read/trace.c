@@ -4,6 +4,7 @@
 // these are.
 #include "read/trace.h"
 
+#include <cutrace/format/assert.h>
 #include <cutrace/format/bytes.h>
 #include <cutrace/model/checkpoint.h>
 #include <cutrace/model/failures.h>
@@ -80,6 +81,11 @@ static int read_definitions(struct ct_trace *t, const struct ct_index_chunk *c, 
                 return -1;
     }
     return 0;
+}
+
+int ct_trace_read_chunk(struct ct_trace *t, size_t chunk, struct ct_in *body) {
+    const struct ct_index_chunk *c = &t->index.chunks[chunk];
+    return ct_trace_read_body(t, chunk, body) || read_definitions(t, c, *body) ? -1 : 0;
 }
 
 // Durations and stacks are sampled for frees that succeed: they are many, and only a list of events
@@ -214,6 +220,7 @@ static void count_events(struct ct_trace *t) {
 static void summarize(struct ct_trace *t) {
     count_events(t);
     plan_state(t);
+    ct_seek_points_find(&t->seek_points, &t->index);
     const struct ct_index_chunk *last =
         t->index.count ? &t->index.chunks[t->index.count - 1] : NULL;
     t->ended = last && !last->bad && last->head.flags & CT_CHUNK_LAST;
@@ -322,7 +329,29 @@ void ct_trace_rewind(struct ct_trace *t) {
     t->in_events = t->in_checkpoint = 0;
     t->checkpoint_done = 1;
     t->last_ns = 0;
+    t->has_sought = 0;
     t->definitions.generation = UINT64_MAX;
+}
+
+void ct_trace_seek(struct ct_trace *t, const struct ct_seek_point *point) {
+    ct_trace_rewind(t);
+    CT_ASSERT(point->first && point->last < t->index.count);
+    t->chunk = point->first - 1;
+    t->has_sought = 1;
+    t->sought = *point;
+}
+
+// Whether the current chunk has a part of the checkpoint that was sought.
+static int is_sought(const struct ct_trace *t) {
+    return t->has_sought && t->chunk >= t->sought.first && t->chunk <= t->sought.last;
+}
+
+static int chunk_resets(const struct ct_trace *t) {
+    return t->index.chunks[t->chunk].reset || (t->has_sought && t->chunk == t->sought.first);
+}
+
+static int chunk_completes(const struct ct_trace *t) {
+    return t->index.chunks[t->chunk].completes || (t->has_sought && t->chunk == t->sought.last);
 }
 
 // Opens the next section of a kind in this chunk. 0: there is none.
@@ -352,7 +381,7 @@ static int open_next_chunk(struct ct_trace *t) {
     t->rest = t->body_of_chunk;
     read_definitions(t, c, t->rest);
     t->next_number = c->head.first_event;
-    t->checkpoint_done = !c->restores;
+    t->checkpoint_done = !c->restores && !is_sought(t);
     return 1;
 }
 
@@ -464,13 +493,13 @@ enum ct_step ct_trace_step(struct ct_trace *t, struct ct_event *e, uint64_t *num
         if (!t->checkpoint_done) {
             if (open_checkpoint_section(t))
                 continue;
-            if (t->index.chunks[t->chunk].completes)
+            if (chunk_completes(t))
                 return CT_STEP_COMPLETE;
         }
         if (!t->in_events && !(t->in_events = open_section(t, CT_SECTION_EVENTS))) {
             if (!open_next_chunk(t))
                 return CT_STEP_END;
-            if (t->index.chunks[t->chunk].reset)
+            if (chunk_resets(t))
                 return CT_STEP_RESET;
             continue;
         }
@@ -491,10 +520,32 @@ int ct_trace_next(struct ct_trace *t, struct ct_event *e, uint64_t *number) {
     return step == CT_STEP_EVENT;
 }
 
+static int has_event(const struct ct_index_chunk *c, uint64_t number) {
+    return !c->bad && number >= c->head.first_event &&
+           number - c->head.first_event < c->head.events;
+}
+
+int ct_trace_find_event(struct ct_trace *t, uint64_t number, uint64_t *t_ns) {
+    struct ct_event e;
+    uint64_t at = 0;
+    size_t chunk = 0;
+    while (chunk < t->index.count && !has_event(&t->index.chunks[chunk], number))
+        chunk++;
+    ct_trace_rewind(t);
+    t->chunk += chunk; // (from the one before the first)
+    int more = chunk < t->index.count;
+    while (more && (more = ct_trace_next(t, &e, &at)) && at < number)
+        ;
+    ct_trace_rewind(t);
+    *t_ns = more ? e.t_ns : 0;
+    return more && at == number;
+}
+
 void ct_trace_close(struct ct_trace *t) {
     ct_source_close(&t->source);
     ct_journal_read_close(&t->journal);
     free(t->history);
+    ct_seek_points_free(&t->seek_points);
     ct_index_free(&t->index);
     ct_definitions_free(&t->definitions);
     ct_amends_free(&t->amends);

@@ -12,6 +12,7 @@
 #include "read/definitions.h"
 #include "read/index.h"
 #include "read/journal_read.h"
+#include "read/seek_points.h"
 #include "read/source.h"
 
 struct ct_trace {
@@ -46,6 +47,7 @@ struct ct_trace {
     int exact;                  // the state at the end is known in full,
     uint64_t exact_from_ns;     // since then; 0: since the start of the process
     struct ct_history *history; // the newest one, or NULL
+    struct ct_seek_points seek_points;
 
     // The journal.
     int journal_found; // 1: it was read; 0: there is none; -1: it cannot be used
@@ -63,6 +65,8 @@ struct ct_trace {
     struct ct_in body_of_chunk;
     int in_events, in_checkpoint; // what `columns` reads
     int checkpoint_done;          // in the current chunk
+    int has_sought;               // the trace is read from `sought` on
+    struct ct_seek_point sought;
     uint64_t next_number, last_ns;
 };
 
@@ -80,17 +84,24 @@ int ct_trace_open(struct ct_trace *t, const char *path, struct ct_error *error);
 int ct_trace_open_source(struct ct_trace *t, struct ct_error *error);
 // Goes back to the first event.
 void ct_trace_rewind(struct ct_trace *t);
+// Goes to one of the seek points instead: the next steps restore the state from its checkpoint. The
+// events between its parts come, too.
+void ct_trace_seek(struct ct_trace *t, const struct ct_seek_point *point);
 // Reads the next step, with those that restore the state after a gap.
 enum ct_step ct_trace_step(struct ct_trace *t, struct ct_event *event, uint64_t *number);
 // Reads the next event: 1, or 0 after the last one. Its ids (thread, api, stack, text) are those of
 // the definitions.
 int ct_trace_next(struct ct_trace *t, struct ct_event *event, uint64_t *number);
+// Finds the time of an event. Goes back to the first event. Returns 0 if the trace does not have it.
+int ct_trace_find_event(struct ct_trace *t, uint64_t number, uint64_t *t_ns);
 // Whether the trace has everything from the start of the process to its end.
 int ct_trace_is_complete(const struct ct_trace *t);
 // The same, but a ring file may have overwritten the oldest events.
 int ct_trace_is_intact(const struct ct_trace *t);
 // Decompresses the body of a chunk, valid until the next one is read. 0, or -1: it is unreadable.
 int ct_trace_read_body(struct ct_trace *t, size_t chunk, struct ct_in *body);
+// The same, with its definitions read: ids of its records are those of ct_definitions_id.
+int ct_trace_read_chunk(struct ct_trace *t, size_t chunk, struct ct_in *body);
 // The offset in the file where the chunks of the journal belong.
 uint64_t ct_trace_append_offset(const struct ct_trace *t);
 void ct_trace_close(struct ct_trace *t);

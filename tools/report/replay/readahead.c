@@ -40,7 +40,10 @@ struct ct_readahead {
     uint64_t filled, taken;
     int ended; // the last batch was read
     int stop;
-    // Of the thread that reads: the latest readings, as a ring.
+    // Of the thread that reads: how many steps the batch takes that is read next, and the one behind
+    // the checkpoint that was sought (0: there is none, or it has been read).
+    unsigned room, room_behind;
+    // Likewise: the latest readings, as a ring.
     struct reading reading[READINGS];
     uint64_t readings;
 };
@@ -75,13 +78,21 @@ static void note_step(struct ct_readahead *a, struct ct_readahead_step *s, uint6
 // Reads the batch with a number. 0: it has the end of the trace.
 static int fill_batch(struct ct_readahead *a, uint64_t number) {
     struct ct_readahead_batch *b = &a->batch[number % BATCHES];
-    for (b->n = 0; b->n < CT_READAHEAD_BATCH; b->n++) {
+    const unsigned room = a->room;
+    a->room = CT_READAHEAD_BATCH;
+    for (b->n = 0; b->n < room; b->n++) {
         struct ct_readahead_step *s = &b->step[b->n];
         s->step = ct_trace_step(a->trace, &s->event, &s->number);
         note_step(a, s, number);
         if (s->step == CT_STEP_END) {
             b->n++;
             return 0;
+        }
+        if (s->step == CT_STEP_COMPLETE && a->room_behind) {
+            b->n++;
+            a->room = a->room_behind;
+            a->room_behind = 0;
+            break;
         }
     }
     return 1;
@@ -118,9 +129,12 @@ static void *read_batches(void *ahead) {
     return NULL;
 }
 
-struct ct_readahead *ct_readahead_begin(struct ct_trace *t) {
+struct ct_readahead *ct_readahead_begin(struct ct_trace *t, unsigned position) {
     struct ct_readahead *a = ct_heap_alloc_zeroed(1, sizeof *a);
+    CT_ASSERT(position < CT_READAHEAD_BATCH);
     a->trace = t;
+    a->room = CT_READAHEAD_BATCH;
+    a->room_behind = t->has_sought ? CT_READAHEAD_BATCH - position : 0;
     a->held_back = t->events > FEW_EVENTS ? HELD_BACK : BATCHES - 2;
     pthread_mutex_init(&a->lock, NULL);
     pthread_cond_init(&a->moved, NULL);

@@ -66,6 +66,8 @@ static int *find_flag(struct ct_arguments *o, enum ct_argument a) {
         return &o->no_pager;
     case CT_ARGUMENT_STRICT:
         return &o->strict;
+    case CT_ARGUMENT_QUICK:
+        return &o->quick;
     case CT_ARGUMENT_NO_JOURNAL:
         return &o->no_journal;
     case CT_ARGUMENT_FORCE:

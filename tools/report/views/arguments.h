@@ -21,7 +21,8 @@ enum ct_choice { CT_AUTO, CT_ALWAYS, CT_NEVER };
 struct ct_arguments {
     enum ct_command command;
     int have_command; // one was named
-    int json, no_pager, strict, no_journal, force, all_frames, noise, licenses, help, version;
+    int json, no_pager, strict, quick, no_journal, force, all_frames, noise, licenses, help,
+        version;
     int segments, tree;
     const char *output;        // NULL = not given
     const char *log, *metrics; // files beside the trace; NULL = not given

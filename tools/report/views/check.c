@@ -3,10 +3,12 @@
 #include <inttypes.h>
 
 #include "read/event_names.h"
+#include "replay/digest_replay.h"
 #include "views/document.h"
 #include "views/trace_state.h"
 
 struct findings {
+    struct ct_digest_checked digests;
     uint64_t events, lost, out_of_order, outside, unknown_ops, unknown_stacks, miscounted;
 };
 
@@ -27,6 +29,7 @@ static void read_events(struct ct_view *v, struct findings *f) {
         last = e.t_ns;
     }
     f->lost = ct_view_scan_lost_events(v, f->lost);
+    f->digests = ct_digest_replay_check(t);
     if (f->events != t->events)
         f->miscounted = 1;
 }

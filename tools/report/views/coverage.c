@@ -217,8 +217,8 @@ static int has_reading(const struct ct_untracked_share_device *d) {
 static void print_share(struct ct_view *v, const struct ct_untracked_share_device *d, int device) {
     struct ct_table table;
     int is_divided = 1;
-    fprintf(v->out, "%suntracked memory of %s%s\n", v->terminal->bold, ct_label_device(device).text,
-            v->terminal->reset);
+    fprintf(v->out, "%suntracked memory of %s%s\n", v->terminal->bold,
+            ct_label_device_in_full(v, device, NULL).text, v->terminal->reset);
     if (!has_reading(d)) {
         fputs("  not known: the device's memory was not read\n", v->out);
         return;
@@ -253,12 +253,16 @@ static void print(struct ct_view *v, const struct ct_scan *s, const struct ct_co
             print_share(v, &share->device[d], d);
 }
 
+struct ct_untracked_share ct_coverage_view_share(const struct ct_view *v) {
+    return (struct ct_untracked_share){
+        .from_ns = v->from_ns > v->trace->t_first_ns ? v->from_ns : v->trace->t_first_ns,
+        .to_ns = v->to_ns < v->trace->t_last_ns ? v->to_ns : v->trace->t_last_ns};
+}
+
 int ct_view_coverage(struct ct_view *v) {
     struct ct_scan s;
     struct ct_coverage c;
-    struct ct_untracked_share share = {
-        .from_ns = v->from_ns > v->trace->t_first_ns ? v->from_ns : v->trace->t_first_ns,
-        .to_ns = v->to_ns < v->trace->t_last_ns ? v->to_ns : v->trace->t_last_ns};
+    struct ct_untracked_share share = ct_coverage_view_share(v);
     struct ct_scan_request request = ct_view_scan_request(v);
     request.applied = applied;
     request.applied_user = &share;

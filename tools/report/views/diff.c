@@ -110,7 +110,7 @@ static void scan_side(struct ct_diff *d, int side) {
                                   .from_ns = v->from_ns,
                                   .to_ns = v->to_ns};
     ct_compared_run_scan(r, o->device, d->is_usual, ct_view_scan_wanted_moment(o, CT_MOMENT_PEAK),
-                         v->at_ns);
+                         &v->at);
     warn_moment(v, r);
 }
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Writes the shared parts; JSON.md documents each key.
 #include "views/document.h"
-#include "read/device_kind.h"
 
 #include <inttypes.h>
 
@@ -340,19 +339,18 @@ static void add_number(struct ct_json *j, const char *key, int number) {
     ct_json_number_or_null(j, key, number >= 0, (uint64_t)(number >= 0 ? number : 0));
 }
 
-void ct_document_add_kind(struct ct_json *j, const struct ct_view *v, int device) {
-    const struct ct_device_kind kind = ct_device_kind_read(&v->trace->definitions, device);
-    if (kind.is_mig) {
+void ct_document_add_kind(struct ct_json *j, const struct ct_device_kind *kind) {
+    if (kind->is_mig) {
         ct_json_open(j, "mig", '{');
-        add_number(j, "gpu_instance", kind.gpu_instance);
-        add_number(j, "compute_instance", kind.compute_instance);
-        add_number(j, "card", kind.card);
+        add_number(j, "gpu_instance", kind->gpu_instance);
+        add_number(j, "compute_instance", kind->compute_instance);
+        add_number(j, "card", kind->card);
         ct_json_close(j, '}');
     } else {
         ct_json_null(j, "mig");
     }
-    ct_json_bool(j, "shared_with_host", kind.is_shared_with_host);
-    add_number(j, "numa_node", kind.numa_node);
+    ct_json_bool(j, "shared_with_host", kind->is_shared_with_host);
+    add_number(j, "numa_node", kind->numa_node);
 }
 
 void ct_document_add_name(struct ct_json *j, const char *key, const char *name, uint32_t number) {

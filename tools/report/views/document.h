@@ -7,6 +7,7 @@
 #include "analyze/moment.h"
 #include "analyze/oom_cause.h"
 #include "base/json.h"
+#include "read/device_kind.h"
 #include "views/view_scan.h"
 
 enum { CT_DOCUMENT_VERSION = 2 }; // of all schemas
@@ -40,7 +41,7 @@ void ct_document_add_device(struct ct_json *j, const char *key, int device);
 void ct_document_add_moment(struct ct_json *j, const struct ct_moment *m);
 void ct_document_add_capacity(struct ct_json *j, const struct ct_capacity *c);
 // Whether the device is a MIG instance, and whether the host shares its memory.
-void ct_document_add_kind(struct ct_json *j, const struct ct_view *v, int device);
+void ct_document_add_kind(struct ct_json *j, const struct ct_device_kind *kind);
 void ct_document_add_shared(struct ct_json *j, const char *key, const struct ct_shared *m);
 void ct_document_add_memory(struct ct_json *j, const char *key, const struct ct_breakdown *s);
 // Adds `memory` of a device: the splits at the crossing, at the peak and at the end.

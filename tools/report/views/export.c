@@ -90,7 +90,7 @@ static int export(struct ct_view *v, struct job *j) {
                               .to_ns = v->to_ns,
                               .device = v->options->device,
                               .wanted = ct_view_scan_wanted_moment(v->options, CT_MOMENT_PEAK),
-                              .at_ns = v->at_ns,
+                              .at = v->at,
                               .table = v->options->table};
     if (write_file(j, v->options->format)) {
         ct_terminal_warn(j->error.text);

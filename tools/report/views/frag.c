@@ -149,7 +149,7 @@ static void find_moment(struct ct_frag_shown *f) {
     const struct ct_arguments *o = v->options;
     const enum ct_moment_kind wanted = ct_view_scan_wanted_moment(o, CT_MOMENT_OOM);
     f->moment =
-        ct_moment_find(f->scan, v->trace, wanted, ct_view_scan_main_device(v, f->scan), v->at_ns);
+        ct_moment_find(f->scan, v->trace, wanted, ct_view_scan_main_device(v, f->scan), &v->at);
     if ((o->at_end || o->at.kind != CT_TIME_NONE) && f->moment.kind != wanted)
         ct_terminal_warn("warning: --at: there is no such moment; frag describes another one");
     if (f->moment.kind == CT_MOMENT_END) {
@@ -158,7 +158,8 @@ static void find_moment(struct ct_frag_shown *f) {
     }
     ct_replay_init(&f->at_moment, NULL, NULL);
     f->at_moment.tiles = 1;
-    ct_moment_replay(&f->moment, &f->at_moment, &f->sharing_at_moment, v->trace);
+    ct_moment_replay(&f->moment, &f->at_moment, &f->sharing_at_moment, v->trace,
+                     &f->scan->keyframes);
     f->state = &f->at_moment;
     ct_sharing_sum(&f->sharing_at_moment, &f->at_moment.live, f->shared);
 }
@@ -282,7 +283,8 @@ static void print_shared_elsewhere(struct ct_view *v, const struct ct_frag_shown
             fprintf(v->out, "%son an unknown device%s\n", v->terminal->bold, v->terminal->reset);
         else
             fprintf(v->out, "%s%s%s, where this process has memory of others only\n",
-                    v->terminal->bold, ct_label_device(d).text, v->terminal->reset);
+                    v->terminal->bold, ct_label_device_in_full(v, d, f->state).text,
+                    v->terminal->reset);
         print_shared(v, f, d);
     }
 }
@@ -384,7 +386,7 @@ static void print_device(struct ct_view *v, const struct ct_scan *s, const struc
     const struct ct_address_layout layout =
         ct_address_layout_measure(state, d, ct_capacity_find(v->trace, state, d).bytes);
     ct_live_at_read(&now, state, d, CT_ROWS_BY_SEGMENT);
-    fprintf(v->out, "%s%s", v->terminal->bold, ct_label_device(d).text);
+    fprintf(v->out, "%s%s", v->terminal->bold, ct_label_device_in_full(v, d, state).text);
     print_moment(v, &h->shown->moment, d);
     fprintf(v->out, "%s: %s in %s allocation%s\n", v->terminal->reset,
             ct_label_size(v, now.bytes).text, ct_human_count(now.count).text,
@@ -555,6 +557,7 @@ int ct_view_frag(struct ct_view *v) {
     struct ct_joint_pass pass;
     struct ct_scan_request request = ct_view_scan_request_pools(v);
     request.capacity = 0;
+    request.keyframes = 1;
     ct_view_scan_run(v, &s, &request);
     ct_replay_release(&s.end); // another replay follows
     ct_joint_pass_init(&pass);

@@ -3,6 +3,7 @@
 #include <inttypes.h>
 
 #include "base/utf8.h"
+#include "read/digest.h"
 #include "views/companions.h"
 #include "views/document.h"
 #include "views/label.h"
@@ -150,6 +151,16 @@ static void print_recording(struct ct_view *v) {
     }
 }
 
+// Only where some chunks have one and others have none: older recorders wrote none at all.
+static void print_digests(struct ct_view *v) {
+    struct ct_index *x = &v->trace->index;
+    const size_t n = ct_digest_count(x, &v->trace->source);
+    if (!n || n == x->count)
+        return;
+    print_key(v, "digests");
+    fprintf(v->out, "%zu of %zu chunks have one\n", n, x->count);
+}
+
 static void print_text(struct ct_view *v, const struct ct_info_pair *facts, size_t count) {
     const struct ct_trace *t = v->trace;
     const struct ct_index_chunk *last = &t->index.chunks[t->index.count - 1];
@@ -160,6 +171,7 @@ static void print_text(struct ct_view *v, const struct ct_info_pair *facts, size
     print_key(v, "chunks");
     fprintf(v->out, "%zu, numbers %" PRIu64 " to %" PRIu64 "\n", t->index.count,
             t->index.chunks[0].head.seq, last->head.seq);
+    print_digests(v);
     print_key(v, "start");
     fprintf(v->out, "%s\n", *start.text ? start.text : "-");
     print_key(v, "time");

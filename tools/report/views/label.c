@@ -4,8 +4,9 @@
 
 #include <string.h>
 
+#include "analyze/capacity.h"
 #include "base/utf8.h"
-#include "replay/replay.h"
+#include "read/device_kind.h"
 #include "views/result_names.h"
 #include "views/time_range.h"
 
@@ -46,6 +47,24 @@ struct ct_human_text ct_label_device(int device) {
     struct ct_human_text s = {"GPU ?"};
     if (device < CT_MAX_DEVICES)
         (void)snprintf(s.text, sizeof s.text, "GPU %d", device);
+    return s;
+}
+
+struct ct_label_device ct_label_device_in_full(const struct ct_view *v, int device,
+                                               const struct ct_replay *state) {
+    struct ct_label_device s;
+    char kind[80];
+    uint64_t bytes = 0;
+    const struct ct_device_kind is = ct_device_kind_read(&v->trace->definitions, device);
+    ct_device_kind_describe(&is, kind, sizeof kind);
+    int n = snprintf(s.text, sizeof s.text, "%s", ct_label_device(device).text);
+    if (!*kind)
+        return s;
+    if (state)
+        bytes = ct_capacity_find(v->trace, state, device).bytes;
+    n += snprintf(s.text + n, sizeof s.text - (size_t)n, " (%s%s", kind, bytes ? ", " : "");
+    (void)snprintf(s.text + n, sizeof s.text - (size_t)n, "%s)",
+                   bytes ? ct_label_size(v, bytes).text : "");
     return s;
 }
 

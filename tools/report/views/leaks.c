@@ -141,9 +141,9 @@ static const char *name_moment(const struct ct_moment *m) {
 }
 
 static void print_title(struct ct_view *v, int device, const struct ct_leaks *l,
-                        const struct ct_moment *m) {
+                        const struct ct_moment *m, const struct ct_replay *end) {
     const int is_short = ct_leaks_is_too_short(l);
-    fprintf(v->out, "%s%s%s: ", v->terminal->bold, ct_label_device(device).text,
+    fprintf(v->out, "%s%s%s: ", v->terminal->bold, ct_label_device_in_full(v, device, end).text,
             v->terminal->reset);
     if (l->growing_count)
         fprintf(v->out, "%zu call site%s", l->growing_count,
@@ -176,8 +176,8 @@ static void print_window(struct ct_view *v, const struct ct_leaks *l) {
 }
 
 static void print_device(struct ct_view *v, int device, const struct ct_leaks *l,
-                         const struct ct_moment *m) {
-    print_title(v, device, l, m);
+                         const struct ct_moment *m, const struct ct_replay *end) {
+    print_title(v, device, l, m, end);
     if (l->growing_count)
         print_growing(v, l);
     if (m->kind != CT_MOMENT_OOM) // it is full
@@ -292,7 +292,7 @@ static struct ct_moment find_moment(const struct ct_view *v, const struct ct_sca
         wanted = CT_MOMENT_OOM;
     if (wanted == CT_MOMENT_OOM && !o)
         ct_terminal_warn("warning: --at: there is no such moment; leaks describes the peak");
-    return ct_moment_find(s, v->trace, wanted, ct_view_scan_main_device(v, s), v->at_ns);
+    return ct_moment_find(s, v->trace, wanted, ct_view_scan_main_device(v, s), &v->at);
 }
 
 struct ct_leaks_shown {
@@ -352,7 +352,7 @@ static void print_text(const struct ct_leaks_shown *l, struct ct_view *v) {
     for (int d = 0; d < CT_DEVICES; d++) {
         if (!l->finder[d])
             continue;
-        print_device(v, d, &l->of[d], &l->moment);
+        print_device(v, d, &l->of[d], &l->moment, &l->scan->end);
         any = 1;
     }
     if (any)

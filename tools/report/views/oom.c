@@ -31,9 +31,9 @@ static void print_head(struct ct_view *v, const struct ct_scan *s, const struct 
     const struct ct_capacity capacity = ct_capacity_find(v->trace, &s->end, o->device);
     char *request = ct_verdict_request(v, o, capacity.bytes);
     fprintf(v->out, "%s%s at %s, event %" PRIu64 ": %s%s%s\n",
-            is_crossing ? v->terminal->red : v->terminal->bold, ct_label_device(o->device).text,
-            ct_verdict_time(v, o->t_ns).text, o->event, request,
-            is_crossing ? "  <- crossed capacity" : "", v->terminal->reset);
+            is_crossing ? v->terminal->red : v->terminal->bold,
+            ct_label_device_in_full(v, o->device, &s->end).text, ct_verdict_time(v, o->t_ns).text,
+            o->event, request, is_crossing ? "  <- crossed capacity" : "", v->terminal->reset);
     free(request);
 }
 

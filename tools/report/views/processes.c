@@ -10,10 +10,12 @@
 #include "diagnose/join_verdicts.h"
 #include "diagnose/process_verdicts.h"
 #include "diagnose/text_verdicts.h"
+#include "views/coverage_limits.h"
 #include "views/label.h"
 #include "views/processes_json.h"
 #include "views/processes_text.h"
 #include "views/progress.h"
+#include "views/recorder_line.h"
 #include "views/summary_read.h"
 #include "views/trace_state.h"
 
@@ -67,6 +69,24 @@ static void keep_api(struct ct_process_shown *shown, const struct ct_view *v,
     shown->recorded_api_length = api->length;
 }
 
+static void keep_limits(struct ct_process_shown *shown, const struct ct_view *v, uint64_t lost) {
+    char text[CT_COVERAGE_LIMITS];
+    shown->is_limited = ct_coverage_limits_write(v, lost, text);
+    shown->limits = strdup(text);
+    if (!shown->limits)
+        ct_heap_exhausted();
+}
+
+static void keep_recorder_line(struct ct_process_shown *shown, const struct ct_view *v,
+                               const struct ct_process *p) {
+    char line[2048];
+    if (!ct_recorder_line_format(v, &p->crossing, p->is_crossing_retried, line, sizeof line))
+        return;
+    shown->recorder_line = strdup(line);
+    if (!shown->recorder_line)
+        ct_heap_exhausted();
+}
+
 // Keeps what the table says of a trace when it is closed again.
 static void keep_state(struct ct_processes_shown *s, size_t i, const struct ct_view *v) {
     struct ct_process_shown *shown = &s->traces[i];
@@ -77,8 +97,12 @@ static void keep_state(struct ct_processes_shown *s, size_t i, const struct ct_v
     shown->is_estimate = ct_trace_state_estimate(v->trace, text, sizeof text);
     if (v->trace->incomplete || (s->options->strict && !ct_trace_is_intact(v->trace)))
         shown->status = CT_EXIT_INCOMPLETE;
-    if (p->has_crossing)
+    if (p->is_usable)
+        keep_limits(shown, v, p->lost);
+    if (p->has_crossing) {
         keep_api(shown, v, &p->crossing);
+        keep_recorder_line(shown, v, p);
+    }
 }
 
 static void keep_error(struct ct_processes_shown *s, size_t i, const struct ct_error *e) {
@@ -318,7 +342,9 @@ int ct_processes_print(struct ct_processes_shown *s) {
 void ct_processes_close(struct ct_processes_shown *s) {
     for (size_t i = 0; i < s->all.count; i++) {
         free(s->traces[i].error);
+        free(s->traces[i].limits);
         free(s->traces[i].recorded_api);
+        free(s->traces[i].recorder_line);
     }
     free(s->traces);
     ct_verdicts_free(&s->verdicts);

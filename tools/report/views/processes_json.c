@@ -139,6 +139,7 @@ static void add_process(struct ct_json *j, const struct ct_processes_shown *s, s
     ct_json_text(j, "file", shown->path);
     add_text(j, "error", shown->error);
     ct_json_number_or_null(j, "same_as", p->same_as != SIZE_MAX, p->same_as);
+    ct_json_number_or_null(j, "same_process", usable && p->first_trace != i, p->first_trace);
     add_hash(j, "trace_id", usable, p->trace_id);
     ct_json_number_or_null(j, "pid", usable && p->pid_known, p->pid);
     add_text(j, "exe", p->exe);
@@ -147,6 +148,7 @@ static void add_process(struct ct_json *j, const struct ct_processes_shown *s, s
     ct_json_number_or_null(j, "host_index", usable && p->host != SIZE_MAX, p->host);
     ct_json_number_or_null(j, "job_index", usable && p->job != SIZE_MAX, p->job);
     add_text(j, "state", usable ? shown->state : NULL);
+    add_text(j, "limits", usable ? shown->limits : NULL);
     ct_json_number_or_null(j, "start_ns", usable && p->start_known, p->start_ns);
     ct_json_number_or_null(j, "t_last_ns", usable && p->events, p->t_last_ns);
     ct_json_number_or_null(j, "moment_ns", usable, p->moment_ns);
@@ -154,6 +156,7 @@ static void add_process(struct ct_json *j, const struct ct_processes_shown *s, s
     ct_json_number_or_null(j, "incidents_failed", usable, p->incidents.failed);
     ct_json_number_or_null(j, "incidents_retried", usable, p->incidents.retried);
     add_crossing(j, p, shown);
+    add_text(j, "recorder_line", shown->recorder_line);
     add_devices(j, p);
     if (usable && p->knowledge != CT_PROCESS_UNKNOWN)
         ct_document_add_shared(j, "shared_elsewhere",
@@ -173,6 +176,7 @@ static void add_gpu(struct ct_json *j, const struct ct_processes *all, const str
     ct_document_add_device(j, "ordinal", g->ordinal);
     ct_json_bool(j, "same_ordinals", g->same_ordinals);
     add_text(j, "name", g->name);
+    ct_document_add_kind(j, &g->kind);
     ct_json_number(j, "process_count", g->processes);
     ct_json_number_or_null(j, "unknown_count", sums, g->unknown);
     ct_json_number_or_null(j, "last_seen_count", sums, g->last_seen);

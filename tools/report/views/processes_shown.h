@@ -17,9 +17,12 @@ struct ct_process_shown {
     const char *state;   // of a readable one: "complete", "INCOMPLETE", ...
     const char *missing; // as ct_trace_state_missing; NULL: it has its end
     int is_estimate;     // options left out allocations
+    char *limits;        // what its figures leave out, as its own report says (analyze/coverage.h)
+    int is_limited;      // something is left out, as far as is known
     char api[100];       // of the crossing, as text
     char *recorded_api;  // the same as recorded; NULL: there is none
     size_t recorded_api_length;
+    char *recorder_line; // as recorder_line.h; NULL: there is none
 };
 
 struct ct_processes_shown {

@@ -7,6 +7,7 @@
 
 #include "analyze/siblings.h"
 #include "base/utf8.h"
+#include "views/processes_limits.h"
 #include "views/processes_rows.h"
 #include "views/processes_verdicts.h"
 #include "views/verdict.h"
@@ -18,9 +19,10 @@ static struct ct_view view_of(const struct ct_processes_shown *s) {
 
 // What the text leaves out, one after the other, until it fits on a screen.
 enum {
-    BRIEF_WITHOUT_PARTS = 1, // what the memory of each GPU is for
-    BRIEF_WITHOUT_CHANGE,    // and the verdict's sentence
-    BRIEF_WITHOUT_OTHERS,    // how many failed, which the verdict says, too
+    BRIEF_WITHOUT_LIMITS = 1, // where no trace names one
+    BRIEF_WITHOUT_PARTS,      // what the memory of each GPU is for
+    BRIEF_WITHOUT_CHANGE,     // and the verdict's sentence
+    BRIEF_WITHOUT_OTHERS,     // how many failed, which the verdict says, too
     BRIEF_MOST = BRIEF_WITHOUT_OTHERS
 };
 
@@ -251,9 +253,6 @@ static void print_parts(const struct ct_processes_shown *s, const struct ct_gpu 
 static void print_gpu(const struct ct_processes_shown *s, size_t i) {
     const struct ct_gpu *g = &s->all.gpus[i];
     const struct ct_view v = view_of(s);
-    char name[16] = "";
-    if (g->name)
-        ct_utf8_sanitize(name, sizeof name, g->name, strlen(g->name));
     fprintf(s->out, "%-5s %5zu", ct_processes_rows_gpu(&s->all, (int)i).text, g->processes);
     fprintf(s->out, " %12s", g->total ? ct_label_size(&v, g->total).text : "-");
     fprintf(s->out, " %12s%s", ct_label_size(&v, g->tracked).text, g->last_seen ? "*" : " ");
@@ -261,6 +260,24 @@ static void print_gpu(const struct ct_processes_shown *s, size_t i) {
     putc('\n', s->out);
     if (s->brief < BRIEF_WITHOUT_PARTS)
         print_parts(s, g);
+}
+
+// Prints "GPU 0/1a2b is MIG instance 3/0 of card 1, ..." of those that are no cards.
+static void print_kinds(const struct ct_processes_shown *s) {
+    enum { MOST = 8 };
+    size_t n = 0;
+    for (size_t i = 0; i < s->all.gpu_count; i++) {
+        char kind[80];
+        if (ct_device_kind_is_card(&s->all.gpus[i].kind) || n++ >= MOST)
+            continue;
+        ct_device_kind_describe(&s->all.gpus[i].kind, kind, sizeof kind);
+        fprintf(s->out, "%s %s: %s", n == 1 ? "GPU" CT_WRAP_HANG : ",",
+                ct_processes_rows_gpu(&s->all, (int)i).text, kind);
+    }
+    if (n > MOST)
+        fprintf(s->out, ", %zu more (--json)", n - MOST);
+    if (n)
+        putc('\n', s->out);
 }
 
 enum { MOST_GPUS = 16 };
@@ -283,6 +300,7 @@ static void print_gpus(const struct ct_processes_shown *s) {
         }
     if (known > shown)
         fprintf(s->out, "%zu more GPUs (--json)\n", known - shown);
+    print_kinds(s);
 }
 
 // ---- what limits the figures --------------------------------------------------------------------
@@ -461,6 +479,28 @@ static void print_trace_notes(const struct ct_processes_shown *s) {
     putc('\n', s->out);
 }
 
+// Says which traces are of one process.
+static void print_same_processes(const struct ct_processes_shown *s) {
+    enum { MOST = 3 };
+    size_t n = 0;
+    char name[CT_PROCESS_NAME];
+    for (size_t i = 0; i < s->all.count; i++) {
+        size_t traces = 1;
+        if (!s->all.list[i].is_usable || s->all.list[i].first_trace != i)
+            continue;
+        for (size_t k = i + 1; k < s->all.count; k++)
+            traces += s->all.list[k].is_usable && s->all.list[k].first_trace == i;
+        if (traces == 1 || n++ >= MOST)
+            continue;
+        ct_process_name(&s->all.list[i], name);
+        fprintf(s->out, "%s%s is one process with %zu traces", n == 1 ? "" : ", ", name, traces);
+    }
+    if (n > MOST)
+        fprintf(s->out, ", %zu more", n - MOST);
+    if (n)
+        fputs(": what it does not track is in the first one's row\n", s->out);
+}
+
 // The process whose report is worth reading next: that of the OOM, else the one that holds the
 // most. SIZE_MAX: there is none.
 static size_t find_next(const struct ct_processes_shown *s) {
@@ -502,7 +542,9 @@ static void print_screen(const struct ct_processes_shown *s) {
     print_clock_note(s);
     print_log_note(s);
     print_gpu_notes(s);
+    print_same_processes(s);
     print_trace_notes(s);
+    ct_processes_limits_print(s, s->brief < BRIEF_WITHOUT_LIMITS);
     print_next(s);
 }
 

@@ -96,13 +96,13 @@ static int is_quiet(const struct ct_definitions *n) {
     return s && !(s->length == 1 && *s->at == '0');
 }
 
-int ct_recorder_line_format(const struct ct_view *v, const struct ct_incidents *incidents,
-                            const struct ct_oom_event *o, char *to, size_t size) {
+int ct_recorder_line_format(const struct ct_view *v, const struct ct_oom_event *o, int is_retried,
+                            char *to, size_t size) {
     const struct ct_definitions *n = &v->trace->definitions;
     const struct ct_event e = make_event(o);
     const struct ct_string *api = &n->strings[o->api];
     char caller[200], name[100], line[2048];
-    if (is_quiet(n) || incidents->list[o->incident].retried)
+    if (is_quiet(n) || is_retried)
         return 0;
     struct ct_oom oom = ct_oom_describe(&e, &o->split, UINT64_MAX);
     format_caller(n, o->stack, caller, sizeof caller);

@@ -9,8 +9,9 @@
 #include "views/views.h"
 
 // Writes the line without its newline and the path of the trace, which the trace does not have.
-// Returns 0 if the recorder wrote none: PyTorch's retry got the memory, or CUTRACE_QUIET was set.
-int ct_recorder_line_format(const struct ct_view *v, const struct ct_incidents *incidents,
-                            const struct ct_oom_event *o, char *to, size_t size);
+// Returns 0 if the recorder wrote none: PyTorch's retry got the memory (`is_retried`), or
+// CUTRACE_QUIET was set.
+int ct_recorder_line_format(const struct ct_view *v, const struct ct_oom_event *o, int is_retried,
+                            char *to, size_t size);
 
 #endif

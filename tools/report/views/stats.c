@@ -100,10 +100,10 @@ static void print_objects(struct ct_view *v, int device, enum ct_stats_kind kind
     const struct bars sizes = {s->sizes, CT_STATS_SIZES, label_size, "size"};
     const struct bars lifetimes = {s->lifetimes, CT_STATS_LIFETIMES, label_lifetime, "lifetime"};
     fprintf(v->out, "%s, %s\n  %s allocated (%s), %s freed (%s), %s live at the end (%s)\n",
-            ct_label_device(device).text, names[kind], ct_human_count(s->allocated.count).text,
-            ct_label_size(v, s->allocated.bytes).text, ct_human_count(s->freed.count).text,
-            ct_label_size(v, s->freed.bytes).text, ct_human_count(s->live.count).text,
-            ct_label_size(v, s->live.bytes).text);
+            ct_label_device_in_full(v, device, NULL).text, names[kind],
+            ct_human_count(s->allocated.count).text, ct_label_size(v, s->allocated.bytes).text,
+            ct_human_count(s->freed.count).text, ct_label_size(v, s->freed.bytes).text,
+            ct_human_count(s->live.count).text, ct_label_size(v, s->live.bytes).text);
     if (s->size_count)
         print_sizes(v, s);
     if (s->allocated.count)

@@ -59,12 +59,13 @@ static void add_device(struct ct_json *j, struct ct_summary *s, int d) {
     const struct ct_device_usage *now = &s->scan.end.readings.device[d];
     const struct ct_live_device *live = &s->scan.end.live.device[d];
     const struct ct_device_memory memory = ct_scan_memory(&s->scan, d);
+    const struct ct_device_kind kind = ct_device_kind_read(&s->v->trace->definitions, d);
     struct ct_account peak;
     ct_json_open(j, NULL, '{');
     ct_document_add_device(j, "ordinal", d);
     ct_document_add_string(j, "name", ct_capacity_device_name(s->v->trace, d));
     ct_document_add_capacity(j, &c);
-    ct_document_add_kind(j, s->v, d);
+    ct_document_add_kind(j, &kind);
     ct_json_number(j, "live_bytes", live->live_bytes);
     ct_json_number(j, "live_allocations", live->live_allocations);
     ct_json_number(j, "managed_bytes", live->managed_bytes);
@@ -112,7 +113,9 @@ static void add_holdings(struct ct_json *j, struct ct_summary *s, const char *ke
 static void add_recorder_line(struct ct_json *j, const struct ct_summary *s) {
     char line[2048];
     if (s->crossing && !s->v->options->capacity &&
-        ct_recorder_line_format(s->v, &s->scan.incidents, s->crossing, line, sizeof line))
+        ct_recorder_line_format(s->v, s->crossing,
+                                ct_incidents_is_retried(&s->scan.incidents, s->crossing), line,
+                                sizeof line))
         ct_json_bytes(j, "recorder_line", line, strlen(line));
     else
         ct_json_null(j, "recorder_line");

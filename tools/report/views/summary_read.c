@@ -71,13 +71,13 @@ static uint64_t sum_registered(const struct ct_definitions *n, const struct ct_l
 // are read once more.
 static void read_moment(struct ct_summary *s) {
     const struct ct_moment moment =
-        ct_moment_find(&s->scan, s->v->trace, CT_MOMENT_OOM, s->device, 0);
+        ct_moment_find(&s->scan, s->v->trace, CT_MOMENT_OOM, s->device, NULL);
     struct ct_sharing sharing = {0};
     struct ct_replay replay;
     if (!ct_summary_has_shared(s) && !s->scan.ops[CT_OP_REGISTER])
         return;
     ct_replay_init(&replay, NULL, NULL);
-    ct_moment_replay(&moment, &replay, &sharing, s->v->trace);
+    ct_moment_replay(&moment, &replay, &sharing, s->v->trace, &s->scan.keyframes);
     ct_sharing_sum(&sharing, &replay.live, s->shared);
     s->host_registered = sum_registered(&s->v->trace->definitions, &replay.live);
     ct_replay_free(&replay);
@@ -155,7 +155,7 @@ static struct ct_graph_captures read_graphs(const struct ct_summary *s) {
 static struct ct_moment find_moment(const struct ct_summary *s) {
     const int is_failure = s->crossing && ct_incidents_is_device_memory(s->crossing);
     return ct_moment_find(&s->scan, s->v->trace, is_failure ? CT_MOMENT_OOM : CT_MOMENT_END,
-                          s->device, 0);
+                          s->device, NULL);
 }
 
 static void read_verdicts(struct ct_summary *s) {

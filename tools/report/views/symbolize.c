@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // symbolize: writes a copy of the trace whose native frames have source lines and inlined
 // functions. Chunks without new lines are copied byte for byte, as are the bytes between chunks;
-// the others get longer FRAMES entries and the strings of these.
+// the others get longer FRAMES entries and the strings of these, and have no digest any more.
 #include <errno.h>
 #include <inttypes.h>
 #include <sys/stat.h>
@@ -239,10 +239,10 @@ static int make_chunk(struct symbolize *s, size_t i) {
 
 // ---- the file -----------------------------------------------------------------------------------
 
-// Returns the offset behind a chunk and its filler.
+// Returns the offset behind a chunk, its digest and its filler.
 static uint64_t end_of(const struct ct_source *source, const struct ct_index_chunk *c,
                        uint64_t most) {
-    const uint64_t at = c->body + c->head.body_bytes;
+    const uint64_t at = ct_index_end_of(c);
     uint32_t frame[2];
     if (most - at < sizeof frame ||
         ct_source_read(source, at, frame, sizeof frame) != sizeof frame ||

@@ -3,6 +3,8 @@
 // day that is nearest to the trace.
 #include "views/time_range.h"
 
+#include <inttypes.h>
+
 #include "views/view_scan.h"
 
 #define DAY (UINT64_C(86400) * 1000000000)
@@ -93,6 +95,14 @@ static int resolve_event(struct ct_view *v, const char *option, enum ct_time_kin
                         option, missing);
 }
 
+static int resolve_number(struct ct_trace *t, const char *option, uint64_t number, uint64_t *to,
+                          struct ct_error *error) {
+    if (ct_trace_find_event(t, number, to))
+        return 0;
+    return ct_error_set(error, CT_EXIT_USAGE, "%.200s: %s: event %" PRIu64 " is not in this trace",
+                        t->source.name, option, number);
+}
+
 static int resolve(struct ct_view *v, const char *option, const struct ct_time *time, uint64_t *to,
                    struct ct_error *error) {
     switch (time->kind) {
@@ -104,6 +114,8 @@ static int resolve(struct ct_view *v, const char *option, const struct ct_time *
     case CT_TIME_OF_DAY:
     case CT_TIME_UTC:
         return resolve_utc(v->trace, option, time, to, error);
+    case CT_TIME_OF_EVENT:
+        return resolve_number(v->trace, option, time->ns, to, error);
     case CT_TIME_OF_CROSSING:
     case CT_TIME_OF_PEAK:
         return resolve_event(v, option, time->kind, to, error);
@@ -115,12 +127,14 @@ int ct_time_range_resolve(struct ct_view *v, struct ct_error *error) {
     uint64_t from = 0, to = UINT64_MAX;
     v->from_ns = 0;
     v->to_ns = UINT64_MAX;
+    v->at = (struct ct_instant){.event = v->options->at.kind == CT_TIME_OF_EVENT ? v->options->at.ns
+                                                                                 : UINT64_MAX};
     if (resolve(v, "--from", &v->options->from, &from, error) ||
         resolve(v, "--to", &v->options->to, &to, error))
         return -1;
     // (frag finds the moments "oom" and "peak" in its range itself)
     if (v->options->at.kind != CT_TIME_OF_CROSSING && v->options->at.kind != CT_TIME_OF_PEAK &&
-        resolve(v, "--at", &v->options->at, &v->at_ns, error))
+        resolve(v, "--at", &v->options->at, &v->at.t_ns, error))
         return -1;
     if (from > to)
         return ct_error_set(error, CT_EXIT_USAGE, "--from is later than --to");

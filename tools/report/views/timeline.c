@@ -212,12 +212,10 @@ static void print_plot(struct ct_view *v, const struct timeline *t, int device) 
         shown = ct_label_budget(v);
     else if (limit)
         shown = ct_label_size(v, limit);
-    char kind[80];
     const struct ct_device_kind is = ct_device_kind_read(&v->trace->definitions, device);
-    ct_device_kind_describe(&is, kind, sizeof kind);
-    fprintf(v->out, "%s%s%s%s%s%s,%s %s: %s least and %s most allocated in a column, %s %s\n",
-            v->terminal->bold, ct_label_device(device).text, v->terminal->reset, *kind ? " (" : "",
-            kind, *kind ? ")" : "", limit_name(v), shown.text, g->full, g->range, g->untracked,
+    fprintf(v->out, "%s%s%s,%s %s: %s least and %s most allocated in a column, %s %s\n",
+            v->terminal->bold, ct_label_device_in_full(v, device, NULL).text, v->terminal->reset,
+            limit_name(v), shown.text, g->full, g->range, g->untracked,
             is.is_shared_with_host ? "other use, by the host, too" : "other use");
     for (unsigned row = ROWS; row > 0; row--)
         print_row(v, c, q->columns, row, top, limit);
@@ -270,12 +268,13 @@ static void add_processes(struct ct_view *v, struct ct_json *j, const struct tim
 static void add_plot(struct ct_view *v, struct ct_json *j, const struct timeline *of, int device) {
     const struct ct_scan *s = &of->scan;
     const struct ct_capacity capacity = ct_capacity_find(v->trace, &s->end, device);
+    const struct ct_device_kind kind = ct_device_kind_read(&v->trace->definitions, device);
     const struct ct_scan_request *q = &s->request;
     const uint64_t span = q->columns_to - q->columns_from + 1;
     ct_json_open(j, NULL, '{');
     ct_document_add_device(j, "ordinal", device);
     ct_document_add_capacity(j, &capacity);
-    ct_document_add_kind(j, v, device);
+    ct_document_add_kind(j, &kind);
     ct_json_open(j, "columns", '[');
     for (unsigned i = 0; i < q->columns; i++) {
         const struct ct_plot_column *c = &s->plot[device][i];

@@ -41,40 +41,44 @@ static void check_moment(const struct ct_view *v, const struct ct_scan *s) {
 
 struct device_view {
     int device;
-    struct ct_scan scan;
+    struct ct_scan *scan; // of this device alone
     struct ct_moment moment;
     struct ct_site_totals totals;
     struct ct_growth_stretch stretch;
 };
 
-// The state at the moment, or NULL where the scan has it: that of the peak.
+// The state at the moment, or NULL if it is that of the peak, of which the scan has the totals. `r`:
+// to be used if the scan does not have the state, either.
 static const struct ct_replay *go_to_moment(struct ct_view *v, struct device_view *d,
                                             struct ct_replay *r) {
     struct ct_sharing sharing = {0};
     if (d->moment.kind == CT_MOMENT_PEAK)
         return NULL;
+    if (ct_moment_is_behind(&d->moment, d->scan))
+        return &d->scan->end;
     ct_replay_init(r, NULL, NULL);
     r->tiles = 1;
-    ct_moment_replay(&d->moment, r, &sharing, v->trace);
+    ct_moment_replay(&d->moment, r, &sharing, v->trace, &d->scan->keyframes);
     ct_sharing_free(&sharing);
     return r;
 }
 
-// Each device has a scan of its own, so that the totals of each stack are the device's.
+static struct ct_scan_request make_request(const struct ct_view *v) {
+    struct ct_scan_request request = ct_view_scan_request(v);
+    request.blocks = request.keyframes = 1;
+    return request;
+}
+
 static void analyze_device(struct ct_view *v, struct device_view *d,
                            const struct ct_moment *moment) {
-    struct ct_scan_request request = ct_view_scan_request(v);
     struct ct_replay replay = {0};
-    request.device = d->device;
-    request.blocks = 1;
-    ct_scan_run(&d->scan, v->trace, &request);
     d->moment = *moment;
     if (moment->kind == CT_MOMENT_PEAK)
-        d->moment = ct_moment_find(&d->scan, v->trace, CT_MOMENT_PEAK, d->device, 0);
-    ct_site_totals_build(&d->totals, v->sites, &d->scan, go_to_moment(v, d, &replay), d->device,
+        d->moment = ct_moment_find(d->scan, v->trace, CT_MOMENT_PEAK, d->device, NULL);
+    ct_site_totals_build(&d->totals, v->sites, d->scan, go_to_moment(v, d, &replay), d->device,
                          v->options->segments ? CT_ROWS_BY_SEGMENT : CT_ROWS_BY_BLOCK);
     ct_replay_free(&replay);
-    ct_replay_release(&d->scan.end);
+    ct_replay_release(&d->scan->end); // another replay follows
     if (v->options->tree)
         return;
     const struct ct_site_growth_request growth = {
@@ -82,17 +86,12 @@ static void analyze_device(struct ct_view *v, struct device_view *d,
     d->stretch = ct_site_growth_measure(&d->totals.groups, v->sites, v->trace, &growth);
 }
 
-static void free_device(struct device_view *d) {
-    ct_site_totals_free(&d->totals);
-    ct_scan_free(&d->scan);
-}
-
 // ---- text ---------------------------------------------------------------------------------------
 
 static void print_title(struct ct_view *v, const struct device_view *d) {
     static const char *const words[] = {"at the OOM, at", "at the peak, at", "at the end, at",
                                         "at"};
-    fprintf(v->out, "%s: %s %s %s", ct_label_device(d->device).text,
+    fprintf(v->out, "%s: %s %s %s", ct_label_device_in_full(v, d->device, &d->scan->end).text,
             ct_label_size(v, d->totals.now.bytes).text, words[d->moment.kind],
             ct_label_time(v, d->moment.t_ns).text);
     if (d->totals.now.asleep_bytes)
@@ -163,7 +162,7 @@ static void add_sites(struct ct_view *v, struct ct_json *j, const struct device_
 }
 
 static void add_device(struct ct_view *v, struct ct_json *j, struct device_view *d) {
-    const struct ct_device_scan *s = &d->scan.device[d->device];
+    const struct ct_device_scan *s = &d->scan->device[d->device];
     ct_json_open(j, NULL, '{');
     ct_document_add_device(j, "ordinal", d->device);
     ct_json_number_or_null(j, "peak_bytes", s->peak_known, s->peak_bytes);
@@ -192,9 +191,9 @@ static void add_device(struct ct_view *v, struct ct_json *j, struct device_view 
 }
 
 // `j`: NULL for text.
-static void show_device(struct ct_view *v, int device, const struct ct_moment *moment,
-                        struct ct_json *j) {
-    struct device_view d = {.device = device};
+static void show_device(struct ct_view *v, struct ct_scan *scan, int device,
+                        const struct ct_moment *moment, struct ct_json *j) {
+    struct device_view d = {.device = device, .scan = scan};
     analyze_device(v, &d, moment);
     if (j) {
         add_device(v, j, &d);
@@ -205,35 +204,57 @@ static void show_device(struct ct_view *v, int device, const struct ct_moment *m
     } else {
         print_sites(v, &d);
     }
-    free_device(&d);
+    ct_site_totals_free(&d.totals);
+}
+
+// The totals of each stack must be the device's: where the trace has several devices, each has a
+// scan of its own.
+static void show_devices(struct ct_view *v, struct ct_scan *all, const struct ct_moment *moment,
+                         struct ct_json *j) {
+    struct ct_scan_request request = make_request(v);
+    for (int d = 0; d < CT_DEVICES; d++) {
+        struct ct_scan own;
+        request.device = d;
+        if (!all->device[d].seen || !all->device[d].peak_known)
+            continue;
+        if (ct_scan_is_of_one_device(all, d)) {
+            show_device(v, all, d, moment, j);
+            continue;
+        }
+        ct_scan_run(&own, v->trace, &request);
+        show_device(v, &own, d, moment, j);
+        ct_scan_free(&own);
+    }
+}
+
+static int any_peak(const struct ct_scan *s) {
+    int any = 0;
+    for (int d = 0; d < CT_DEVICES; d++)
+        any |= s->device[d].seen && s->device[d].peak_known;
+    return any;
 }
 
 int ct_view_top(struct ct_view *v) {
     struct ct_json json = {.out = v->out}, *j = v->options->json ? &json : NULL;
     struct ct_scan s;
-    const struct ct_scan_request request = ct_view_scan_request(v);
-    int seen[CT_DEVICES], any = 0;
+    const struct ct_scan_request request = make_request(v);
     ct_view_scan_run(v, &s, &request);
     check_moment(v, &s);
     const struct ct_moment moment =
         ct_moment_find(&s, v->trace, ct_view_scan_wanted_moment(v->options, CT_MOMENT_PEAK),
-                       ct_view_scan_main_device(v, &s), v->at_ns);
-    for (int d = 0; d < CT_DEVICES; d++)
-        any |= seen[d] = s.device[d].seen && s.device[d].peak_known;
+                       ct_view_scan_main_device(v, &s), &v->at);
     if (j) {
         ct_document_begin(j, v);
         ct_document_add_trace(j, v, &s);
         ct_json_open(j, "devices", '[');
     }
-    ct_scan_free(&s);
-    for (int d = 0; d < CT_DEVICES; d++)
-        if (seen[d])
-            show_device(v, d, &moment, j);
+    show_devices(v, &s, &moment, j);
     if (j) {
         ct_json_close(j, ']');
         ct_document_end(j);
-    } else if (!any) {
+    } else if (!any_peak(&s)) {
         fprintf(v->out, "No GPU memory was allocated%s\n", ct_trace_state_until(v).text);
     }
+    ct_scan_free(&s);
     return CT_EXIT_OK;
 }

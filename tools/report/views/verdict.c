@@ -78,10 +78,7 @@ char *ct_verdict_request(struct ct_view *v, const struct ct_oom_event *o, uint64
 
 static void print_missing(const struct ct_view *v, FILE *out, const struct ct_oom_event *o,
                           const struct ct_oom_reason *reason) {
-    const uint64_t parts[] = {reason->rounded - reason->free, reason->free}; // of the request
-    struct ct_human_text shown[2];
-    ct_human_bytes_of_parts(shown, parts, 2, reason->rounded, v->options->units, 0);
-    fprintf(out, "%s was missing", shown[0].text);
+    fprintf(out, "%s was missing", ct_oom_reason_missing(reason, v->options->units).text);
     if (reason->rounded != o->bytes)
         fprintf(out, " of the %s that it takes in steps of %s (inferred)",
                 ct_label_size(v, reason->rounded).text, reason->step == 512 ? "512 B" : "2 MiB");

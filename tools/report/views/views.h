@@ -4,6 +4,7 @@
 #ifndef CT_VIEWS_H
 #define CT_VIEWS_H
 
+#include "analyze/moment.h"
 #include "read/trace.h"
 #include "symbols/call_sites.h"
 #include "symbols/phases.h"
@@ -22,7 +23,7 @@ struct ct_view {
     struct ct_phases *phases; // NULL: the view knows none
     FILE *out;
     uint64_t from_ns, to_ns;                // the range of --from and --to
-    uint64_t at_ns;                         // of --at, if it is a time
+    struct ct_instant at;                   // of --at, if it is a time or an event
     const struct ct_companions *companions; // of --log, --error and --metrics; NULL: none
     struct ct_page *page;                   // of the command html; else NULL
     // All traces that are looked at together, and the position of this one; NULL: it is the only

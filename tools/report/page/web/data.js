@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads DATA (page/PAGE.md). What it holds was written by a stranger's program: names are cut, and characters that
 // would move or hide what stands beside them are replaced.
+import {freeHues} from "./palette.js";
 
 const LONGEST = 240;
 const UNSAFE = /[\u0000-\u001f\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g;
@@ -37,7 +38,7 @@ export function lastAtOrBefore(values, x) {
 }
 
 // The upper edge of each row at each moment.
-function stack(bytes, moments) {
+export function edgesOf(bytes, moments) {
     const edges = [];
     let below = new Float64Array(moments);
     for (const row of bytes) {
@@ -56,18 +57,33 @@ function nameRows(rows) {
         (row.group === "driver" && torch.has(row.title) ? ", outside the pool" : "")}));
 }
 
-// Where no rule says what memory is for, call sites have colours of their own: the largest ones, by what they held at
-// most.
-function rankPlain(device, sites) {
-    const named = device.rows.some((row) => (row.group === "torch" || row.group === "driver") && row.key !== "other");
-    if (named)
+// Where no rule says what most memory is for, call sites have colours of their own, of components that this device has
+// not: the largest ones, by what they held at most.
+function colourPlain(device) {
+    const {sites} = device, taken = new Set(device.rows.map((row) => row.key)), most = new Map();
+    if (!isMostlyOther(device))
         return;
-    const most = new Map();
     for (const list of device.live.changes)
-        for (let i = 0; i < list.length; i += 3)
-            most.set(sites[list[i]].label, Math.max(most.get(sites[list[i]].label) || 0, list[i + 1]));
-    const ranks = new Map([...most].sort((a, b) => b[1] - a[1]).map(([label], rank) => [label, rank]));
-    sites.forEach((site) => (site.hue = ranks.has(site.label) ? ranks.get(site.label) : null));
+        for (let i = 0; i < list.length; i += 3) {
+            const {label, component, kind} = sites[list[i]];
+            if (component === "other" && kind !== "idle")
+                most.set(label, Math.max(most.get(label) || 0, list[i + 1]));
+        }
+    const free = freeHues(taken);
+    const hues = new Map([...most].sort((a, b) => b[1] - a[1]).map(([label], rank) => [label, free[rank] || null]));
+    for (const site of sites)
+        site.hue = site.component === "other" && site.kind !== "idle" && hues.get(site.label) || null;
+}
+
+// Whether that is so: when memory ran out, or at the peak.
+export function isMostlyOther(device) {
+    const moment = firstMoment(device);
+    let other = 0, idle = 0;
+    device.rows.forEach((row, r) => {
+        other += row.key === "other" ? device.bytes[r][moment] : 0;
+        idle += row.group === "idle" ? device.bytes[r][moment] : 0;
+    });
+    return other * 2 > trackedAt(device, moment) - idle;
 }
 
 function decodeDevice(device, index, strings) {
@@ -76,12 +92,13 @@ function decodeDevice(device, index, strings) {
     const rows = nameRows(device.rows);
     const sites = device.sites.map((site) => ({...site, label: cleanText(site.label), hue: null,
         frames: (site.stack || []).map((frame) => strings[frame])}));
-    rankPlain(device, sites);
-    return {
+    const decoded = {
         ...device, index, t, bytes, rows, sites, name: cleanText(device.name || ""),
-        events: decodeDeltas(device.event), edges: stack(bytes, t.length),
+        events: decodeDeltas(device.event), edges: edgesOf(bytes, t.length),
         marks: device.marks.map((mark) => ({...mark, text: cleanText(mark.text)})),
     };
+    colourPlain(decoded);
+    return decoded;
 }
 
 export function readData(text) {

@@ -77,18 +77,23 @@ export function sizeCanvas(canvas, width, height) {
     return context;
 }
 
+const asked = new Set();
+
 // Calls a function once before the next frame is drawn, however often it was asked for.
 export function onceAFrame(draw) {
-    let asked = false;
     return () => {
-        if (asked)
+        if (asked.has(draw))
             return;
-        asked = true;
-        requestAnimationFrame(() => {
-            asked = false;
-            draw();
-        });
+        asked.add(draw);
+        requestAnimationFrame(() => asked.delete(draw) && draw());
     };
+}
+
+// Does at once what waits for the next frame: a browser that prints draws none before.
+export function drawNow() {
+    const waiting = [...asked];
+    asked.clear();
+    waiting.forEach((draw) => draw());
 }
 
 // Cuts a text to what fits into a width, at its end.

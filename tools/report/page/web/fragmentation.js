@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Curves of PyTorch's pool, from the document of `cutrace-report frag`: what is in blocks, above it what is free inside
-// the segments, of that the largest free block apart. A large hatched band with a thin clear part is fragmentation. And
-// the segments that blocks hold open, each as a bar.
+// the segments, of that the largest free block apart. A large hatched band with a thin clear part is fragmentation.
 import {makeChart, placesOf} from "./chart.js";
-import {cleanText, lastAtOrBefore} from "./data.js";
+import {lastAtOrBefore} from "./data.js";
 import {addFigure, element, onceAFrame} from "./dom.js";
-import {formatBytes, formatCount, formatElapsed} from "./format.js";
+import {formatBytes, formatCount} from "./format.js";
+import {showHeld} from "./held_segments.js";
 import {idleHatch, mix, onTheme, theme} from "./palette.js";
 import {drawSwatch, momentText} from "./reading.js";
 
@@ -109,28 +109,6 @@ function makeTable(host) {
     return {show, colour};
 }
 
-// Segments that hold a block: what is filled and what is free, at the moment of the document.
-function showHeld(host, curve, trace) {
-    const pool = curve.found && curve.found.pool, held = (pool && pool.held_segments) || [];
-    host.replaceChildren();
-    const open = held.filter((segment) => segment.free_bytes > 0).slice(0, 10);
-    if (!open.length)
-        return;
-    const t = trace.frag.moment.t_ns - trace.summary.start_ns, most = Math.max(...open.map((segment) => segment.bytes));
-    host.append(element("h3", {}, `Segments that blocks hold open, at ${formatElapsed(t)}`));
-    const list = element("ul", {class: "segments"});
-    for (const segment of open) {
-        const bar = element("span", {class: "segment", "aria-hidden": "true"}), used = element("span", {class: "used"});
-        bar.style.width = `${Math.max(3, 100 * segment.bytes / most)}%`;
-        used.style.width = `${100 * segment.block_bytes / segment.bytes}%`;
-        bar.append(used);
-        list.append(element("li", {}, bar, element("span", {}, `${formatBytes(segment.free_bytes)} of ` +
-            `${formatBytes(segment.bytes)} free, held by ${formatCount(segment.blocks)} ` +
-            `${segment.blocks === 1 ? "block" : "blocks"}: ${cleanText(segment.site)}`)));
-    }
-    host.append(list);
-}
-
 // The elements of the figure.
 function makeParts(figure) {
     const picture = (label) => element("div", {class: "plot", role: "img", "aria-label": label});
@@ -173,7 +151,7 @@ export function makeFragmentation(state) {
         charts = [];
         none.hidden = curve.points.length > 0;
         columns.hidden = !none.hidden;
-        showHeld(held, curve, state.trace());
+        showHeld(held, state, curve.found);
         if (columns.hidden)
             return;
         charts = makeCharts(plot, share, state, curve);
@@ -189,6 +167,7 @@ export function makeFragmentation(state) {
     });
     onTheme(() => {
         table.colour();
+        showHeld(held, state, curve.found);
         charts.forEach((chart) => chart.redraw(false, true));
     });
     new ResizeObserver(onceAFrame(() => charts.forEach((chart) => chart.resize()))).observe(plot);

@@ -2,6 +2,7 @@
 // The address of the page names what it shows: `#t=NS&gpu=N&from=NS&to=NS`, and `trace=N` (from 0) where there are
 // several. Links of the text name a moment the same way.
 import {firstMoment, lastAtOrBefore} from "./data.js";
+import {usualBands} from "./site_bands.js";
 import {showRange} from "./time_view.js";
 import {usualHeight} from "./timeline.js";
 
@@ -27,7 +28,7 @@ export function follow(state, hash, within) {
         return false;
     const change = {trace: trace.index, device: device.index, hover: null, from: null, to: null};
     if (trace.index !== state.get().trace || device.index !== state.get().device)
-        change.height = usualHeight(device);
+        Object.assign(change, {height: usualHeight(device), bands: usualBands(device)});
     change.moment = wanted.t === null ? firstMoment(device) : Math.max(0, lastAtOrBefore(device.t, wanted.t));
     state.set(change);
     if (wanted.from !== null && wanted.to !== null && wanted.to > wanted.from)

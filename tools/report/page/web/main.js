@@ -13,6 +13,7 @@ import {addressOf, connectAddress, copyAddress, follow} from "./links.js";
 import {makeLive} from "./live.js";
 import {makeMap} from "./map.js";
 import {makePicker} from "./picker.js";
+import {usualBands} from "./site_bands.js";
 import {createState} from "./state.js";
 import {makeTimeline, usualHeight} from "./timeline.js";
 
@@ -30,8 +31,8 @@ function start() {
     setUnits(data.units === "si" || data.units === "bytes" ? data.units : "iec");
     const {trace, device} = first;
     const state = createState(data.traces, {trace: trace.index, device: device.index, moment: firstMoment(device),
-        from: null, to: null, hover: null, clock: "elapsed", height: usualHeight(device), search: "", unit: "bytes",
-        inverted: false, grown: false});
+        from: null, to: null, hover: null, clock: "elapsed", height: usualHeight(device), bands: usualBands(device),
+        search: "", unit: "bytes", inverted: false, grown: false});
     state.traces = data.traces;
     document.documentElement.classList.add("drawn");
     const say = makeVoice();

@@ -3,6 +3,7 @@
 // bands that lie on one another differ in lightness, too (a test simulates three kinds of colour vision).
 // What a component is has the same colour in every figure and every report; what is kept without a use is hatched, in
 // the pool and in the map.
+import {drawNow} from "./dom.js";
 
 const COMPONENTS = {
     weights: "#0072b2", "kv-cache": "#009e73", activations: "#f0a500", logits: "#c04a00", "cuda-graphs": "#cc79a7",
@@ -37,7 +38,10 @@ export function theme() {
 // Calls back when the colours or the medium change.
 export function onTheme(listener) {
     dark.addEventListener("change", listener);
-    print.addEventListener("change", listener);
+    print.addEventListener("change", () => {
+        listener();
+        drawNow();
+    });
 }
 
 // A component's colour: softer than pure, because it fills areas.
@@ -46,27 +50,39 @@ export function componentColour(component) {
     return mix(base, theme().paper, theme() === THEMES.dark ? 0.12 : 0.1);
 }
 
-// Black or white, whichever can be read on a colour.
-export function inkOn(colour) {
+function luminance(colour) {
     const [r, g, b] = channels(colour).map((value) => {
         const part = value / 255;
         return part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4;
     });
-    return 0.2126 * r + 0.7152 * g + 0.0722 * b > 0.25 ? "#15181b" : "#ffffff";
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
 }
+
+// Black or white, whichever can be read on a colour.
+export const inkOn = (colour) => (luminance(colour) > 0.25 ? "#15181b" : "#ffffff");
 
 const HUES = ["library", "activations", "kv-cache", "cuda-graphs", "weights", "logits", "communication"];
 
+// The components that a device has not, whose colours its call sites without a component have: each as far in lightness
+// as can be from the one before, because the largest call sites lie on one another.
+export function freeHues(taken) {
+    const rest = HUES.filter((hue) => !taken.has(hue)), order = rest.splice(0, 1);
+    const lightness = (hue) => Math.cbrt(luminance(COMPONENTS[hue]));
+    const far = (hue) => Math.abs(lightness(hue) - lightness(order[order.length - 1]));
+    while (rest.length)
+        order.push(...rest.splice(rest.indexOf([...rest].sort((a, b) => far(b) - far(a))[0]), 1));
+    return order;
+}
+
 // What a call site's memory is drawn in: its component's colour, or one of its own where no component is known.
 export function siteColour(site) {
-    const own = site.hue !== null && site.kind !== "idle" && site.hue < HUES.length + 1;
-    return componentColour(own ? HUES[site.hue] || "other" : site.component);
+    return componentColour(site.hue || site.component);
 }
 
 // Tells the call sites of one component apart.
 export function shadeColour(site, rank) {
     const base = siteColour(site);
-    if (site.hue !== null && site.hue < HUES.length)
+    if (site.hue)
         return base;
     const shift = [0, 0.16, -0.12, 0.28, -0.2, 0.08][rank % 6];
     return shift < 0 ? mix(base, "#000000", -shift) : mix(base, "#ffffff", shift);
@@ -120,11 +136,23 @@ export function rowFill(context, row, rank) {
     return componentColour(row.key);
 }
 
+// Of the band of a call site: the call sites of one component differ in shade. Without one it is that of all others.
+function siteFill(site, ranks) {
+    if (!site)
+        return mix(theme().muted, theme().paper, 0.45);
+    const rank = ranks.get(site.component) || 0;
+    ranks.set(site.component, rank + 1);
+    return shadeColour(site, rank);
+}
+
 // The same colour may stand for PyTorch's and for the driver's part of a component: the driver's is darker.
 export function rowFills(context, rows) {
     let rank = 0;
+    const ranks = new Map();
     const torch = new Set(rows.filter((row) => row.group === "torch").map((row) => row.key));
     return rows.map((row) => {
+        if (row.group === "site")
+            return siteFill(row.site, ranks);
         const fill = rowFill(context, row, row.group === "untracked" ? rank++ : 0);
         return row.group === "driver" && torch.has(row.key) && typeof fill === "string" ?
             mix(fill, "#000000", theme() === THEMES.dark ? 0.35 : 0.25) : fill;

@@ -5,6 +5,7 @@ import {element, onceAFrame, sizeCanvas} from "./dom.js";
 import {firstMoment, lastAtOrBefore} from "./data.js";
 import {formatBytes, timeTicks} from "./format.js";
 import {onTheme, rowFills, theme} from "./palette.js";
+import {usualBands} from "./site_bands.js";
 import {usualHeight} from "./timeline.js";
 
 const HEIGHT = 54, AXIS = 22;
@@ -88,7 +89,7 @@ function drawAxis(canvas, {from, to}) {
 export function chooseDevice(state, trace, device) {
     const found = state.traces[trace].devices[device];
     state.set({trace, device, moment: firstMoment(found), from: null, to: null, hover: null,
-        height: usualHeight(found)});
+        height: usualHeight(found), bands: usualBands(found)});
 }
 
 function makeEntry(state, {trace, device}) {

@@ -6,6 +6,7 @@ import {element, sizeCanvas} from "./dom.js";
 import {markTextsAt} from "./marks.js";
 import {formatBytes, formatElapsed, formatShare, formatUtc} from "./format.js";
 import {rowFills, theme} from "./palette.js";
+import {momentOfBands, shownBands} from "./site_bands.js";
 
 export function drawSwatch(canvas, fill) {
     const context = sizeCanvas(canvas, 14, 14);
@@ -23,6 +24,9 @@ export function momentText(state, t) {
     const utc = state.trace().summary.start_utc_ns;
     return utc === null || utc === undefined ? formatElapsed(t) : `${formatElapsed(t)} (${formatUtc(utc + t)})`;
 }
+
+// What call sites hold is known at some moments only.
+const asOf = (known, t) => (known === t ? "" : `, as of ${formatElapsed(known)}`);
 
 const HEADS = {torch: "in PyTorch\u2019s pool", idle: "in PyTorch\u2019s pool", driver: "this process, outside the pool"};
 
@@ -63,22 +67,21 @@ export function makeReading(host, onRow) {
         rows.forEach((row, r) => drawSwatch(row.swatch, (context) => rowFills(context, shown.rows)[r]));
     };
     const show = (state, moment, phases) => {
-        const device = state.device();
-        if (device !== shown)
-            build(device);
-        const t = device.t[moment];
-        head.textContent = momentText(state, t);
+        const bands = shownBands(state), at = momentOfBands(state, moment), t = state.device().t[moment];
+        if (bands !== shown)
+            build(bands);
+        head.textContent = momentText(state, t) + asOf(bands.t[at], t);
         head.dataset.t = String(t);
-        const said = [...phases.map((phase) => phase.text), ...markTextsAt(device, moment)];
+        const said = [...phases.map((phase) => phase.text), ...markTextsAt(state.device(), moment)];
         head.append(element("span", {class: "phase"}, said.join(" \u00b7 ") || "\u00a0"));
         rows.forEach((row, r) => {
-            const value = rowAt(device, r, moment);
+            const value = rowAt(bands, r, at);
             row.bytes.textContent = formatBytes(value);
             row.line.classList.toggle("nothing", value === 0);
             row.bytes.dataset.bytes = value === null ? "" : String(value);
-            row.share.textContent = formatShare(value, device.capacity);
+            row.share.textContent = formatShare(value, bands.capacity);
         });
-        showSum(foot, device, moment);
+        showSum(foot, bands, at);
     };
     return {show, colour};
 }
@@ -94,11 +97,12 @@ function showSum(foot, device, moment) {
 
 // One sentence for those who hear the page.
 export function spokenReading(state, moment) {
-    const device = state.device(), parts = [];
-    device.rows.forEach((row, r) => {
-        const value = rowAt(device, r, moment);
+    const device = state.device(), bands = shownBands(state), at = momentOfBands(state, moment), parts = [];
+    bands.rows.forEach((row, r) => {
+        const value = rowAt(bands, r, at);
         if (value !== null && (value > 0 || NEEDS_READING[row.group]))
             parts.unshift(`${row.title} ${formatBytes(value)}`);
     });
-    return `${[momentText(state, device.t[moment]), ...markTextsAt(device, moment)].join(", ")}: ${parts.join(", ")}`;
+    const time = momentText(state, device.t[moment]) + asOf(bands.t[at], device.t[moment]);
+    return `${[time, ...markTextsAt(device, moment)].join(", ")}: ${parts.join(", ")}`;
 }

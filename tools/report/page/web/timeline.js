@@ -8,6 +8,7 @@ import {formatBytes, formatCount, formatElapsed} from "./format.js";
 import {drawMarks, drawPhases, layPhases, markNear, marksHeight, markTextsAt, phasesAt} from "./marks.js";
 import {onTheme, theme} from "./palette.js";
 import {makeReading, spokenReading} from "./reading.js";
+import {bandsBySite, momentOfBands, shownBands} from "./site_bands.js";
 import {zoom} from "./time_view.js";
 
 const HEADROOM = 1.04, SITES = 3;
@@ -88,15 +89,19 @@ function makeControls(state, copyLink) {
         (value) => state.set({clock: value}));
     const height = choice("Height of the picture", [["device", "whole GPU"], ["used", "in use"]],
         (value) => state.set({height: value}));
+    const bands = choice("What the bands are", [["use", "by use"], ["site", "by call site"]],
+        (value) => state.set({bands: value}));
     const reset = button("whole time", "Show the whole time (Escape, or double click)",
         () => state.set({from: null, to: null}));
     const zooms = element("span", {class: "choice"}, button("\u2212", "Zoom out (-)", () => zoom(state, 2)),
         button("+", "Zoom in (+)", () => zoom(state, 0.5)), reset);
-    const controls = element("div", {class: "controls"}, clock, height, zooms,
+    const controls = element("div", {class: "controls"}, bands, clock, height, zooms,
         button("copy link", "Copy the address of this moment and range", copyLink));
     const show = () => {
         const {clock: time, height: top, from} = state.get();
         clock.show(time);
+        bands.show(state.get().bands);
+        bands.hidden = !bandsBySite(state.device());
         height.show(top);
         reset.disabled = from === null;
         clock.hidden = (state.trace().summary.start_utc_ns ?? null) === null;
@@ -148,7 +153,7 @@ function connectBands(plot, state, chartOf, point) {
         const chart = chartOf(), over = chart && chart.over.getBoundingClientRect();
         const inside = over && event.clientX >= over.left && event.clientX <= over.right && event.clientY >= over.top;
         const bytes = inside ? chart.posToVal(event.clientY - over.top, "y") : -1;
-        const row = rowAtHeight(state.device(), readMoment(state), bytes);
+        const row = rowAtHeight(shownBands(state), momentOfBands(state, readMoment(state)), bytes);
         point(row < 0 ? null : row, over ? markAtPointer(chart, over, state.device(), event.clientX) : null);
     });
     plot.addEventListener("pointerleave", () => point(null, null));
@@ -162,13 +167,13 @@ function chartHeight(side) {
 }
 
 function buildChart(plot, side, state, phases, bright) {
-    const device = state.device();
+    const device = state.device(), bands = shownBands(state);
     plot.replaceChildren();
     plot.setAttribute("aria-valuemax", String(device.t.length - 1));
     return makeChart(plot, state, {
-        data: [device.t, ...device.edges], top: () => verticalTop(state), padding: () => marksHeight(phases),
+        data: [bands.t, ...bands.edges], top: () => verticalTop(state), padding: () => marksHeight(phases),
         height: () => chartHeight(side),
-        below: (chart) => drawBands(chart, device, bright()),
+        below: (chart) => drawBands(chart, bands, bright()),
         above: (chart) => {
             drawGrid(chart);
             drawCapacity(chart, device);
@@ -202,7 +207,7 @@ export function makeTimeline(state, picker, copyLink) {
     const point = (row, mark) => {
         const device = state.device();
         hint.replaceChildren(...(mark !== null ? describeMarks(device, mark) :
-            row === null ? [HINT] : describeBand(device, row, readMoment(state))));
+            row === null ? [HINT] : describeBand(shownBands(state), row, momentOfBands(state, readMoment(state)))));
         if (row === bright)
             return;
         bright = row;
@@ -212,7 +217,7 @@ export function makeTimeline(state, picker, copyLink) {
     read();
     connectBands(plot, state, () => chart, point);
     state.listen((now, before) => {
-        if (now.device !== before.device || now.trace !== before.trace)
+        if (["device", "trace", "bands"].some((key) => now[key] !== before[key]))
             build();
         else if (["from", "to", "clock", "height"].some((key) => now[key] !== before[key]))
             chart.refresh();

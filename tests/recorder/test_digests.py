@@ -1,0 +1,356 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The digest of each chunk says what its events say. The truth is a second implementation by FORMAT.md alone
+(tests/lib/digests.py); `cutrace-report check` must agree with it, and name each digest that is wrong."""
+import json
+import os
+import random
+import shutil
+import struct
+import subprocess
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
+from death import *  # noqa: E402,F403
+from tap import case, check, equal, note  # noqa: E402
+
+import digests  # noqa: E402
+import read_trace  # noqa: E402
+
+SMALL = {"SIM_LEDGER_MAP": None, "SIM_BACKED": "0", "CUTRACE_NVML": "0"}
+
+
+def report(*arguments):
+    return subprocess.run([REPORT, *arguments], capture_output=True, text=True)
+
+
+def the(found):
+    (one,) = found.values()
+    return one
+
+
+def judged(path, ring=False, least=1, full=1):
+    """Problems of the digests of a trace. At least so many there are; of these so many in full."""
+    problems, count, compared = digests.check(path, ring)
+    done = report("check", "--json", path)
+    if done.returncode:
+        problems.append(f"check: exit {done.returncode}: {done.stdout[-600:]}{done.stderr}")
+    if count < least or compared < full:
+        problems.append(f"{count} digests, {compared} compared in full: not {least} and {full}")
+    return problems
+
+
+def chunk_frames(data):
+    """(place of the digest's frame or None, place of the filler, head) of each chunk."""
+    at = 0
+    while at < len(data):
+        magic, length = struct.unpack_from("<II", data, at)
+        if magic == 0x184D2A5C:
+            prefix = at + 8
+            at += 104 + struct.unpack_from("<Q", data, at + 72)[0]
+            found = None
+            if struct.unpack_from("<I", data, at)[0] == read_trace.DIGEST:
+                found = at
+                at += 8 + struct.unpack_from("<I", data, at + 4)[0]
+            yield found, at, prefix
+            length = struct.unpack_from("<I", data, at + 4)[0]
+        at += 8 + length
+
+
+def with_parts(data, at, parts):
+    """The file with other parts in the digest at a place; the checksum is right, and the next chunk aligned."""
+    length = struct.unpack_from("<I", data, at + 4)[0]
+    content = data[at + 24:at + 36] + parts
+    frame = b"CUTRDGST" + struct.pack("<Q", read_trace.xxh64(content)) + content
+    after = at + 8 + length
+    after += 8 + struct.unpack_from("<I", data, after + 4)[0]
+    head = data[:at] + struct.pack("<II", read_trace.DIGEST, len(frame)) + frame
+    pad = -len(head) % 8
+    return head + struct.pack("<II", 0x184D2A5F, pad) + bytes(pad) + data[after:]
+
+
+def without(data):
+    """The file as it would be without digests."""
+    out, last = b"", 0
+    for found, filler, _ in list(chunk_frames(data)):
+        out += data[last:found if found is not None else filler]
+        pad, length = -len(out) % 8, struct.unpack_from("<I", data, filler + 4)[0]
+        out += struct.pack("<II", 0x184D2A5F, pad) + bytes(pad)
+        last = filler + 8 + length
+    return out + data[last:]
+
+
+def logged(where, calls=60000, threads=2, **env):
+    _, status = run(program("alloc_free_logged"), threads, calls // threads, 2000, os.path.join(where, "log"), 2000, where=where,
+                    env={**SMALL, "SIM_MEM_MB": "65536", "CUTRACE_SAMPLE_MS": "20", **env})
+    equal(status, 0)
+    return the(traces(where))
+
+
+# ---- what a recorder writes ------------------------------------------------------------------------
+
+
+@case("a whole trace: every chunk has one, right in all figures")
+def whole_trace():
+    where = folder()
+    path = logged(where, CUTRACE_FLUSH_MS="50")
+    chunks = len(read_trace.Trace(path).heads)
+    return judged(path, least=chunks, full=chunks)
+
+
+@case("random calls on two devices, valid and invalid, in one and four threads: all kinds of objects")
+def random_calls():
+    problems, kinds = [], set()
+    for seed in range(1, 41 if FULL else 5):
+        where = folder()
+        _, status = run(os.path.join(BUILD, "tests/interception/random_calls"), seed, 100, 20, 1 if seed % 2 else 4, where=where,
+                        env={"SIM_DEVICES": 2, "CUTRACE_FLUSH_MS": "20"})
+        equal(status, 0)
+        for path in traces(where).values():
+            problems += [f"seed {seed}: {p}" for p in judged(path)]
+            for head in read_trace.Trace(path).heads:
+                kinds |= set(head["digest"]["ops"])
+        shutil.rmtree(where)
+    check({"create", "map", "release", "free", "context-destroy"} <= kinds, f"only {sorted(kinds)}")
+    return problems
+
+
+@case("frees that fail after their chunk: each digest has what was known then")
+def failed_frees():
+    where = folder()
+    path = logged(where, SIM_FAIL="cuMemFree_v2:500-503:1,cuMemFree_v2:9000-9060:1", CUTRACE_FLUSH_MS="1")
+    return judged(path)
+
+
+@case("a ring that went round: all that is known after its checkpoint")
+def wrapped():
+    where = folder()
+    path = logged(where, 400000, CUTRACE_MAX_SIZE="1M", SIM_FAIL="cuMemFree_v2:150000-150400:1")
+    check(json.loads(report("check", "--json", path).stdout)["wrapped"], "it has not gone round")
+    return judged(path, ring=True, full=0)
+
+
+@case("killed: complete chunks have one, provisional ones and those of the journal need none")
+def killed():
+    problems = []
+    for _ in range(8 if FULL else 2):
+        where = folder()
+        p = start(where, program("worker"), "2", "300", "64", "0", "7", env={"CUTRACE_FLUSH_MS": "40", "CUTRACE_UPDATE_MS": "10"})
+        wait_for_calls(where, p, 1500)
+        kill(p, group=False)
+        path = the(traces(where))
+        alone = os.path.join(where, "alone.zst")
+        shutil.copy(path, alone)
+        found, some, _ = digests.check(alone)
+        problems += found
+        said, chunks = report("info", "--no-journal", alone).stdout, len(read_trace.Trace(alone).heads)
+        if f"{some} of {chunks} chunks have one" not in said and 0 < some < chunks:
+            problems.append(f"info does not say {some} of {chunks}: {said[:300]}")
+        equal(report("seal", path).returncode, 0)
+        problems += judged(path)
+    return problems
+
+
+@case("CUTRACE_MEMORY: the ring of chunks in the journal keeps them, sealed or flushed")
+def memory():
+    problems = []
+    for calls in (0, 4000):
+        where = folder()
+        p = start(where, program("worker"), "2", "50", "64", str(calls), "7",
+                  env={"CUTRACE_MEMORY": "1", "CUTRACE_FLUSH_MS": "10", "WORKER_REFUSALS": "0"})
+        if calls:
+            p.wait(HANG)
+        else:
+            wait_for_calls(where, p, 3000)
+            kill(p, group=False)
+        path = the(traces(where))
+        if not calls:
+            equal(report("seal", path).returncode, 0)
+        problems += judged(path, ring=True, full=0)
+    return problems
+
+
+# ---- copies ----------------------------------------------------------------------------------------
+
+
+@case("copies (symbolize, trim, scrub, merge) have right digests or none")
+def copies():
+    where = folder()
+    path = logged(where, 20000, CUTRACE_FLUSH_MS="20")
+    problems = []
+    for command in (["symbolize"], ["trim", "--from=0.01s"], ["scrub"], ["scrub", "--level=strict"]):
+        copy = os.path.join(where, command[0] + ".zst")
+        done = report(*command, "--force", f"--output={copy}", path)
+        if "source lines are not available" in done.stderr:
+            continue
+        equal(done.returncode, 0, done.stderr)
+        problems += [f"{command}: {p}" for p in judged(copy, ring=True, least=0, full=0)]
+    job = os.path.join(where, "job.zip")
+    equal(report("merge", f"--output={job}", path, path).returncode, 0)
+    equal(report("check", job).returncode, 0, "check of the merged file")
+    return problems
+
+
+@case("a reader that knows no digests says the same: views of the trace with and without them")
+def nobody_needs_them():
+    where = folder()
+    path, bare = logged(where, 20000, CUTRACE_FLUSH_MS="20"), os.path.join(where, "bare", "trace.zst")
+    os.mkdir(os.path.dirname(bare))
+    with open(path, "rb") as f:
+        data = f.read()
+    stripped = without(data)
+    check(len(stripped) < len(data), "there was none")
+    with open(bare, "wb") as f:
+        f.write(stripped)
+    found = os.path.join(where, "found", "trace.zst")
+    os.mkdir(os.path.dirname(found))
+    shutil.copy(path, found)
+    subprocess.run(["zstd", "-tq", found], check=True)
+    problems = []
+    check("digests" not in report("info", path).stdout, "info names digests, of which none is missing")
+    for view in ("summary", "top", "timeline", "oom", "frag", "info", "check", "dump"):
+        a, b = (subprocess.run([REPORT, view, "trace.zst"], cwd=os.path.dirname(p), capture_output=True, text=True) for p in (found, bare))
+        if (a.returncode, a.stdout, a.stderr) != (b.returncode, b.stdout, b.stderr):
+            problems.append(f"{view} differs")
+    note(f"{len(data)} bytes, {len(data) - len(stripped)} of them of digests")
+    return problems
+
+
+# ---- wrong and hostile ones ------------------------------------------------------------------------
+
+
+def varints(data, at, end):
+    """Places and ends of the varints in a part."""
+    while at < end:
+        begin = at
+        while data[at] & 128:
+            at += 1
+        at += 1
+        yield begin, at
+
+
+def encode(v):
+    out = b""
+    while v > 127:
+        out += bytes([v & 127 | 128])
+        v >>= 7
+    return out + bytes([v])
+
+
+def figures(parts):
+    """(kind, place of the part's length, begin, end) of each varint."""
+    at = 0
+    while at < len(parts):
+        length = struct.unpack_from("<I", parts, at + 1)[0]
+        for begin, end in varints(parts, at + 5, at + 5 + length):
+            yield parts[at], at + 1, begin, end
+        at += 5 + length
+
+
+def edited(parts, length_at, begin, end, value):
+    new = encode(value)
+    length = struct.unpack_from("<I", parts, length_at)[0] + len(new) - (end - begin)
+    return parts[:length_at] + struct.pack("<I", length) + parts[length_at + 4:begin] + new + parts[end:]
+
+
+def a_trace():
+    where = folder()
+    path = logged(where, 6000, CUTRACE_FLUSH_MS="10000")
+    with open(path, "rb") as f:
+        data = f.read()
+    places = [p for p, _, _ in chunk_frames(data) if p is not None]
+    at = places[len(places) // 2]
+    return where, data, at, data[at + 36:at + 8 + struct.unpack_from("<I", data, at + 4)[0]]
+
+
+def written(where, data):
+    path = os.path.join(where, "edited.zst")
+    with open(path, "wb") as f:
+        f.write(data)
+    return path
+
+
+@case("each figure of a digest, off by one under a right checksum: check names the digest by its offset")
+def off_by_one():
+    where, data, at, parts = a_trace()
+    problems = []
+    for kind, length_at, begin, end in list(figures(parts)):
+        value = read_trace.Cursor(parts[begin:end]).varint()
+        path = written(where, with_parts(data, at, edited(parts, length_at, begin, end, value + 1)))
+        done = report("check", "--json", path)
+        damage = json.loads(done.stdout)["damage"]
+        if done.returncode != 3 or not any(d["offset"] == at and "digest" in d["what"] for d in damage):
+            problems.append(f"part {kind}, byte {begin}, {value} + 1: exit {done.returncode}, {damage}")
+    return problems[:5]
+
+
+@case("a wrong checksum is damage; another chunk's digest, a newer version or another tool's frame are no digests")
+def not_counted():
+    where, data, at, parts = a_trace()
+    flipped = bytearray(data)
+    flipped[at + 40] ^= 1
+    done = report("check", written(where, bytes(flipped)))
+    equal(done.returncode, 3)
+    check(f"offset {at}: digest with a wrong checksum" in done.stdout, done.stdout)
+    for place, value in ((24, b"12345678"), (32, b"\2\0")):
+        other = data[:at + place] + value + data[at + place + len(value):]
+        equal(report("check", written(where, with_parts(other, at, parts))).returncode, 0, f"offset {place}")
+    named = data[:at + 8] + b"OTHERONE" + data[at + 16:]
+    equal(report("check", written(where, named)).returncode, 0, "another tool's frame")
+
+
+@case("check --quick: no body is read, which it says; a digest that contradicts the one before is damage")
+def quick():
+    where = folder()
+    path = logged(where, 20000, CUTRACE_FLUSH_MS="20")
+    with open(path, "rb") as f:
+        data = f.read()
+    found = [(p, head) for p, _, head in chunk_frames(data) if p is not None]
+    chunks = len(read_trace.Trace(path).heads)
+    done = report("check", "--quick", path)
+    equal(done.returncode, 0, done.stdout)
+    check(f"not checked: the bodies of the chunks; no event was read. {chunks} of {chunks} chunks have a digest" in done.stdout, done.stdout)
+    body = bytearray(data)
+    body[found[2][1] + 96 + 40] ^= 255
+    equal([report("check", *how, written(where, bytes(body))).returncode for how in ((), ("--quick",))], [3, 0], "a damaged body")
+    at = found[2][0]
+    parts = data[at + 36:at + 8 + struct.unpack_from("<I", data, at + 4)[0]]
+    live = next(f for f in list(figures(parts))[2:] if f[0] == 4 and list(f for f in figures(parts) if f[0] == 4).index(f) == 2)
+    value = read_trace.Cursor(parts[live[2]:live[3]]).varint()
+    done = report("check", "--quick", written(where, with_parts(data, at, edited(parts, *live[1:], value + 512))))
+    equal(done.returncode, 3, done.stdout)
+    check(f"offset {at}: digest that contradicts the one before it" in done.stdout, done.stdout)
+    equal(report("check", "--quick", "--json", path).returncode, 2)
+
+
+@case("hostile digests: cut, with lengths that lie, device 2^60, 10^9 sites; every view comes to an end")
+def hostile():
+    where, data, at, parts = a_trace()
+    rng = random.Random(SEED)
+    bad = [parts[:rng.randrange(len(parts))] for _ in range(10)]
+    bad += [b"", parts + parts, parts[:5] + b"\xff" * 40, bytes([4]) + struct.pack("<I", 0xFFFFFFF0) + parts[5:]]
+    for kind, length_at, begin, end in list(figures(parts)):
+        for value in (1 << 60, (1 << 64) - 1):
+            bad.append(edited(parts, length_at, begin, end, value))
+    one = bytes([1]) + bytes(4)
+    many = b"".join(encode(i) + one for i in range(1, 1000))
+    bad.append(bytes([5]) + struct.pack("<I", len(many)) + many)
+    wrong = len(bad)  # (one byte more or less of a time may be within its rounding)
+    for _ in range(2000 if FULL else 60):
+        new = bytearray(parts)
+        for _ in range(rng.randrange(1, 6)):
+            new[rng.randrange(len(new))] = rng.randrange(256)
+        bad.append(bytes(new))
+    problems = []
+    for number, new in enumerate(bad):
+        path = written(where, with_parts(data, at, new))
+        for arguments in (("check",), ("check", "--json"), ("info",)):
+            done = report(*arguments, path)
+            if done.returncode not in (0, 3) or "runtime error" in done.stderr or "Sanitizer" in done.stderr:
+                problems.append(f"{number}: {arguments}: exit {done.returncode}: {done.stderr[-500:]}")
+        if number < wrong and report("check", path).returncode != 3:
+            problems.append(f"{number}: accepted: {new[:60].hex()}")
+    return problems[:5]
+
+
+end()

@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: Apache-2.0
+// The digest of the objects is a sum over them, because a checkpoint restores them in another order
+// than their events had.
+#include "replay/keyframes.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/heap.h"
+
+enum {
+    MOST = 32,          // keyframes, the newest ones
+    MOST_TIMES = 65536, // exact times of a keyframe
+    TICK_NS = 100,      // of a recorder, unless it is set
+};
+
+// ---- digest -------------------------------------------------------------------------------------
+
+static uint64_t add_word(uint64_t h, uint64_t word) {
+    return ct_hash_mix(h ^ word) + UINT64_C(0x9E3779B97F4A7C15);
+}
+
+static uint64_t digest_object(const struct ct_live *l, const struct ct_object *o) {
+    const struct ct_traits *traits = ct_live_traits(l, o);
+    const int has_refs = o->kind == CT_KIND_HANDLE || o->kind == CT_KIND_IPC;
+    uint64_t h = add_word(o->kind, o->key);
+    h = add_word(h, o->bytes);
+    h = add_word(h, o->t_ns);
+    h = add_word(h, (uint64_t)o->stack << 32 | (uint64_t)(uint8_t)o->device << 8 |
+                        (unsigned)o->segment << 1 | o->resumed);
+    h = add_word(h, ct_object_event(o));
+    h = add_word(h, traits->context);
+    h = add_word(h, traits->link);
+    h = add_word(h, (uint64_t)traits->thread << 32 | traits->api);
+    h = add_word(h, (uint64_t)traits->flags << 32 | traits->space);
+    return has_refs ? add_word(h, (uint64_t)traits->refs << 32 | traits->maps) : h;
+}
+
+static uint64_t digest_live(const struct ct_live *l) {
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < ct_live_slot_count(l); i++) {
+        const struct ct_object *o = ct_live_object_at(l, i);
+        if (o)
+            sum += digest_object(l, o);
+    }
+    uint64_t h = add_word(sum, ct_hash_bytes(l->device, sizeof l->device));
+    h = add_word(h, l->host_bytes);
+    return add_word(h, (unsigned)l->partial << 1 | (unsigned)l->next_is_freed);
+}
+
+static uint64_t digest_tree(uint64_t h, const struct ct_range_tree *s) {
+    struct ct_tree_range at;
+    for (uint64_t from = 0; ct_range_tree_find(s, from, &at); from = at.start + at.bytes) {
+        h = add_word(h, at.start);
+        h = add_word(h, at.bytes);
+    }
+    return h;
+}
+
+static uint64_t digest_region(const struct ct_torch_region *r) {
+    uint64_t h = add_word(r->start, r->bytes);
+    h = add_word(h, r->free);
+    h = add_word(h, r->piece);
+    h = add_word(h, r->reservation);
+    h = add_word(h, r->t_ns);
+    h = add_word(h, r->event);
+    h = add_word(h, (uint64_t)r->stack << 32 | r->api);
+    return add_word(h, (uint64_t)r->maps << 32 | (unsigned)r->device << 24 |
+                           (unsigned)r->held << 16 | (unsigned)r->async << 8 | r->foreign);
+}
+
+static uint64_t digest_pool(const struct ct_torch_pool *p) {
+    uint64_t sum = (uint64_t)p->on;
+    for (uint32_t i = 0; i < p->region_count; i++)
+        if (p->regions[i].bytes)
+            sum += digest_region(&p->regions[i]);
+    uint64_t h = digest_tree(sum, &p->reserved);
+    for (int d = 0; d < CT_DEVICES; d++) {
+        const struct ct_torch_pool_device *of = &p->device[d];
+        for (unsigned c = 0; c < CT_TORCH_POOL_CLASSES; c++)
+            h = digest_tree(h, &of->free[c]);
+        h = digest_tree(h, &of->lost.outside);
+        h = digest_tree(h, &of->lost.asleep);
+        h = digest_tree(h, &of->lost.segments);
+        h = add_word(h, of->own_bytes);
+    }
+    return h;
+}
+
+static uint64_t digest(const struct ct_replay *r) {
+    return add_word(digest_live(&r->live), digest_pool(&r->pool));
+}
+
+// ---- times --------------------------------------------------------------------------------------
+
+static uint64_t name_object(const struct ct_object *o) {
+    return ct_object_event(o) << 8 | o->kind;
+}
+
+static int compare_times(const void *a, const void *b) {
+    const uint64_t x = ((const struct ct_exact_time *)a)->object,
+                   y = ((const struct ct_exact_time *)b)->object;
+    return x < y ? -1 : x > y;
+}
+
+// Notes the times that lie between two ticks. A time on a tick is what every checkpoint has.
+static void note_times(struct ct_keyframe *k, const struct ct_live *l) {
+    size_t room = 0;
+    for (uint32_t i = 0; i < ct_live_slot_count(l) && k->time_count < MOST_TIMES; i++) {
+        const struct ct_object *o = ct_live_object_at(l, i);
+        if (!o || o->t_ns % TICK_NS == 0)
+            continue;
+        CT_HEAP_GROW(k->times, k->time_count, room);
+        k->times[k->time_count++] = (struct ct_exact_time){name_object(o), o->t_ns};
+    }
+    if (k->time_count)
+        qsort(k->times, k->time_count, sizeof *k->times, compare_times);
+}
+
+static uint64_t find_time(const struct ct_keyframe *k, const struct ct_object *o) {
+    const struct ct_exact_time wanted = {.object = name_object(o)};
+    const struct ct_exact_time *found =
+        k->time_count ? bsearch(&wanted, k->times, k->time_count, sizeof *k->times, compare_times)
+                      : NULL;
+    return found ? found->t_ns : o->t_ns / TICK_NS * TICK_NS;
+}
+
+static void restore_times(const struct ct_keyframe *k, struct ct_replay *r) {
+    for (uint32_t i = 0; i < ct_live_slot_count(&r->live); i++) {
+        struct ct_object *o = ct_live_object_at(&r->live, i);
+        if (o)
+            o->t_ns = find_time(k, o);
+    }
+    for (uint32_t i = 0; i < r->pool.region_count; i++) {
+        struct ct_torch_region *region = &r->pool.regions[i];
+        const struct ct_object begun = {.kind = region->maps ? CT_KIND_MAPPING : CT_KIND_ADDRESS,
+                                        .event_low = (uint32_t)region->event,
+                                        .event_high = (uint16_t)(region->event >> 32) & 0x3FFF,
+                                        .t_ns = region->t_ns};
+        if (region->bytes)
+            region->t_ns = find_time(k, &begun);
+    }
+}
+
+// ---- taking -------------------------------------------------------------------------------------
+
+static void go_to_next(struct ct_keyframes *k, const struct ct_seek_points *p) {
+    k->next_event = k->next < p->count ? p->list[k->next].event : UINT64_MAX;
+}
+
+// The variable that tests set: "no" or "tell".
+static int is_set_to(const char *value) {
+    const char *set = getenv("CUTRACE_REPORT_SEEK");
+    return set && strcmp(set, value) == 0;
+}
+
+void ct_keyframes_begin(struct ct_keyframes *k, const struct ct_trace *t) {
+    *k = (struct ct_keyframes){.next_event = UINT64_MAX};
+    if (is_set_to("no"))
+        k->latest_ns = UINT64_MAX;
+    else
+        go_to_next(k, &t->seek_points);
+}
+
+static void free_keyframe(struct ct_keyframe *k) {
+    free(k->times);
+    free(k);
+}
+
+static void add(struct ct_keyframes *k, struct ct_keyframe *made) {
+    if (!k->list)
+        k->list = ct_heap_alloc_zeroed(MOST, sizeof(struct ct_keyframe *));
+    if (k->count == MOST) {
+        free_keyframe(k->list[0]);
+        memmove(k->list, k->list + 1, --k->count * sizeof *k->list);
+    }
+    k->list[k->count++] = made;
+}
+
+static struct ct_keyframe *make(const struct ct_replay *r, const struct ct_seek_point *point,
+                                uint64_t number, uint64_t latest_ns) {
+    struct ct_keyframe *k = ct_heap_alloc_zeroed(1, sizeof *k);
+    k->point = *point;
+    k->event = number;
+    k->latest_ns = latest_ns;
+    k->position = r->at - 1;
+    k->digest = digest(r);
+    k->resets = r->resets;
+    k->readings = r->readings;
+    k->open = r->live.open;
+    for (int d = 0; d < CT_DEVICES; d++)
+        k->pool[d] = (struct ct_keyframe_pool){
+            r->pool.device[d].seen, r->pool.device[d].unreconciled, r->pool.device[d].own_reported};
+    note_times(k, &r->live);
+    return k;
+}
+
+static int has_resumers(const struct ct_resumers *r) {
+    size_t count = 0;
+    for (unsigned kind = 0; kind < CT_RESUMED_KINDS; kind++)
+        count += r->of[kind].count;
+    return count != 0;
+}
+
+void ct_keyframes_take(struct ct_keyframes *k, const struct ct_replay *r, const struct ct_trace *t,
+                       uint64_t number) {
+    const struct ct_seek_points *p = &t->seek_points;
+    while (k->next < p->count && p->list[k->next].event <= number)
+        k->next++;
+    go_to_next(k, p);
+    // A digest takes the time of some events for each object, so it is rarer than that.
+    if (number - k->taken_event < ct_live_slot_count(&r->live) || has_resumers(&r->resumers))
+        return;
+    k->taken_event = number;
+    add(k, make(r, &p->list[k->next - 1], number, k->latest_ns));
+}
+
+void ct_keyframes_free(struct ct_keyframes *k) {
+    for (size_t i = 0; i < k->count; i++)
+        free_keyframe(k->list[i]);
+    free(k->list);
+    *k = (struct ct_keyframes){0};
+}
+
+// ---- using --------------------------------------------------------------------------------------
+
+const struct ct_keyframe *ct_keyframes_find(const struct ct_keyframes *k, uint64_t event,
+                                            uint64_t t_ns) {
+    for (size_t i = k->count; i-- > 0;)
+        if (k->list[i]->event - 1 <= event && k->list[i]->latest_ns <= t_ns)
+            return k->list[i];
+    return NULL;
+}
+
+// Makes the state the keyframe's. Returns 0 if what the checkpoint restored is another one.
+static int restore(const struct ct_keyframe *k, struct ct_replay *r) {
+    restore_times(k, r);
+    if (has_resumers(&r->resumers) || digest(r) != k->digest)
+        return 0;
+    r->resets = k->resets;
+    r->readings = k->readings;
+    r->live.open = k->open;
+    for (int d = 0; d < CT_DEVICES; d++) {
+        r->pool.device[d].seen = k->pool[d].seen;
+        r->pool.device[d].unreconciled = k->pool[d].unreconciled;
+        r->pool.device[d].own_reported = k->pool[d].own_reported;
+    }
+    return 1;
+}
+
+const struct ct_event *ct_keyframe_seek(const struct ct_keyframe *k, struct ct_replay *r,
+                                        struct ct_trace *t, uint64_t *number) {
+    ct_trace_seek(t, &k->point);
+    r->position = k->position;
+    const struct ct_event *e;
+    while ((e = ct_replay_next(r, t, number)) && *number < k->event) // between its parts
+        ct_replay_apply(r, e, *number);
+    return e && *number == k->event && r->at == 1 && restore(k, r) ? e : NULL;
+}
+
+void ct_keyframes_tell(const struct ct_event *sought, uint64_t number) {
+    if (!is_set_to("tell"))
+        return;
+    if (sought)
+        fprintf(stderr, "seek: a replay begins at event %" PRIu64 "\n", number);
+    else
+        fputs("seek: a replay begins at the start\n", stderr);
+}

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where a second replay of a trace may begin, instead of at its start: at checkpoints that a full
+// replay has compared with its own state. SEEK.md says what is compared and what is carried over.
+#ifndef CT_KEYFRAMES_H
+#define CT_KEYFRAMES_H
+
+#include "replay/replay.h"
+
+// The time of an object that a checkpoint may have rounded.
+struct ct_exact_time {
+    uint64_t object; // event and kind
+    uint64_t t_ns;
+};
+
+// What is known of PyTorch's pools from earlier events than those of live objects.
+struct ct_keyframe_pool {
+    int seen;
+    int64_t unreconciled;
+    uint64_t own_reported;
+};
+
+// The state before an event, as far as it is small; the rest as a digest.
+struct ct_keyframe {
+    struct ct_seek_point point;
+    uint64_t event;     // the first one behind the checkpoint
+    uint64_t latest_ns; // the latest time of the events before it
+    unsigned position;  // of the event in its batch
+    uint64_t digest;
+    struct ct_exact_time *times; // by object
+    size_t time_count;
+    uint64_t resets;
+    struct ct_readings readings;
+    struct ct_open_ranges open;
+    struct ct_keyframe_pool pool[CT_DEVICES];
+};
+
+struct ct_keyframes {
+    struct ct_keyframe **list; // in the order of the trace
+    size_t count;
+    // Of the replay that takes them.
+    size_t next;          // seek point
+    uint64_t next_event;  // of it; UINT64_MAX: there is none
+    uint64_t latest_ns;   // of all events so far; for tests, see below: UINT64_MAX
+    uint64_t taken_event; // of the last keyframe
+};
+
+// Before a full replay of the trace.
+void ct_keyframes_begin(struct ct_keyframes *k, const struct ct_trace *t);
+void ct_keyframes_free(struct ct_keyframes *k);
+void ct_keyframes_take(struct ct_keyframes *k, const struct ct_replay *r, const struct ct_trace *t,
+                       uint64_t number);
+
+// To be called before each event is applied. `has_past`: something else is known of earlier events
+// that a second replay would have to see.
+static inline void ct_keyframes_note(struct ct_keyframes *k, const struct ct_replay *r,
+                                     const struct ct_trace *t, const struct ct_event *e,
+                                     uint64_t number, int has_past) {
+    if (__builtin_expect(number >= k->next_event, 0) && !has_past)
+        ct_keyframes_take(k, r, t, number);
+    if (e->t_ns > k->latest_ns)
+        k->latest_ns = e->t_ns;
+}
+
+// The last keyframe before which all events have numbers up to `event` and times up to `t_ns`, or
+// NULL.
+const struct ct_keyframe *ct_keyframes_find(const struct ct_keyframes *k, uint64_t event,
+                                            uint64_t t_ns);
+// Begins a replay at a keyframe, instead of at the start of the trace: returns the keyframe's
+// event, or NULL if the checkpoint has another state. Then the replay cannot be used.
+const struct ct_event *ct_keyframe_seek(const struct ct_keyframe *k, struct ct_replay *r,
+                                        struct ct_trace *t, uint64_t *number);
+
+// For tests. CUTRACE_REPORT_SEEK=no: every replay begins at the start, also where its state is at
+// hand. CUTRACE_REPORT_SEEK=tell: says on stderr at which event a replay begins. `sought`: NULL if
+// at the start.
+void ct_keyframes_tell(const struct ct_event *sought, uint64_t number);
+
+#endif

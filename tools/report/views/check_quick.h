@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+// check --quick: what the prefixes and digests of a trace say of themselves.
+#ifndef CT_CHECK_QUICK_H
+#define CT_CHECK_QUICK_H
+
+#include <stdio.h>
+
+#include "views/arguments.h"
+
+// Reads no body and no journal. Returns the exit status.
+int ct_check_quick(const struct ct_arguments *options, FILE *out, const char *path);
+
+#endif
