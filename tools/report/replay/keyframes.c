@@ -164,7 +164,8 @@ void ct_keyframes_begin(struct ct_keyframes *k, const struct ct_trace *t) {
 }
 
 static void free_keyframe(struct ct_keyframe *k) {
-    free(k->times);
+    if (k)
+        free(k->times);
     free(k);
 }
 
