@@ -49,7 +49,8 @@ def line_of(path, end):
     """What is said of a trace, made from the file and from another view."""
     n = events_of(path)
     size = os.path.getsize(path)
-    shown = f"{size / 1024:.2f} KiB" if size >= 1024 else f"{size} B"
+    hundredths = (size * 100 + 512) // 1024  # halves are rounded up: a size of 4736 bytes is 4.63 KiB
+    shown = f"{hundredths // 100}.{hundredths % 100:02} KiB" if size >= 1024 else f"{size} B"
     return f"cutrace: {path}: {shown}, {n} event{'s' * (n != 1)}, {end}"
 
 
