@@ -47,6 +47,7 @@ struct module {
     uint64_t start, end, base, dynamic;
     uint64_t inode, device;
     int is_executable, is_done; // done: all its symbols are bound
+    int had_unknown;            // at the last look some were bound to what is no module
     char path[PATH_BYTES];
 };
 
@@ -82,8 +83,8 @@ static int read_segments(struct module *m) {
     return 0;
 }
 
-// What was known of a module that is still there.
-static int was_done(const struct module *before, unsigned n, const struct module *m) {
+// Takes over what was known of a module that is still there.
+static void take_over(struct module *m, const struct module *before, unsigned n) {
     unsigned low = 0, high = n;
     while (low < high) {
         const unsigned middle = low + (high - low) / 2;
@@ -92,8 +93,11 @@ static int was_done(const struct module *before, unsigned n, const struct module
         else
             high = middle;
     }
-    return low < n && before[low].start == m->start && before[low].inode == m->inode &&
-           before[low].device == m->device && before[low].is_done;
+    if (low == n || before[low].start != m->start || before[low].inode != m->inode ||
+        before[low].device != m->device)
+        return;
+    m->is_done = before[low].is_done;
+    m->had_unknown = before[low].had_unknown;
 }
 
 struct found {
@@ -119,10 +123,12 @@ static int add_mapping(void *user, const struct ct_mapping *of) {
     if (ct_own_image_has((const void *)(uintptr_t)(of->start)) || read_segments(&m))
         return 0;
     ct_print(m.path, sizeof m.path, "%s", ct_maps_base_name(of->path));
-    m.is_done = was_done(f->before, f->before_count, &m);
+    take_over(&m, f->before, f->before_count);
     f->list[f->count++] = m;
     return 0;
 }
+
+static const char unknown_path[] = "unknown";
 
 static const char *find_path(uint64_t address) {
     unsigned low = 0, high = count;
@@ -133,7 +139,7 @@ static const char *find_path(uint64_t address) {
         else
             high = middle;
     }
-    return low && address < modules[low - 1].end ? modules[low - 1].path : "unknown";
+    return low && address < modules[low - 1].end ? modules[low - 1].path : unknown_path;
 }
 
 // ---- the tables of a module ---------------------------------------------------------------------
@@ -282,7 +288,8 @@ static enum kind kind_of(uint32_t symbol) {
 
 // What a module's slots hold.
 struct bound {
-    unsigned unbound; // until the first call (lazy binding)
+    unsigned unbound; // not yet, for example until the first call (lazy binding)
+    unsigned unknown; // bound to what is no module
     unsigned here, elsewhere;
     struct {
         const char *path;
@@ -313,16 +320,21 @@ static void look_at_slot(const struct module *m, struct bound *b, const ElfW(Rel
         return;
     if (type == R_ADDRESS)
         value -= (uint64_t)r->r_addend;
-    if (!value) // a weak symbol without a definition
-        return;
-    if (ct_own_image_has((const void *)(uintptr_t)value))
+    if (ct_own_image_has((const void *)(uintptr_t)value)) {
         b->here++;
-    else if (value >= m->start && value < m->end)
+        return;
+    }
+    // 0: of a module that is being loaded, or a weak symbol without a definition
+    if (!value || (value >= m->start && value < m->end)) {
         b->unbound++;
-    else if (kind == LOOK_UP)
-        b->look_ups = find_path(value);
+        return;
+    }
+    const char *const path = find_path(value);
+    b->unknown += path == unknown_path;
+    if (kind == LOOK_UP)
+        b->look_ups = path;
     else
-        count_target(b, find_path(value));
+        count_target(b, path);
 }
 
 static void look_at_relocations(const struct module *m, struct bound *b, uint64_t at,
@@ -404,9 +416,13 @@ static void look_at(struct module *m) {
             t.relative * sizeof(ElfW(Rela)); // without a symbol; they come first
         if (t.relocation_bytes > skipped)
             look_at_relocations(m, &b, t.relocations + skipped, t.relocation_bytes - skipped);
-        publish(m, &b);
+        // A module that is being loaded, or that is bound to what was loaded after the list of
+        // modules was made, is published at the next look.
+        if (!b.unknown || m->had_unknown)
+            publish(m, &b);
     }
-    m->is_done = !b.unbound;
+    m->had_unknown = b.unknown != 0;
+    m->is_done = !b.unbound && !b.unknown;
 }
 
 void ct_bindings_look(void) {
