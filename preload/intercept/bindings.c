@@ -448,7 +448,8 @@ void ct_bindings_look(void) {
         ct_info_set("coverage.drivers", "%u", drivers); // more than one: in several namespaces
         if (count == MODULES)
             unreadable++; // there may be more
-        static int was_unreadable; // one that is being loaded may be readable at the next look
+        // One that is being loaded may be readable at the next look.
+        static int was_unreadable;
         was_unreadable |= unreadable != 0;
         if (was_unreadable)
             ct_info_set("coverage.modules_unreadable", "%u", unreadable);
