@@ -177,8 +177,7 @@ static void publish(void) {
 
 void ct_children_look(void) {
     static struct pids p;
-    static struct search
-        of; // the library stays where it is: looked for once, if there are children
+    static struct search of; // where this library lies is read once, if there are children
     p.count = 0;
     unreadable = 0;
     if (!add_children_of((unsigned)getpid(), &p))

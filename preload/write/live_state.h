@@ -22,8 +22,8 @@ void ct_live_state_set_summed_before(uint64_t event);
 uint64_t ct_live_state_prefetch_line(const struct ct_event *e);
 void ct_live_state_prefetch_slots(uint64_t hash);
 
-// Applies an event to the state and the chunk's digest; `number` is its number in the trace. A free gets what a reader needs of the
-// object that it frees: the device, or size and call site, too.
+// Applies an event to the state and the chunk's digest; `number` is its number in the trace. A free
+// gets what a reader needs of the object that it frees: the device, or size and call site, too.
 void ct_live_state_apply(struct ct_event *e, uint64_t number, uint64_t hash);
 
 // Whether an event frees an allocation that was not recorded; for use with CUTRACE_MIN_SIZE or

@@ -3,8 +3,9 @@
 //
 // With clang -fsanitize=fuzzer it is a libFuzzer target (CT_LIBFUZZER); else it is run as seeds.h says.
 //
-// (First byte 3: the parts of a digest, in a chunk with a right checksum.) An input is a whole file, or (first byte 1) the body of a chunk, around which a valid chunk is put, so that
-// checksums do not hide the decoder from the mutations; or (first byte 2) a journal whose trace is missing.
+// An input is a whole file; or (first byte 1) the body of a chunk, around which a valid chunk is put, so that checksums do
+// not hide the decoder from the mutations; or (first byte 2) a journal whose trace is missing; or (first byte 3) the parts
+// of a digest, in a chunk with a right checksum.
 #include <unistd.h>
 #include <zstd.h>
 

@@ -30,8 +30,8 @@ struct ct_instant {
 struct ct_moment ct_moment_find(const struct ct_scan *s, const struct ct_trace *t,
                                 enum ct_moment_kind kind, int device, const struct ct_instant *at);
 // Replays the trace up to the moment: from the last of the keyframes before it, if one has what its
-// checkpoint restores, else from the start. `keyframes`: of a scan with the same `tiles`. The replay
-// is initialized without a callback, and not begun; `sharing` is empty.
+// checkpoint restores, else from the start. `keyframes`: of a scan with the same `tiles`. The
+// replay is initialized without a callback, and not begun; `sharing` is empty.
 void ct_moment_replay(const struct ct_moment *m, struct ct_replay *r, struct ct_sharing *sharing,
                       struct ct_trace *t, const struct ct_keyframes *keyframes);
 // Whether the state behind the scan, which took keyframes, is that of the moment.

@@ -31,8 +31,8 @@ struct ct_oom_reason ct_oom_reason_find(const struct ct_oom_event *o, int budget
 // report is no call.
 const struct ct_oom_event *ct_oom_reason_find_call(const struct ct_incidents *n, size_t incident,
                                                    int device, enum ct_oom_reason_kind kind);
-// How much was missing where too little was free, rounded so that it and what was free add up to the
-// request, as both are shown.
+// How much was missing where too little was free, rounded so that it and what was free add up to
+// the request, as both are shown.
 struct ct_human_text ct_oom_reason_missing(const struct ct_oom_reason *reason,
                                            enum ct_human_units units);
 const char *ct_oom_reason_name(enum ct_oom_reason_kind kind); // for JSON

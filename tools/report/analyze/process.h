@@ -61,8 +61,8 @@ struct ct_process_device {
 struct ct_process {
     int is_usable;  // its trace can be read and has not been named before
     size_t same_as; // the process that has the same trace; SIZE_MAX: none
-    // The first one in the list that is the same process: each of its copies of the library, or each
-    // program that it executed, has a trace of its own. Itself, if there is none before it.
+    // The first one in the list that is the same process: each of its copies of the library, or
+    // each program that it executed, has a trace of its own. Itself, if there is none before it.
     size_t first_trace;
     uint64_t trace_id, pid, ppid, parent_trace, start_ns, clock_offset;
     int own_numbers;       // NVML numbers processes as the process's namespace does

@@ -12,7 +12,8 @@
 
 #include "base/heap.h"
 
-// FOUND_FRAME: a skippable frame of zstd that is no chunk: free space, filler, a digest. FOUND_CUT: the bytes end inside a frame.
+// FOUND_FRAME: a skippable frame of zstd that is no chunk: free space, filler, a digest. FOUND_CUT:
+// the bytes end inside a frame.
 enum found { FOUND_CHUNK, FOUND_FRAME, FOUND_CUT, FOUND_DAMAGE };
 
 #define DIGEST_MOST 65536u // bytes of a digest, also of a later version

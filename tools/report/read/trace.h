@@ -92,7 +92,8 @@ enum ct_step ct_trace_step(struct ct_trace *t, struct ct_event *event, uint64_t 
 // Reads the next event: 1, or 0 after the last one. Its ids (thread, api, stack, text) are those of
 // the definitions.
 int ct_trace_next(struct ct_trace *t, struct ct_event *event, uint64_t *number);
-// Finds the time of an event. Goes back to the first event. Returns 0 if the trace does not have it.
+// Finds the time of an event. Goes back to the first event. Returns 0 if the trace does not have
+// it.
 int ct_trace_find_event(struct ct_trace *t, uint64_t number, uint64_t *t_ns);
 // Whether the trace has everything from the start of the process to its end.
 int ct_trace_is_complete(const struct ct_trace *t);

@@ -32,16 +32,6 @@ struct digest_replay {
     struct ct_digest_checked *checked;
 };
 
-static void *resize_aligned(void *user, void *old, size_t old_bytes, size_t new_bytes) {
-    (void)user;
-    (void)old_bytes;
-    void *made = new_bytes ? aligned_alloc(64, (new_bytes + 63) / 64 * 64) : NULL;
-    if (new_bytes && !made)
-        ct_heap_exhausted();
-    free(old);
-    return made;
-}
-
 static void change_total(void *user, const struct ct_object *o, int sign) {
     struct digest_replay *r = user;
     if (!r->is_restoring)
@@ -56,7 +46,7 @@ static void change_owner(void *user, const struct ct_object *o, uint32_t by) {
 
 static void begin(struct digest_replay *r, struct ct_trace *t) {
     r->t = t;
-    ct_live_init(&r->live, resize_aligned, r);
+    ct_live_init(&r->live, ct_heap_resize_aligned, r);
     r->live.total_changed = change_total;
     r->live.owner_changed = change_owner;
     r->live.tentative = ct_heap_alloc_zeroed(THREADS, sizeof *r->live.tentative);

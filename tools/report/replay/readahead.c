@@ -40,8 +40,8 @@ struct ct_readahead {
     uint64_t filled, taken;
     int ended; // the last batch was read
     int stop;
-    // Of the thread that reads: how many steps the batch takes that is read next, and the one behind
-    // the checkpoint that was sought (0: there is none, or it has been read).
+    // Of the thread that reads: how many steps the batch takes that is read next, and the one
+    // behind the checkpoint that was sought (0: there is none, or it has been read).
     unsigned room, room_behind;
     // Likewise: the latest readings, as a ring.
     struct reading reading[READINGS];

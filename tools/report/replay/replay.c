@@ -12,21 +12,11 @@
 #include "read/device_kind.h"
 #include "replay/torch_segments.h"
 
-static void *resize_aligned(void *user, void *old, size_t old_bytes, size_t new_bytes) {
-    (void)user;
-    (void)old_bytes;
-    void *made = new_bytes ? aligned_alloc(64, (new_bytes + 63) / 64 * 64) : NULL;
-    if (new_bytes && !made)
-        ct_heap_exhausted();
-    free(old);
-    return made;
-}
-
 void ct_replay_init(struct ct_replay *r,
                     void (*changed)(void *user, const struct ct_object *object, int sign),
                     void *user) {
     memset(r, 0, sizeof *r);
-    ct_live_init(&r->live, resize_aligned, user);
+    ct_live_init(&r->live, ct_heap_resize_aligned, user);
     r->live.total_changed = changed;
 }
 

@@ -30,7 +30,7 @@ struct ct_replay {
     struct ct_readahead *ahead; // of the trace that is being replayed, or NULL
     const struct ct_readahead_batch *batch;
     unsigned at;                       // the next step in the batch
-    unsigned position;                 // set by who has sought in the trace: see ct_readahead_begin
+    unsigned position;                 // ct_keyframe_seek sets it: see ct_readahead_begin
     uint64_t hash[CT_REPLAY_PREFETCH]; // of the steps after it, as ct_live needs them
     uint64_t reading_ahead;            // of the step before it: see ct_readings_apply_ahead
     int with_host[CT_DEVICES], is_host_node[CT_DEVICES]; // of each device: ct_device_usage
@@ -46,7 +46,8 @@ void ct_replay_free(struct ct_replay *r);
 void ct_replay_release(struct ct_replay *r);
 // Returns the next event, which the caller applies, or NULL after the last one; valid until the
 // next call. Restores the state from checkpoints before it. At the first call the trace must be at
-// its first event, or have been sought (keyframes.h). It belongs to the replay until NULL was returned or ct_replay_stop called.
+// its first event, or have been sought (keyframes.h). It belongs to the replay until NULL was
+// returned or ct_replay_stop called.
 const struct ct_event *ct_replay_next(struct ct_replay *r, struct ct_trace *t, uint64_t *number);
 // Gives the trace back before its end. (ct_replay_free does, too.)
 void ct_replay_stop(struct ct_replay *r);

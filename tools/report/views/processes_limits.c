@@ -31,8 +31,8 @@ static size_t count_same(const struct ct_processes_shown *s, size_t i) {
     return n;
 }
 
-// Prints "rank 0 (pid 11), rank 1 (pid 12), 2 more: ", of the processes that have the same sentence;
-// nothing if these are all.
+// Prints "rank 0 (pid 11), rank 1 (pid 12), 2 more: ", of the processes that have the same
+// sentence; nothing if these are all.
 static void print_names(const struct ct_processes_shown *s, size_t i) {
     const size_t same = count_same(s, i);
     size_t shown = 0;

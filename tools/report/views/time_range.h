@@ -5,7 +5,8 @@
 
 #include "views/views.h"
 
-// Sets from_ns, to_ns and `at` of a view. 0, or -1 with an error: the trace cannot say when that is.
+// Sets from_ns, to_ns and `at` of a view. 0, or -1 with an error: the trace cannot say when that
+// is.
 int ct_time_range_resolve(struct ct_view *v, struct ct_error *error);
 // Sets `utc_ns` to the time since 1970 at a time of the events. Returns 0 if the trace does not
 // have it.

@@ -47,8 +47,8 @@ struct device_view {
     struct ct_growth_stretch stretch;
 };
 
-// The state at the moment, or NULL if it is that of the peak, of which the scan has the totals. `r`:
-// to be used if the scan does not have the state, either.
+// The state at the moment, or NULL if it is that of the peak, of which the scan has the totals.
+// `r`: to be used if the scan does not have the state, either.
 static const struct ct_replay *go_to_moment(struct ct_view *v, struct device_view *d,
                                             struct ct_replay *r) {
     struct ct_sharing sharing = {0};
