@@ -61,13 +61,18 @@ void ct_annotation_mark(const struct ct_annotation *a) {
 
 int ct_annotation_push(const struct ct_annotation *a) {
     struct ct_event e;
+    enum ct_annotation_begin begin;
     const int saved = errno;
-    const int published = is_heard() && ct_tracing_is_open();
+    const int is_on = is_heard();
+    const int published = is_on && ct_tracing_is_open();
     fill(&e, CT_OP_RANGE_PUSH, a);
     if (published)
         ct_publish(&e); // before it is noted: publishing it publishes what is pending
     errno = saved;
-    return ct_annotation_push_open(&e, published);
+    const int level = ct_annotation_push_open(&e, published, &begin);
+    if (is_on && begin == CT_ANNOTATION_LEFT_OUT)
+        atomic_fetch_add_explicit(&early, 1, memory_order_relaxed);
+    return level;
 }
 
 int ct_annotation_pop(uint32_t api, uint32_t domain) {
@@ -170,6 +175,13 @@ void ct_annotation_subpool_end(const struct ct_annotation *a, struct ct_annotati
 
 void ct_annotation_skip(uint64_t count) {
     atomic_fetch_add_explicit(&skipped, count, memory_order_relaxed);
+}
+
+void ct_annotation_reinit_child(void) {
+    const uint32_t left_out = ct_annotation_nest_reinit_child();
+    atomic_store_explicit(&heard, left_out, memory_order_relaxed);
+    atomic_store_explicit(&early, left_out, memory_order_relaxed);
+    atomic_store_explicit(&skipped, 0, memory_order_relaxed);
 }
 
 void ct_annotation_publish_info(void) {

@@ -50,6 +50,9 @@ void ct_annotation_subpool_end(const struct ct_annotation *a, struct ct_annotati
 // Counts sub-allocations that are not recorded.
 void ct_annotation_skip(uint64_t count);
 
+// In a forked child, whose counters begin with the ranges that its trace leaves out.
+void ct_annotation_reinit_child(void);
+
 // Publishes what was heard and left out (INFO annotations.*).
 void ct_annotation_publish_info(void);
 

@@ -3,90 +3,176 @@
 //
 // A range opens no trace: a process that never uses CUDA leaves none. So ranges wait here until the
 // thread's first event, and again in a forked child, whose trace has to know them, too.
+//
+// They do not lie in the thread's storage, because the loader has little of that for a library that
+// it opens late (dlmopen): a thread with open ranges borrows one of a fixed number of places.
 #include "record/annotation_nest.h"
+
+#include <stdatomic.h>
+#include <stddef.h>
 
 #include "store/name_table.h"
 
-// Name ids are below 2^15, and a thread's storage is scarce.
+// As many threads can have open ranges at a time; those of further threads are not kept. Places
+// that were never lent cost no memory.
+#define PLACES 1024u
+
 _Static_assert(CT_NAME_IDS < 32768, "name ids fit into 15 bits");
-static __thread struct {
+struct open_range {
+    uint16_t api, text, domain, category : 15, published : 1;
+};
+
+struct nest {
     uint32_t kept; // in `range`
     uint32_t deep; // beyond it, only counted
     uint32_t lost; // of these: not published, and never will be; they are the outer ones
-    struct {
-        uint16_t api, text, domain, category : 15, published : 1;
-    } range[CT_ANNOTATION_NEST];
-} nest __attribute__((tls_model("initial-exec")));
+    struct open_range range[CT_ANNOTATION_NEST];
+};
 
+static struct nest places[PLACES];
+static _Atomic uintptr_t owners[PLACES]; // 0: free
+static __thread struct nest *nest;       // NULL: no range is open
 __thread uint32_t ct_annotation_pending;
 
-int ct_annotation_push_open(const struct ct_event *e, int published) {
-    const int level = (int)(nest.kept + nest.deep);
-    if (nest.deep || nest.kept == CT_ANNOTATION_NEST) {
-        nest.deep++;
-        nest.lost += !published;
+// ---- places -------------------------------------------------------------------------------------
+
+// A thread is known by the address of its own variable, which no other living thread has. A place
+// that a thread with open ranges kept at its end serves the next thread at that address, which has
+// no place when it begins.
+static int take(size_t at, uintptr_t me) {
+    uintptr_t owner = atomic_load_explicit(&owners[at], memory_order_relaxed);
+    return owner == me ||
+           (!owner && atomic_compare_exchange_strong_explicit(
+                          &owners[at], &owner, me, memory_order_acquire, memory_order_relaxed));
+}
+
+static struct nest *borrow(void) {
+    const uintptr_t me = (uintptr_t)&nest;
+    const size_t first = (size_t)(me * UINT64_C(0x9E3779B97F4A7C15) >> 32); // Fibonacci hashing
+    for (size_t i = 0; i < PLACES && !nest; i++)
+        if (take((first + i) % PLACES, me))
+            nest = &places[(first + i) % PLACES];
+    if (nest)
+        nest->kept = nest->deep = nest->lost = 0;
+    return nest;
+}
+
+static void give_back_if_empty(void) {
+    if (nest->kept || nest->deep)
+        return;
+    const size_t at = (size_t)(nest - places);
+    nest = NULL;
+    atomic_store_explicit(&owners[at], 0, memory_order_release);
+}
+
+// ---- ranges -------------------------------------------------------------------------------------
+
+static int count_of_domain(uint32_t domain) {
+    int n = (int)nest->deep;
+    for (uint32_t at = 0; at < nest->kept; at++)
+        n += nest->range[at].domain == domain;
+    return n;
+}
+
+static uint32_t domain_of(const struct ct_event *e) {
+    return CT_HAS(e, domain) ? e->domain : 0;
+}
+
+static void keep(const struct ct_event *e, int published) {
+    struct open_range *const range = &nest->range[nest->kept++];
+    range->api = (uint16_t)e->api;
+    range->text = (uint16_t)(CT_HAS(e, text) ? e->text : 0);
+    range->domain = (uint16_t)domain_of(e);
+    range->category = (CT_HAS(e, category) ? e->category : 0) & 0x7FFF;
+    range->published = published != 0;
+    ct_annotation_pending += !published;
+}
+
+int ct_annotation_push_open(const struct ct_event *e, int published,
+                            enum ct_annotation_begin *begin) {
+    *begin = published ? CT_ANNOTATION_PUBLISHED : CT_ANNOTATION_LEFT_OUT;
+    if (!nest && !borrow())
+        return 0;
+    const int level = count_of_domain(domain_of(e));
+    if (nest->deep || nest->kept == CT_ANNOTATION_NEST) {
+        nest->deep++;
+        nest->lost += !published;
         return level;
     }
-    const uint32_t at = nest.kept++;
-    nest.range[at].api = (uint16_t)e->api;
-    nest.range[at].text = (uint16_t)(CT_HAS(e, text) ? e->text : 0);
-    nest.range[at].domain = (uint16_t)(CT_HAS(e, domain) ? e->domain : 0);
-    nest.range[at].category = (CT_HAS(e, category) ? e->category : 0) & 0x7FFF;
-    nest.range[at].published = published != 0;
-    ct_annotation_pending += !published;
+    if (!published)
+        *begin = CT_ANNOTATION_PENDING;
+    keep(e, published);
     return level;
 }
 
+static int pop_deep(void) {
+    nest->deep--;
+    const int published = nest->deep >= nest->lost;
+    nest->lost -= !published;
+    return published;
+}
+
 static int pop_kept(uint32_t at) {
-    const int published = nest.range[at].published;
-    nest.kept--;
-    for (; at < nest.kept; at++)
-        nest.range[at] = nest.range[at + 1];
+    const int published = nest->range[at].published;
+    nest->kept--;
+    for (; at < nest->kept; at++)
+        nest->range[at] = nest->range[at + 1];
     ct_annotation_pending -= !published;
     return published;
 }
 
+static int pop(uint32_t domain) {
+    if (nest->deep)
+        return pop_deep();
+    for (uint32_t at = nest->kept; at-- > 0;)
+        if (nest->range[at].domain == domain)
+            return pop_kept(at);
+    return 1;
+}
+
 int ct_annotation_pop_open(uint32_t domain, int *published) {
     *published = 1; // unless it is known that it was not
-    const int level = (int)(nest.kept + nest.deep) - 1;
-    if (nest.deep) {
-        nest.deep--;
-        *published = nest.deep >= nest.lost;
-        nest.lost -= !*published;
-        return level;
-    }
-    for (uint32_t at = nest.kept; at-- > 0;)
-        if (nest.range[at].domain == domain) {
-            *published = pop_kept(at);
-            break;
-        }
+    if (!nest)
+        return -1;
+    const int level = count_of_domain(domain) - 1;
+    *published = pop(domain);
+    give_back_if_empty();
     return level;
 }
 
-unsigned ct_annotation_take_pending(struct ct_event *events) {
-    unsigned n = 0;
-    ct_annotation_pending = 0;
-    for (uint32_t at = 0; at < nest.kept; at++) {
-        if (nest.range[at].published)
-            continue;
-        nest.range[at].published = 1;
-        struct ct_event *const e = &events[n++];
-        ct_event_init(e);
-        CT_SET(e, op, CT_OP_RANGE_PUSH);
-        CT_SET(e, api, nest.range[at].api);
-        if (nest.range[at].text)
-            CT_SET(e, text, nest.range[at].text);
-        if (nest.range[at].domain)
-            CT_SET(e, domain, nest.range[at].domain);
-        if (nest.range[at].category)
-            CT_SET(e, category, nest.range[at].category);
-    }
-    return n;
+static void describe(const struct open_range *range, struct ct_event *e) {
+    ct_event_init(e);
+    CT_SET(e, op, CT_OP_RANGE_PUSH);
+    CT_SET(e, api, range->api);
+    if (range->text)
+        CT_SET(e, text, range->text);
+    if (range->domain)
+        CT_SET(e, domain, range->domain);
+    if (range->category)
+        CT_SET(e, category, range->category);
 }
 
-void ct_annotation_reinit_child(void) {
-    for (uint32_t at = 0; at < nest.kept; at++)
-        nest.range[at].published = 0;
-    ct_annotation_pending = nest.kept;
-    nest.lost = nest.deep;
+int ct_annotation_take_pending(struct ct_event *e) {
+    for (uint32_t at = 0; ct_annotation_pending && at < nest->kept; at++)
+        if (!nest->range[at].published) {
+            nest->range[at].published = 1;
+            ct_annotation_pending--;
+            describe(&nest->range[at], e);
+            return 1;
+        }
+    return 0;
+}
+
+// The places of the threads that the child does not have are free in it.
+uint32_t ct_annotation_nest_reinit_child(void) {
+    for (size_t i = 0; i < PLACES; i++)
+        if (nest != &places[i])
+            atomic_store_explicit(&owners[i], 0, memory_order_relaxed);
+    if (!nest)
+        return 0;
+    for (uint32_t at = 0; at < nest->kept; at++)
+        nest->range[at].published = 0;
+    ct_annotation_pending = nest->kept;
+    nest->lost = nest->deep;
+    return nest->lost;
 }

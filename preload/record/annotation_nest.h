@@ -8,23 +8,34 @@
 
 #include <cutrace/format/format.h>
 
-// Ranges that are kept; deeper ones that begin before the first event are left out.
-#define CT_ANNOTATION_NEST 16u
+// Ranges of a thread that are kept. Of deeper ones it is only known how many there are: those that
+// begin before the thread's first event are left out, and a range that ends while there are some is
+// taken for one of them, whatever its domain.
+#define CT_ANNOTATION_NEST 64u
 
 // How many ranges of the calling thread are open, kept and not published.
 extern __thread uint32_t ct_annotation_pending __attribute__((tls_model("initial-exec")));
 
-// Notes a range that begins. `published`: its event is in the trace. Returns its level, from 0 on.
-int ct_annotation_push_open(const struct ct_event *e, int published);
+enum ct_annotation_begin {
+    CT_ANNOTATION_PUBLISHED,
+    CT_ANNOTATION_PENDING, // it waits for the thread's first event
+    CT_ANNOTATION_LEFT_OUT,
+};
+
+// Notes a range that begins. `published`: its event is in the trace. Returns its level among the
+// open ranges of its domain, from 0 on, and sets *begin.
+int ct_annotation_push_open(const struct ct_event *e, int published,
+                            enum ct_annotation_begin *begin);
 
 // Notes the end of the innermost range of this domain (a name id, 0: none). Sets *published to
-// whether its begin was, or may have been. Returns its level; -1: no range is open.
+// whether its begin was, or may have been. Returns its level; -1: no range of the domain is open.
 int ct_annotation_pop_open(uint32_t domain, int *published);
 
-// Takes the pending ranges as events, the outermost first; at most CT_ANNOTATION_NEST.
-unsigned ct_annotation_take_pending(struct ct_event *events);
+// Takes the outermost pending range as an event. Returns whether there was one.
+int ct_annotation_take_pending(struct ct_event *e);
 
-// A forked child has a trace of its own: what is open in its thread is pending again.
-void ct_annotation_reinit_child(void);
+// A forked child has a trace of its own: what is open in its thread is pending again. Returns how
+// many ranges of it are left out.
+uint32_t ct_annotation_nest_reinit_child(void);
 
 #endif

@@ -127,19 +127,7 @@ static __attribute__((noinline)) void drain_quarter(void) {
         (void)drain_here(CT_DRAIN_EVENTS);
 }
 
-// The event may be the thread's first one, inside ranges that began before.
-static __attribute__((noinline)) void publish_open_ranges(void) {
-    struct ct_event ranges[CT_ANNOTATION_NEST];
-    const unsigned n = ct_annotation_take_pending(ranges);
-    for (unsigned i = 0; i < n; i++)
-        ct_publish(&ranges[i]);
-}
-
-void ct_publish(struct ct_event *event) {
-    if (__builtin_expect(!ct_tracing_is_open(), 0))
-        ct_tracing_open();
-    if (__builtin_expect(ct_annotation_pending != 0, 0))
-        publish_open_ranges();
+static inline __attribute__((always_inline)) void publish(struct ct_event *event) {
     const int rc = ct_ring_publish(event);
     if (__builtin_expect(rc < 0, 0))
         publish_slow(event, rc);
@@ -149,6 +137,21 @@ void ct_publish(struct ct_event *event) {
         ct_wakeup_notice();
     if (__builtin_expect(rc > 0, 0)) // another quarter of the ring is full
         drain_quarter();
+}
+
+// The event may be the thread's first one, inside ranges that began before.
+static __attribute__((noinline)) void publish_open_ranges(void) {
+    struct ct_event range;
+    while (ct_annotation_take_pending(&range))
+        publish(&range);
+}
+
+void ct_publish(struct ct_event *event) {
+    if (__builtin_expect(!ct_tracing_is_open(), 0))
+        ct_tracing_open();
+    if (__builtin_expect(ct_annotation_pending != 0, 0))
+        publish_open_ranges();
+    publish(event);
 }
 
 void ct_publish_amend(struct ct_event *correction) {

@@ -18,7 +18,7 @@
 #include "base/pages.h"
 #include "base/print.h"
 #include "base/wait.h"
-#include "record/annotation_nest.h"
+#include "record/annotation.h"
 #include "record/rescan.h"
 #include "record/survey.h"
 #include "record/wakeup.h"

@@ -135,7 +135,7 @@ static void forks(void) {
 // More ranges than are kept until the first CUDA call, in the process or in a child.
 static void deep(int forked) {
     char name[16];
-    for (int i = 0; i < 20; i++) {
+    for (int i = 0; i < 70; i++) {
         (void)snprintf(name, sizeof name, "d%d", i);
         cutrace_range_push(name);
     }
@@ -148,7 +148,7 @@ static void deep(int forked) {
     (void)allocate(MIB);
     cutrace_range_push("behind");
     cutrace_range_pop();
-    for (int i = 0; i < 20; i++)
+    for (int i = 0; i < 70; i++)
         cutrace_range_pop();
     (void)allocate(2 * MIB);
 }

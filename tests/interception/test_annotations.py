@@ -116,13 +116,14 @@ def forks():
     return good(done)
 
 
-@case("of 20 ranges that are open at the first CUDA call, in the process or in a forked child, 16 are kept: only these have ends")
+@case("of 70 ranges that are open at the first CUDA call, in the process or in a forked child, 64 are kept: only these have ends")
 def deep():
     mib, problems = 1 << 20, []
     for how in ("deep", "deep-fork"):
         done = run("annotates", how)
-        equal(said(trace_of(done)), [("range-push", f"d{i}") for i in range(16)] + [("alloc", mib), ("range-push", "behind"), ("range-pop", None)] +
-              [("range-pop", None)] * 16 + [("alloc", 2 * mib)], how)
+        equal(said(trace_of(done)), [("range-push", f"d{i}") for i in range(64)] + [("alloc", mib), ("range-push", "behind"), ("range-pop", None)] +
+              [("range-pop", None)] * 64 + [("alloc", 2 * mib)], how)
+        equal(done.info()["info"]["annotations.early"], "6", how)
         problems += good(done)
     return problems
 

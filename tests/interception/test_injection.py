@@ -130,7 +130,7 @@ def of_name_spaces(plugins, **env):
     return traces, seen, true
 
 
-for _n in (2, 3):
+for _n in (2, 4):
     @case(f"plugins in {_n} name spaces: each has a trace of its own, and together they are the ledger")
     def _(n=_n):
         traces, seen, true = of_name_spaces(n)
@@ -141,8 +141,8 @@ for _n in (2, 3):
 @case("not seen: a name space for which the loader has no thread-local memory left; it works as without")
 def _():
     # (the loader keeps 1,664 bytes for the thread-local variables of what is opened later)
-    traces, seen, true = of_name_spaces(4)
-    return [] if len(traces) == 3 and len(seen) == 9 and len(true) == 12 else [
+    traces, seen, true = of_name_spaces(5)
+    return [] if len(traces) == 4 and len(seen) == 12 and len(true) == 15 else [
         f"{traces}: {seen}\n{true}: say so in README.md"]
 
 

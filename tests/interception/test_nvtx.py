@@ -70,7 +70,7 @@ def at(e, base):
     return None if e["ptr"] is None else int(e["ptr"], 16) - int(base, 16)
 
 
-def of_the_program(level=("level 1", "level 0")):
+def of_the_program(level=("level 0", "level 0")):
     return [
         ("range-push", "before CUDA", None, None), ("mark", "a mark", None, None), ("mark", "w\u00e4ide \U0001F600", None, None),
         ("range-start", "process-wide", None, None), ("range-start", "second", None, None), 3 * M, ("range-end", None, None, None),
@@ -93,7 +93,7 @@ def c_program():
     done = run(path, env=INJECTED)
     equal(said(done), of_the_program())
     equal(started(done), ["process-wide", "second"])
-    equal([line for line in done.out.splitlines() if line.startswith("level")], ["level 1", "level 0"])
+    equal([line for line in done.out.splitlines() if line.startswith("level")], ["level 0", "level 0"])
     check(int(done.info()["info"]["nvtx.modules"]) >= 1)
     return good(done)
 
@@ -114,7 +114,7 @@ def other_tool():
     done = run(path, env={**INJECTED, "CUTRACE_NVTX_NEXT": tool})
     check("tool: domain my.domain" in alone.err and "tool: mark in domain 0" in alone.err and "level 42" in alone.out, alone.err)
     # (the other tool does not listen to ranges of domains: their level is ours)
-    equal((done.out, done.err), (alone.out.replace("level -2", "level 1"), alone.err))
+    equal((done.out, done.err), (alone.out.replace("level -2", "level 0"), alone.err))
     equal(said(done), of_the_program())
     gone = run(path, env={**INJECTED, "CUTRACE_NVTX_NEXT": "/proc/nowhere/tool.so"})
     equal(said(gone), of_the_program())
