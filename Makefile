@@ -111,7 +111,7 @@ CMOCKA_LIBS := -lcmocka
 # that live in libdl and libpthread before glibc 2.34 are looked up when they are called (preload/base/glibc_late.c), since
 # those two in NEEDED would make each start dearer than all else together.
 GLIBC_MAX := 28
-PRELOAD_OWN := dlsym dlvsym dlopen dladdr dladdr1 pthread_create pthread_attr_setstacksize pthread_sigmask
+PRELOAD_OWN := dlsym dlvsym dlopen dlerror dladdr dladdr1 pthread_create pthread_attr_setstacksize pthread_sigmask
 glibc_file = $(shell $(CC) -print-file-name=$(1))
 GENERATED := $(BUILD)/generated
 PRELOAD_ARCHIVES := $(GENERATED)/libunwind.a $(GENERATED)/libzstd.a

@@ -37,6 +37,7 @@ static void *look_up(_Atomic(void *) *cache, const char *name) {
     }
 
 LATE(void *, dlopen, (const char *path, int mode), (path, mode), NULL)
+LATE(char *, dlerror, (void), (), NULL)
 LATE(int, dladdr, (const void *address, Dl_info *info), (address, info), 0)
 LATE(int, dladdr1, (const void *address, Dl_info *info, void **extra, int flags),
      (address, info, extra, flags), 0)
