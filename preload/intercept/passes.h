@@ -24,9 +24,8 @@ enum ct_pass { CT_PASS_ONLY, CT_PASS_FIRST, CT_PASS_SECOND };
 
 enum ct_pass_scope { CT_PASS_NOT_ENTERED, CT_PASS_ENTERED, CT_PASS_REFUSED };
 
-// The state of a call that is between its passes. It does not lie in the thread's storage, because
-// the loader has little of that for a library that it opens late (dlmopen): a thread borrows one of
-// a fixed number of places from the enter to the exit of a call.
+// The state of a call that is between its passes: a thread borrows a place for it
+// (base/thread_places.h) from the enter to the exit of the call.
 struct ct_passes {
     _Alignas(64) enum ct_pass now;
     enum ct_pass_scope scope; // what ct_hook_enter of the first pass did

@@ -3,19 +3,13 @@
 //
 // A range opens no trace: a process that never uses CUDA leaves none. So ranges wait here until the
 // thread's first event, and again in a forked child, whose trace has to know them, too.
-//
-// They do not lie in the thread's storage, because the loader has little of that for a library that
-// it opens late (dlmopen): a thread with open ranges borrows one of a fixed number of places.
+// A thread that has no place among CT_THREAD_PLACES others does not keep its ranges.
 #include "record/annotation_nest.h"
 
-#include <stdatomic.h>
 #include <stddef.h>
 
+#include "base/thread_places.h"
 #include "store/name_table.h"
-
-// As many threads can have open ranges at a time; those of further threads are not kept. Places
-// that were never lent cost no memory.
-#define PLACES 1024u
 
 _Static_assert(CT_NAME_IDS < 32768, "name ids fit into 15 bits");
 struct open_range {
@@ -29,40 +23,28 @@ struct nest {
     struct open_range range[CT_ANNOTATION_NEST];
 };
 
-static struct nest places[PLACES];
-static _Atomic uintptr_t owners[PLACES]; // 0: free
-static __thread struct nest *nest;       // NULL: no range is open
+static struct nest places[CT_THREAD_PLACES];
+static struct ct_thread_places lent;
+static __thread struct nest *nest; // NULL: no range is open
 __thread uint32_t ct_annotation_pending;
 
 // ---- places -------------------------------------------------------------------------------------
 
-// A thread is known by the address of its own variable, which no other living thread has. A place
-// that a thread with open ranges kept at its end serves the next thread at that address, which has
-// no place when it begins.
-static int take(size_t at, uintptr_t me) {
-    uintptr_t owner = atomic_load_explicit(&owners[at], memory_order_relaxed);
-    return owner == me ||
-           (!owner && atomic_compare_exchange_strong_explicit(
-                          &owners[at], &owner, me, memory_order_acquire, memory_order_relaxed));
-}
-
 static struct nest *borrow(void) {
-    const uintptr_t me = (uintptr_t)&nest;
-    const size_t first = (size_t)(me * UINT64_C(0x9E3779B97F4A7C15) >> 32); // Fibonacci hashing
-    for (size_t i = 0; i < PLACES && !nest; i++)
-        if (take((first + i) % PLACES, me))
-            nest = &places[(first + i) % PLACES];
-    if (nest)
-        nest->kept = nest->deep = nest->lost = 0;
+    const int at = ct_thread_places_borrow(&lent, &nest);
+    if (at < 0)
+        return NULL;
+    nest = &places[at];
+    nest->kept = nest->deep = nest->lost = 0;
     return nest;
 }
 
 static void give_back_if_empty(void) {
     if (nest->kept || nest->deep)
         return;
-    const size_t at = (size_t)(nest - places);
+    const int at = (int)(nest - places);
     nest = NULL;
-    atomic_store_explicit(&owners[at], 0, memory_order_release);
+    ct_thread_places_give_back(&lent, at);
 }
 
 // ---- ranges -------------------------------------------------------------------------------------
@@ -165,9 +147,9 @@ int ct_annotation_take_pending(struct ct_event *e) {
 
 // The places of the threads that the child does not have are free in it.
 uint32_t ct_annotation_nest_reinit_child(void) {
-    for (size_t i = 0; i < PLACES; i++)
-        if (nest != &places[i])
-            atomic_store_explicit(&owners[i], 0, memory_order_relaxed);
+    for (int at = 0; at < (int)CT_THREAD_PLACES; at++)
+        if (nest != &places[at])
+            ct_thread_places_give_back(&lent, at);
     if (!nest)
         return 0;
     for (uint32_t at = 0; at < nest->kept; at++)
