@@ -17,6 +17,7 @@
 #include "intercept/nvtx_abi.h"
 #include "intercept/nvtx_names.h"
 #include "record/annotation.h"
+#include "record/annotation_counts.h"
 #include "record/tracing.h"
 #include "store/name_table.h"
 #include "write/info_table.h"
@@ -117,7 +118,7 @@ enum { MOST_REGIONS = 65536 };
 
 static size_t bound_count(size_t count) {
     if (count > MOST_REGIONS)
-        ct_annotation_skip(count - MOST_REGIONS);
+        ct_annotation_count_skipped(count - MOST_REGIONS);
     return count < MOST_REGIONS ? count : MOST_REGIONS;
 }
 

@@ -3,18 +3,13 @@
 #include "record/annotation.h"
 
 #include <errno.h>
-#include <stdatomic.h>
 
 #include "base/options.h"
+#include "record/annotation_counts.h"
 #include "record/annotation_nest.h"
 #include "record/publish.h"
 #include "record/tracing.h"
 #include "stack/capture.h"
-#include "write/info_table.h"
-
-static _Atomic uint64_t heard;   // calls while tracing was on
-static _Atomic uint64_t early;   // of these: before the first event, and not recorded later
-static _Atomic uint64_t skipped; // sub-allocations of calls with very many
 
 static void fill(struct ct_event *e, enum ct_op op, const struct ct_annotation *a) {
     ct_event_init(e);
@@ -32,20 +27,16 @@ static void fill(struct ct_event *e, enum ct_op op, const struct ct_annotation *
 
 // Whether to record: counts the call.
 static int is_heard(void) {
-    static _Atomic int has_source;
     if (!ct_tracing_is_on())
         return 0;
-    if (!atomic_load_explicit(&has_source, memory_order_relaxed) &&
-        !atomic_exchange(&has_source, 1))
-        (void)ct_info_add_source(ct_annotation_publish_info);
-    atomic_fetch_add_explicit(&heard, 1, memory_order_relaxed);
+    ct_annotation_count_call();
     return 1;
 }
 
 static int is_early(void) {
     if (ct_tracing_is_open())
         return 0;
-    atomic_fetch_add_explicit(&early, 1, memory_order_relaxed);
+    ct_annotation_count_early();
     return 1;
 }
 
@@ -71,7 +62,7 @@ int ct_annotation_push(const struct ct_annotation *a) {
     errno = saved;
     const int level = ct_annotation_push_open(&e, published, &begin);
     if (is_on && begin == CT_ANNOTATION_LEFT_OUT)
-        atomic_fetch_add_explicit(&early, 1, memory_order_relaxed);
+        ct_annotation_count_early();
     return level;
 }
 
@@ -171,27 +162,4 @@ void ct_annotation_subpool(const struct ct_annotation *a, struct ct_annotation_p
 
 void ct_annotation_subpool_end(const struct ct_annotation *a, struct ct_annotation_pool pool) {
     publish_if_open(CT_OP_SUBPOOL, a, &pool, NULL);
-}
-
-void ct_annotation_skip(uint64_t count) {
-    atomic_fetch_add_explicit(&skipped, count, memory_order_relaxed);
-}
-
-void ct_annotation_reinit_child(void) {
-    const uint32_t left_out = ct_annotation_nest_reinit_child();
-    atomic_store_explicit(&heard, left_out, memory_order_relaxed);
-    atomic_store_explicit(&early, left_out, memory_order_relaxed);
-    atomic_store_explicit(&skipped, 0, memory_order_relaxed);
-}
-
-void ct_annotation_publish_info(void) {
-    const uint64_t calls = atomic_load_explicit(&heard, memory_order_relaxed);
-    if (!calls)
-        return;
-    ct_info_set("annotations.calls", "%lu", calls);
-    ct_info_set("annotations.early", "%lu",
-                (uint64_t)atomic_load_explicit(&early, memory_order_relaxed));
-    const uint64_t left_out = atomic_load_explicit(&skipped, memory_order_relaxed);
-    if (left_out)
-        ct_info_set("annotations.skipped", "%lu", left_out);
 }

@@ -47,13 +47,5 @@ void ct_annotation_subname(const struct ct_annotation *a, uint64_t ptr);
 void ct_annotation_subpool(const struct ct_annotation *a, struct ct_annotation_pool pool,
                            uint64_t ptr, uint64_t bytes);
 void ct_annotation_subpool_end(const struct ct_annotation *a, struct ct_annotation_pool pool);
-// Counts sub-allocations that are not recorded.
-void ct_annotation_skip(uint64_t count);
-
-// In a forked child, whose counters begin with the ranges that its trace leaves out.
-void ct_annotation_reinit_child(void);
-
-// Publishes what was heard and left out (INFO annotations.*).
-void ct_annotation_publish_info(void);
 
 #endif

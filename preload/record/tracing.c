@@ -18,7 +18,8 @@
 #include "base/pages.h"
 #include "base/print.h"
 #include "base/wait.h"
-#include "record/annotation.h"
+#include "record/annotation_counts.h"
+#include "record/annotation_nest.h"
 #include "record/rescan.h"
 #include "record/survey.h"
 #include "record/wakeup.h"
@@ -88,7 +89,7 @@ static void after_fork_in_parent(void) {
 static void reinit_child(void) {
     ct_capture_reinit_child(); // needs the rings
     ct_rings_reinit_child();
-    ct_annotation_reinit_child();
+    ct_annotation_counts_reinit_child(ct_annotation_nest_reinit_child());
     ct_clock_reinit_child();
     ct_drain_reinit_child();
     ct_wakeup_after_fork();
