@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "command/report_trace.h"
+
+#include "command/opened_trace.h"
+#include "command/restrictions.h"
+#include "command/traits.h"
+#include "views/check_quick.h"
+#include "views/companions.h"
+#include "views/document.h"
+#include "views/explain.h"
+#include "views/gate.h"
+#include "views/time_range.h"
+#include "views/trace_state.h"
+
+int ct_report_error(const struct ct_error *error, int in_list) {
+    ct_terminal_warn(error->text);
+    if (in_list)
+        fputs("null", stdout);
+    return (int)error->status;
+}
+
+static int (*const views[CT_COMMANDS])(struct ct_view *) = {
+#define CT_COMMAND(name, help, example) ct_view_##name,
+#include "views/arguments.def"
+};
+
+static int show(struct ct_view *v, int in_list) {
+    struct ct_error error;
+    if (ct_time_range_resolve(v, &error))
+        return ct_report_error(&error, in_list);
+    if (v->options->command != CT_COMMAND_seal)
+        ct_restrictions_warn(v);
+    ct_restrictions_print(v);
+    if (ct_trace_state_is_unknown(v->trace) && ct_document_print_unknown(v))
+        return CT_EXIT_OK;
+    return views[v->options->command](v);
+}
+
+// Shows a trace with what stands beside it.
+static int show_with_companions(struct ct_view *v, int in_list) {
+    struct ct_companions companions;
+    struct ct_error error;
+    if (ct_companions_read(v->options, &companions, &error))
+        return ct_report_error(&error, in_list);
+    ct_companions_choose_lines(&companions, v->trace);
+    v->companions = &companions;
+    const int status = show(v, in_list);
+    v->companions = NULL;
+    ct_companions_free(&companions);
+    return status;
+}
+
+int ct_report_judge(struct ct_view *v, struct ct_view *before) {
+    fflush(stdout);
+    return ct_gate_judge(v, before);
+}
+
+static int report_opened(struct ct_opened_trace *s, const struct ct_phase_rules *rules,
+                         const struct ct_report_place *place) {
+    struct ct_view *const v = &s->view;
+    v->processes = place->processes;
+    v->process = place->process;
+    v->page = place->page;
+    if (!s->options.json)
+        v->out = ct_terminal_open_text(v->terminal, stdout);
+    ct_opened_trace_begin(s, rules);
+    int status = show_with_companions(v, place->in_list);
+    if (v->out != stdout)
+        fclose(v->out);
+    if (s->options.fail_on.count)
+        status = ct_gate_worse(status, ct_report_judge(v, NULL));
+    ct_opened_trace_end(s);
+    if (!status && ct_command_is_about_trace(s->options.command) &&
+        ct_opened_trace_is_incomplete(s))
+        status = CT_EXIT_INCOMPLETE;
+    return status;
+}
+
+static int report(const struct ct_arguments *o, const struct ct_terminal *terminal,
+                  const struct ct_phase_rules *rules, const char *path,
+                  const struct ct_report_place *place) {
+    struct ct_opened_trace opened;
+    struct ct_error error;
+    if (o->quick)
+        return ct_check_quick(o, stdout, path);
+    const int status = ct_opened_trace_open(&opened, o, terminal, path, &error)
+                           ? ct_report_error(&error, place->in_list)
+                           : report_opened(&opened, rules, place);
+    ct_opened_trace_close(&opened);
+    return status;
+}
+
+// ---- explain, whose input may be no trace --------------------------------------------------------
+
+// A text has no trace, and neither has a snapshot.
+static int explain_input(const struct ct_arguments *o, const struct ct_terminal *terminal,
+                         struct ct_explain_input *input, struct ct_error *error) {
+    if (o->log || o->metrics || o->rules) {
+        (void)ct_error_set(error, CT_EXIT_USAGE,
+                           "%.400s is no trace: --log, --metrics and --rules stand beside one",
+                           input->path);
+        return error->status;
+    }
+    return ct_explain_print(o, terminal, input, error);
+}
+
+static int explain(const struct ct_arguments *o, const struct ct_terminal *terminal,
+                   const struct ct_phase_rules *rules, const char *path,
+                   const struct ct_report_place *place) {
+    struct ct_explain_input input;
+    struct ct_error error;
+    if (ct_source_is_named(path))
+        return report(o, terminal, rules, path, place);
+    int is_trace = 0, status = ct_explain_open(&input, path, &error);
+    if (!status)
+        is_trace = ct_explain_is_trace(&input);
+    if (is_trace)
+        status = ct_explain_make_seekable(&input, &error);
+    else if (!status)
+        status = explain_input(o, terminal, &input, &error);
+    ct_explain_close(&input);
+    if (status)
+        return ct_report_error(&error, place->in_list);
+    return is_trace ? report(o, terminal, rules, input.path, place) : status;
+}
+
+int ct_report_trace(const struct ct_arguments *o, const struct ct_terminal *terminal,
+                    const struct ct_phase_rules *rules, const char *path,
+                    const struct ct_report_place *place) {
+    return o->command == CT_COMMAND_explain ? explain(o, terminal, rules, path, place)
+                                            : report(o, terminal, rules, path, place);
+}

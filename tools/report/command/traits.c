@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "command/traits.h"
+
+int ct_command_is_about_trace(enum ct_command command) {
+    return command != CT_COMMAND_seal && command != CT_COMMAND_symbolize &&
+           command != CT_COMMAND_trim && command != CT_COMMAND_scrub;
+}
+
+int ct_command_shows_frames(enum ct_command command) {
+    return command != CT_COMMAND_timeline && command != CT_COMMAND_stats &&
+           command != CT_COMMAND_info && command != CT_COMMAND_coverage &&
+           command != CT_COMMAND_check && ct_command_is_about_trace(command);
+}
+
+int ct_command_needs_details(enum ct_command command) {
+    return command == CT_COMMAND_dump || command == CT_COMMAND_stats ||
+           command == CT_COMMAND_export || command == CT_COMMAND_trim ||
+           command == CT_COMMAND_scrub;
+}
