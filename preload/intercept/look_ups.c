@@ -46,7 +46,7 @@ static void publish_callers(void) {
         const struct ct_loaded_module *const m = ct_loaded_modules_find(atomic_load(&callers[i]));
         const int n = m && m->path ? ct_name_list_find(&modules, ct_maps_base_name(m->path)) : -1;
         if (n < 0)
-            continue; // the table is read again, if the loader has loaded it since
+            continue; // the survey reads the table again, if the loader has loaded it since
         ct_print(key, sizeof key, "look_ups.resolver.%d", n);
         ct_info_set(key, "%s", modules.name[n]);
     }

@@ -6,8 +6,10 @@
 #include <stdint.h>
 
 #include "base/clock.h"
+#include "record/rescan.h"
 #include "write/children.h"
 #include "write/info_table.h"
+#include "write/symbolizer.h"
 
 #define FIRST_NS UINT64_C(1000000000)
 #define LAST_NS (UINT64_C(600) * 1000000000)
@@ -22,6 +24,9 @@ void ct_survey_set(void (*look)(void)) {
 }
 
 static void look(void) {
+    // Who looked the driver up may have no frame in any stack.
+    if (ct_symbolizer_rescan_modules() > 0)
+        ct_rescan();
     void (*at_modules)(void) = atomic_load(&modules);
     if (at_modules)
         at_modules();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Looks from time to time at what the recorder may not hear of: modules that call past the hooks,
-// children without the library. In the writer thread, without a lock of the loader's or the drain.
+// children without the library. In the writer thread; without a lock of the loader's or the drain,
+// but for the list of what is loaded.
 #ifndef CT_SURVEY_H
 #define CT_SURVEY_H
 

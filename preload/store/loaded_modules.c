@@ -135,10 +135,14 @@ int ct_loaded_modules_scan(void) {
         return -ENOMEM;
     if (ct_loader_gate_enter())
         return -EBUSY;
+    const size_t before = scan.n;
     scan.n = 0;
     const int unchanged = dl_iterate_phdr(scan_object, &first);
     ct_loader_gate_leave();
-    scan.is_new = !unchanged && scan.n > 0;
+    if (unchanged) // what the last scan found may still wait for the drain lock
+        scan.n = before;
+    else
+        scan.is_new = scan.n > 0;
     return scan.is_new;
 }
 

@@ -66,6 +66,7 @@ static struct ct_arena string_texts = {.bytes = 16u << 20};
 static struct frame *frames;
 static struct ct_hash_slots frame_slots;
 static uint32_t frames_used, frames_resolved_up_to, frames_unresolved;
+static uint32_t frames_begun_with; // by the resolver
 
 // Of this generation.
 static struct node *nodes;
@@ -287,7 +288,7 @@ static int define_frame(struct frame *f, uint32_t id) {
 
 void ct_dictionary_forget_frames(void) {
     ct_hash_slots_clear(&frame_slots);
-    frames_used = frames_resolved_up_to = frames_unresolved = 0;
+    frames_used = frames_resolved_up_to = frames_unresolved = frames_begun_with = 0;
 }
 
 static uint32_t hash_word(uint64_t word) {
@@ -463,6 +464,10 @@ int ct_dictionary_has_unmapped_frames(void) {
     return 0;
 }
 
+void ct_dictionary_begin_resolving(void) {
+    frames_begun_with = frames_used;
+}
+
 struct ct_loaded_module *ct_dictionary_next_unloaded_module(size_t *n) {
     for (; *n < frames_used; ++*n) {
         const struct frame *f = &frames[*n];
@@ -498,7 +503,7 @@ void ct_dictionary_resolve_frames(int final) {
             f->module = ct_loaded_modules_find(f->word - 1);
         if (f->module && (f->module->symbols || f->module->no_symbols))
             resolve_frame(f);
-        else if (final)
+        else if (final && i < frames_begun_with)
             f->state = FRAME_NAMELESS;
         if (f->state != FRAME_NEW)
             frames_unresolved--;
@@ -598,7 +603,7 @@ void ct_dictionary_reinit_child(void) {
     nodes = NULL;
     string_slots = frame_slots = node_slots = (struct ct_hash_slots){NULL, 0};
     memset(thread_ids, 0, sizeof thread_ids);
-    strings_used = frames_used = frames_resolved_up_to = frames_unresolved = 0;
+    strings_used = frames_used = frames_resolved_up_to = frames_unresolved = frames_begun_with = 0;
     stacks_dropped = 0;
     generation = next - 1;
     ct_dictionary_begin_generation();

@@ -42,8 +42,13 @@ struct ct_loaded_module *ct_dictionary_next_unloaded_module(size_t *frame);
 // Whether one of these frames lies in no known module.
 int ct_dictionary_has_unmapped_frames(void);
 
+// The resolver begins with the frames that there are now, before it reads the loader's list.
+void ct_dictionary_begin_resolving(void);
+
 // Resolves frames with the symbol tables that are loaded, and defines those frames again. With
-// `final`, frames that cannot be resolved stay without a symbol.
+// `final`, of the frames that the resolver began with those that cannot be resolved stay without a
+// symbol. Later ones may lie in a module that the loader has loaded since, and wait for the next
+// time.
 void ct_dictionary_resolve_frames(int final);
 
 // Forgets all frames: after an unload, an address may be in another module.

@@ -183,6 +183,7 @@ static int resolve_all(int *modules_changed) {
         return 0;
     const size_t unresolved = ct_dictionary_count_unresolved();
     const int unmapped = ct_dictionary_has_unmapped_frames();
+    ct_dictionary_begin_resolving();
     ct_drain_lock_release(&guard);
     const int scanned = unmapped ? rescan_modules() : 0;
     *modules_changed = scanned > 0;

@@ -3,7 +3,8 @@
 // plugins). With WAYS_LOOK_UP the program itself looks a driver function up first. With WAYS_FORK a
 // child of the program uses the last plugin, too. With WAYS_THREADS it says whether its C library
 // knows that it has threads. With WAYS_KEYS it has thread-specific data, and says what became of it.
-// With WAYS_END it ends in another way, behind the first plugin.
+// With WAYS_END it ends in another way, behind the first plugin. With WAYS_WAIT it waits for a file
+// behind each plugin. With WAYS_LAST the last plugin is asked for that function.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <pthread.h>
@@ -27,6 +28,12 @@ static void *open_plugin(const char *how, const char *path) {
     return dlopen(path, RTLD_NOW | RTLD_LOCAL | (strcmp(how, "deepbind") ? 0 : RTLD_DEEPBIND));
 }
 
+static void wait_for_file(const char *path) {
+    const struct timespec pause = {0, 100000};
+    while (access(path, F_OK) != 0)
+        (void)nanosleep(&pause, NULL);
+}
+
 // ---- forks --------------------------------------------------------------------------------------
 
 static char loading[512], forking[512], loaded[512];
@@ -39,12 +46,10 @@ static void say_that_it_forks(void) {
 
 // Forks while a thread holds the loader's lock, until the fork has begun (libslow_load.c).
 static void wait_for_slow_load(const char *path) {
-    const struct timespec pause = {0, 100000};
     (void)snprintf(loading, sizeof loading, "%s.loading", path);
     (void)snprintf(forking, sizeof forking, "%s.forking", path);
     (void)snprintf(loaded, sizeof loaded, "%s.loaded", path);
-    while (access(loading, F_OK) != 0)
-        (void)nanosleep(&pause, NULL);
+    wait_for_file(loading);
     (void)pthread_atfork(say_that_it_forks, NULL, NULL); // called before the handlers of others
 }
 
@@ -119,12 +124,15 @@ int main(int argc, char **argv) {
             continue;
         }
         void *h = open_plugin(how, argv[i]);
-        plugin = h ? (int (*)(size_t))dlsym(h, "plugin_run") : NULL;
+        const char *last = i == argc - 1 ? getenv("WAYS_LAST") : NULL;
+        plugin = h ? (int (*)(size_t))dlsym(h, last ? last : "plugin_run") : NULL;
         const int r = plugin ? plugin((size_t)i << 20) : -1;
         printf("plugin %d: %d\n", i, r);
         if (!h)
             fprintf(stderr, "%s\n", dlerror());
         bad |= r;
+        if (getenv("WAYS_WAIT"))
+            wait_for_file(getenv("WAYS_WAIT"));
         if (h && getenv("WAYS_END"))
             end_like(getenv("WAYS_END"), h);
     }

@@ -12,7 +12,7 @@ WAYS_LIBCUDA := $(BUILD)/sim/libcuda.so.1
 WAYS_LINKED := ipc two_processes errno_and_dlerror signals closes_all_fds out_of_files chdir_after_init counts_threads forks_and_exits random_calls killed_midway periodic_sizes annotates loads_modules
 WAYS_LOADED := lookups_only
 WAYS_ALONE := runtime_by_dlsym absent_driver fills_function_pointers host_of_plugins starts_child get_proc_address_abis
-WAYS_LIBRARIES := libresolver_spy liblike_tms liblike_hami liblike_malloc libforwarder libfunction_pointers librtld_next_O0 librtld_next_O2 libearly_allocation libthrower libthrowing_driver libinjected_tool libslow_load
+WAYS_LIBRARIES := libresolver_spy liblike_tms liblike_hami liblike_malloc libforwarder libfunction_pointers librtld_next_O0 librtld_next_O2 libearly_allocation libthrower libthrowing_driver libinjected_tool libslow_load libslow_open
 
 WAYS_RUNTIME := runtime runtime_static libplugin12.so libplugin13.so libplugin_static.so
 WAYS_NVCC := $(firstword $(wildcard $(CUDA_INC)/../bin/nvcc $(CUDA_HOME)/bin/nvcc))
@@ -59,7 +59,7 @@ $(WAYS)/profiler: tests/interception/profiler.c $(WAYS_LIBCUDA) $(BUILD)/sim/cup
 $(WAYS)/libfunction_pointers.so: tests/interception/libfunction_pointers.c
 	@mkdir -p $(@D)
 	$(CC) $(WAYS_CFLAGS) $(WAYS_SHARED) -o $@ $<
-$(WAYS)/libinjected_tool.so $(WAYS)/libslow_load.so: $(WAYS)/%.so: tests/interception/%.c
+$(WAYS)/libinjected_tool.so $(WAYS)/libslow_load.so $(WAYS)/libslow_open.so: $(WAYS)/%.so: tests/interception/%.c
 	@mkdir -p $(@D)
 	$(CC) $(WAYS_CFLAGS) $(WAYS_SHARED) -o $@ $< -ldl
 $(WAYS)/librtld_next_O%.so: tests/interception/librtld_next.c

@@ -81,6 +81,27 @@ def _():
         "runtimes", runtimes, {"libcudart.so.13", "libplugin_static.so"}) + expect("past", past(document), set())
 
 
+@case("a plugin opened while the symbols of the first one are read: its runtime is named, and so are the frames of its calls")
+def _():
+    slow, where = program("libplugin13.so"), folder()
+    said = os.path.join(where, "opened")
+    done = run("host_of_plugins", "local", *map(program, PLUGINS), where=where, before=[program("libslow_open.so")],
+               env={"SLOW_OPEN": slow, "SLOW_SAID": said, "WAYS_WAIT": said})
+    runtimes = {m["module"] for m in coverage(done)["modules"] if m["kind"] == "runtime" and m["seen"]}
+    stacks = [[f["name"] for f in e["stack"] or []] for e in done.events() if e["op"] == "alloc"]
+    return good(done) + expect("runtimes", runtimes, {"libcudart.so.13", "libplugin_static.so"}) + expect(
+        "allocations with their caller", [any(n == "plugin_run" for n in s) for s in stacks], [True] * 4)
+
+
+@case("a plugin whose runtime looks the driver up and allocates nothing is named, too")
+def _():
+    done = run("host_of_plugins", "local", *map(program, PLUGINS), env={"WAYS_LAST": "plugin_count"})
+    runtimes = {m["module"] for m in coverage(done)["modules"] if m["kind"] == "runtime" and m["seen"]}
+    callers = {f["module"] for e in done.events() for f in e["stack"] or []}
+    return good(done) + expect("runtimes", runtimes, {"libcudart.so.13", "libplugin_static.so"}) + [
+        f"it is in a stack: nothing is tested: {m}" for m in callers if "libplugin_static" in (m or "")]
+
+
 @case("RTLD_DEEPBIND with CUPTI: it hears the calls, so that trace = ledger, and nothing is said to be missing")
 def _():
     if not os.path.exists(os.path.join(CUPTI, "libcupti.so.13")):

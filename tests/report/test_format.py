@@ -480,6 +480,34 @@ def rounded_times():
           [(at, 700) for at in (1040, 2010, 2050, 2099, 2100, 16300, (1 << 40) // 100 * 100, (1 << 40) + 70001)])
 
 
+@case("a first event behind an AMEND may have a rounded time and is not outside of its chunk; others are said to be")
+def rounded_first_time():
+    def outside(first_ns, last_ns, *, leading=True, tick_ns=100, first=1040):
+        t = packed_trace(tick_ns)
+        t.event("free", 500, tid=1, ptr=1)
+        t.flush()
+        if leading:
+            t.event("amend", 900, tid=1, amends_ns=500, result=7)
+        for at in (first, 2010, 3070):
+            t.event("free", at, tid=1, ptr=at)
+        t.flush(last=True, times=(first_ns, last_ns))
+        done = report("check", "--json", "-", data=t.bytes())
+        said = report("check", "-", data=t.bytes())[1]
+        n = json.loads(done[1])["outside_chunk"]
+        equal(b"outside the times of their chunk" in said, n > 0, said)
+        check(not n or b"%d event" % n in said, said)
+        return n, [e["t_ns"] for e in events(t.bytes())[1]][1]
+    equal(outside(1040, 3070), (0, 1000), "the prefix is exact, the record is rounded down")
+    equal(outside(1099, 3070), (0, 1000), "the last time that it can have been")
+    equal(outside(1100, 3070), (1, 1000), "in the next tick")
+    equal(outside(1040, 3070, tick_ns=1), (0, 1040))
+    equal(outside(1041, 3070, tick_ns=1), (1, 1040), "a tick of 1 rounds nothing")
+    equal(outside(1040, 3070, leading=False), (0, 1040), "the first record of its section is exact")
+    equal(outside(1041, 3070, leading=False), (1, 1040), "an exact time is not taken for a rounded one")
+    equal(outside(1040, 3069), (1, 1000), "the last time is exact here")
+    equal(outside(5000, 6000), (3, 1000), "all of them")
+
+
 @case("an AMEND names a time to the nanosecond; an event whose time was rounded down is found by it")
 def amendments_of_rounded_times():
     t = packed_trace()

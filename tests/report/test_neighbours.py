@@ -344,6 +344,34 @@ def mig():
         check("GPU 0 (MIG instance 3/0 of card 1) at the failed allocation" in f.read(), "the page")
 
 
+@case("a MIG instance is named in the headline of summary, with and without a failure or a budget, by diff, by --fail-on")
+def mig_elsewhere():
+    facts = {**MIG, **IDS, "device__0__nvml_total_bytes": str(40 * G)}
+    name = "GPU 0 (MIG instance 3/0 of card 1)"
+    failed = growing("mig-failed", total=40 * G, **facts).write()
+    quiet = Machine("mig-quiet", total=40 * G, **facts)
+    quiet.alloc(1, 10 * G)
+    quiet = quiet.write()
+    card = Machine("card-quiet", total=80 * G)
+    card.alloc(1, 10 * G)
+    card = card.write()
+    first = [text("summary", *words)[:200] for words in ((failed,), (quiet,), (quiet, "--capacity=5GiB"))]
+    for said, wanted in zip(first, (f"OUT OF MEMORY on {name} at", f"No OOM occurred. {name}: 10.00 GiB of 40.00 GiB",
+                                    f"{name} would have exceeded 5 GiB")):
+        check(wanted in said, said)
+    instance = name[:-1] + ", 40.00 GiB)"
+    for a, b, wanted in ((quiet, failed, f" {instance}: 10.00 GiB live in A"), (card, quiet, f" GPU 0 of A, {instance} of B"),
+                         (quiet, quiet, f" {instance}: no difference"), (card, card, " GPU 0: no difference")):
+        check(wanted in text("diff", a, b), text("diff", a, b))
+    for condition, wanted in (("peak>5GiB", f"{name}: the most that was allocated at once is 10.00 GiB"),
+                              ("growth>0GiB/h", f"{name}: growth is not known")):
+        status, _, said = report("summary", "--fail-on=" + condition, quiet)
+        check(status in (1, 4) and wanted in " ".join(str(said, "utf-8").split()), said)
+    a_less = Machine("no-device").write()
+    said = report("diff", "--fail-on=peak>+1GiB", a_less, quiet)[2]
+    check(f"{name}: A has no memory of this device" in " ".join(str(said, "utf-8").split()), said)
+
+
 MIG = {"device__0__mig": "1", "device__0__mig_card": "1"}
 IDS = {"device__0__mig_gpu_instance": "3", "device__0__mig_compute_instance": "0"}
 

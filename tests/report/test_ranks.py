@@ -287,6 +287,32 @@ def one_process():
     equal((part["by"], part["process_index"]), ("tag", 1), "its lines are no other process's")
 
 
+@case("a process that failed in two of its traces is one of those that ran out of memory, and one of those with the verdict")
+def failed_twice():
+    device, own = Device(0xAD << 48), {"process.nvml_pids": "own"}
+    a = Rank(1, device, **own).begin(60).take(61, 30 * G, CACHE)
+    b = Rank(2, device, pid=a.pid, **own, **{"process.env.RANK": "1"}).take(61.5, 10 * G, LOAD)
+    b.trace.trace_id += 0x1000
+    one, other = (Rank(n, Device((0xB0 + n) << 48)).begin(62).take(62.5, 70 * G, CACHE) for n in (0, 3))
+    for rank, t in ((b, 64), (a, 65), (one, 66)):
+        rank.trace.event("memory-sample", int((t - 0.5) * S), tid=9, device=0, flags=["nvml"], free_bytes=rank.device.free(),
+                         total_bytes=TOTAL, process_bytes=TOTAL - rank.device.free())  # of all traces of the process
+        rank.fail(t, 60 * G, SERVE)
+    other.note(67)
+    paths = [rank.save("twice") for rank in (one, a, b, other)]
+    said = flat(text_of(*paths))
+    check("2 of 3 ran out of memory; first: rank 1 (pid 1001), at 11:07:44Z" in said, said)
+    two = flat(text_of(*paths[1:]))
+    check("ran out of memory; first" not in two and "OUT OF MEMORY: rank 1" in two, two)
+    for command in ("summary", "explain"):
+        said = flat(text_of(*paths, command=command))
+        named = re.findall(r"(\d) of (\d) processes: ([^:;]*\))", said)
+        check(not any(names.count("pid 1001") > 1 or int(of) != 3 for _, of, names in named), said)
+        check("rank 1 (pid 1001), rank 1" not in said, said)
+    verdict = together(*paths)[1]["verdicts"][0]
+    equal(sorted(verdict["process_indexes"]), [0, 1, 2], said)
+
+
 @case("the same number is one process only with the same start, host and PID namespace")
 def same_number():
     for name, also, same in (("start", {"process.start_ns": str(41 * S)}, False), ("space", {"process.pid_namespace_hash": "bb"}, False),

@@ -436,6 +436,10 @@ static void set_thread_stack(struct ct_trace *t, struct ct_event *e) {
         CT_SET(e, stack, stack);
 }
 
+uint64_t ct_trace_time_span_ns(const struct ct_trace *t) {
+    return t->columns.exact ? 1 : t->columns.tick_ns;
+}
+
 static void complete_event(struct ct_trace *t, struct ct_event *e) {
     resolve_ids(t, e);
     if (!CT_HAS(e, t_ns))
@@ -443,7 +447,7 @@ static void complete_event(struct ct_trace *t, struct ct_event *e) {
     t->last_ns = e->t_ns;
     // An event whose time was rounded down is alone in its tick (FORMAT.md, section 3), so that a
     // record with any time of this tick corrects it.
-    ct_amends_apply(&t->amends, e, t->columns.exact ? 1 : t->columns.tick_ns);
+    ct_amends_apply(&t->amends, e, ct_trace_time_span_ns(t));
     if (op_acquires(e->op) || ct_event_is_oom(e))
         set_thread_stack(t, e);
 }

@@ -12,18 +12,26 @@ struct findings {
     uint64_t events, lost, out_of_order, outside, unknown_ops, unknown_stacks, miscounted;
 };
 
+// Whether an event lies outside the times of its chunk, which are exact. Its own time may be rounded
+// down, also that of the first event, if an AMEND is before it.
+static int is_outside(const struct ct_trace *t, const struct ct_event *e) {
+    const struct ct_chunk *head = &t->index.chunks[t->chunk].head;
+    if (e->t_ns > head->t_last_ns)
+        return 1;
+    return e->t_ns < head->t_first_ns && head->t_first_ns - e->t_ns >= ct_trace_time_span_ns(t);
+}
+
 static void read_events(struct ct_view *v, struct findings *f) {
     struct ct_trace *t = v->trace;
     struct ct_event e;
     uint64_t number, last = 0;
     ct_trace_rewind(t);
     while (ct_trace_next(t, &e, &number)) {
-        const struct ct_chunk *head = &t->index.chunks[t->chunk].head;
         f->events++;
         if (e.op == CT_OP_LOST)
             f->lost += CT_HAS(&e, count) ? e.count : 1;
         f->out_of_order += e.t_ns < last;
-        f->outside += e.t_ns < head->t_first_ns || e.t_ns > head->t_last_ns;
+        f->outside += (uint64_t)is_outside(t, &e);
         f->unknown_ops += !ct_event_names_op(e.op);
         f->unknown_stacks += CT_HAS(&e, stack) && !e.stack;
         last = e.t_ns;

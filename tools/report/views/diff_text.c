@@ -387,17 +387,23 @@ static void print_phases(struct ct_view *v, const struct ct_diff_device *d) {
 
 // ---- a device -----------------------------------------------------------------------------------
 
-static void print_device_name(struct ct_view *v, const struct ct_diff_device *d) {
-    const struct ct_compared_device *a = &d->side[0], *b = &d->side[1];
+static struct ct_label_device name_device(const struct ct_diff *of, const struct ct_diff_device *d,
+                                          int side) {
+    return ct_label_device_in_full(of->v[side], d->side[side].device, &of->run[side].scan.end);
+}
+
+static void print_device_name(const struct ct_diff *of, const struct ct_diff_device *d) {
+    const struct ct_view *v = of->v[1];
+    const int has_a = d->side[0].exists, has_b = d->side[1].exists;
+    const struct ct_label_device a = name_device(of, d, 0), b = name_device(of, d, 1);
     fputs(v->terminal->bold, v->out);
-    if (a->exists && b->exists && a->device != b->device)
-        fprintf(v->out, "%s of A, %s of B", ct_label_device(a->device).text,
-                ct_label_device(b->device).text);
+    if (has_a && has_b && strcmp(a.text, b.text) != 0)
+        fprintf(v->out, "%s of A, %s of B", a.text, b.text);
     else
-        fputs(ct_label_device(b->exists ? b->device : a->device).text, v->out);
+        fputs(has_b ? b.text : a.text, v->out);
     fputs(v->terminal->reset, v->out);
-    if (!a->exists || !b->exists)
-        fprintf(v->out, ", of %c only", a->exists ? 'A' : 'B');
+    if (!has_a || !has_b)
+        fprintf(v->out, ", of %c only", has_a ? 'A' : 'B');
 }
 
 // The moment of a device where it is not the one of the first lines: each device has its own peak.
@@ -412,7 +418,7 @@ static void print_device_moment(struct ct_view *v, const struct ct_diff *of,
 static void print_device(const struct ct_diff *of, const struct ct_diff_device *d) {
     struct ct_view *v = of->v[1];
     const uint64_t live[CT_SIDES] = {d->side[0].now.bytes, d->side[1].now.bytes};
-    print_device_name(v, d);
+    print_device_name(of, d);
     print_device_moment(v, of, d);
     if (ct_diff_is_equal(d)) {
         fprintf(v->out, ": no difference: %s in %zu call site%s on both sides\n",

@@ -54,6 +54,10 @@ static struct ct_human_text time_of(const struct gate *g, uint64_t t_ns) {
     return ct_label_time(g->now.v, t_ns);
 }
 
+static struct ct_label_device device_of(const struct gate *g, int device) {
+    return ct_label_device_in_full(g->now.v, device, NULL);
+}
+
 // ---- what is not known --------------------------------------------------------------------------
 
 static void find_why(struct side *s) {
@@ -173,9 +177,9 @@ static struct change change_of(const struct gate *g, uint64_t now, uint64_t befo
 static void judge_peak(struct gate *g, int device, const struct ct_gate_device *d,
                        const struct ct_gate_device *before) {
     const uint64_t was = before ? before->peak_bytes : 0;
-    char figure[300];
+    char figure[400];
     (void)snprintf(figure, sizeof figure, "%s: the most that was allocated at once is %s, at %s%s",
-                   ct_label_device(device).text, size_of(g, d->peak_bytes).text,
+                   device_of(g, device).text, size_of(g, d->peak_bytes).text,
                    time_of(g, d->peak_t_ns).text, change_of(g, d->peak_bytes, was).text);
     if (exceeds(g->c, d->peak_bytes, was))
         say(g, MET, "%s (summary has it)", figure);
@@ -194,14 +198,14 @@ static void say_growth_unknown(struct gate *g, int device, const struct ct_gate_
                                const char *of) {
     if (w->is_short)
         say(g, UNKNOWN, "%s: growth%s is not known: %s of at least %s were judged (leaks)",
-            ct_label_device(device).text, of,
+            device_of(g, device).text, of,
             w->judged_ns ? ct_human_seconds(w->judged_ns).text : "0 s",
             ct_human_seconds(w->shortest_ns).text);
     else
         say(g, UNKNOWN,
             "%s: growth%s is %s an hour, and of call sites that hold %s it is not known whether "
             "they grow (leaks)",
-            ct_label_device(device).text, of, size_of(g, w->per_hour).text,
+            device_of(g, device).text, of, size_of(g, w->per_hour).text,
             size_of(g, w->untold_bytes).text);
 }
 
@@ -209,10 +213,10 @@ static void judge_growth(struct gate *g, int device, const struct ct_gate_device
                          const struct ct_gate_device *before) {
     const struct ct_gate_growth none = {.is_short = 0}, *w = &d->growth,
                                 *was = before ? &before->growth : &none;
-    char figure[400];
+    char figure[500];
     (void)snprintf(figure, sizeof figure,
                    "%s: what only grows does so by %s an hour, judged over %s%s",
-                   ct_label_device(device).text, size_of(g, w->per_hour).text,
+                   device_of(g, device).text, size_of(g, w->per_hour).text,
                    w->judged_ns ? ct_human_seconds(w->judged_ns).text : "0 s",
                    change_of(g, w->per_hour, was->per_hour).text);
     const int is_before_known = !g->c->is_change || is_growth_known(g, was, 0);
@@ -246,7 +250,7 @@ static void judge_frag(struct gate *g, int device, const struct ct_gate_device *
                        const struct ct_gate_device *before) {
     const struct ct_torch_pool_totals *p = &d->pool, none = {.known = 1},
                                       *was = before && before->pool.known ? &before->pool : &none;
-    char figure[500], change[80] = "";
+    char figure[600], change[80] = "";
     if (!p->known)
         return; // no block of PyTorch's; another device has some
     if (g->c->is_change)
@@ -255,13 +259,13 @@ static void judge_frag(struct gate *g, int device, const struct ct_gate_device *
     (void)snprintf(figure, sizeof figure,
                    "%s: %s at %s, %s of the %s in PyTorch's segments are free and scattered: "
                    "outside the largest free block, %s%s",
-                   ct_label_device(device).text, d->pool_at_oom ? "at the OOM" : "at the peak",
+                   device_of(g, device).text, d->pool_at_oom ? "at the OOM" : "at the peak",
                    time_of(g, d->pool_t_ns).text, size_of(g, scattered_of(p)).text,
                    size_of(g, p->segment_bytes).text,
                    ct_human_percent(scattered_of(p), p->segment_bytes).text, change);
     if (d->peak_is_overwritten && !d->pool_at_oom)
         say(g, UNKNOWN, "%s: the pool at the peak is not known: the events then were overwritten",
-            ct_label_device(device).text);
+            device_of(g, device).text);
     else if (exceeds_share(g->c, p, was))
         say(g, MET, "%s (frag has it)", figure);
     else
@@ -271,7 +275,7 @@ static void judge_frag(struct gate *g, int device, const struct ct_gate_device *
 static void judge_device(struct gate *g, int device, const struct ct_gate_device *d,
                          const struct ct_gate_device *before) {
     if (g->c->is_change && !before)
-        say(g, UNKNOWN, "%s: A has no memory of this device", ct_label_device(device).text);
+        say(g, UNKNOWN, "%s: A has no memory of this device", device_of(g, device).text);
     else if (g->c->kind == CT_FAIL_PEAK)
         judge_peak(g, device, d, before);
     else if (g->c->kind == CT_FAIL_GROWTH)

@@ -46,6 +46,13 @@ size_t ct_processes_rows_count_usable(const struct ct_processes_shown *s) {
     return n;
 }
 
+size_t ct_processes_rows_count_processes(const struct ct_processes_shown *s) {
+    size_t n = 0;
+    for (size_t i = 0; i < s->all.count; i++)
+        n += s->all.list[i].is_usable && s->all.list[i].first_trace == i;
+    return n;
+}
+
 // ---- rows ---------------------------------------------------------------------------------------
 
 struct row {

@@ -14,5 +14,7 @@ void ct_processes_rows_print_name(const struct ct_processes_shown *s, size_t i);
 void ct_processes_rows_print(const struct ct_processes_shown *s);
 // The number of traces that count: readable, and no copies.
 size_t ct_processes_rows_count_usable(const struct ct_processes_shown *s);
+// The number of processes that they are of.
+size_t ct_processes_rows_count_processes(const struct ct_processes_shown *s);
 
 #endif

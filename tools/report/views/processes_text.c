@@ -90,6 +90,16 @@ static void print_oom(const struct ct_processes_shown *s, size_t i) {
     free(cause);
 }
 
+// Whether a trace before it is of the same process, which failed there, too.
+static int has_failed_before(const struct ct_processes_shown *s, size_t i) {
+    for (size_t k = 0; k < i; k++)
+        if (s->all.list[k].is_usable && s->all.list[k].first_trace == s->all.list[i].first_trace &&
+            ct_process_has_failed(&s->all.list[k]))
+            return 1;
+    return 0;
+}
+
+// Counts the processes that failed; `first`: the trace with the first failure.
 static size_t count_failed(const struct ct_processes_shown *s, size_t *first) {
     uint64_t first_ns = 0;
     size_t n = 0;
@@ -97,10 +107,11 @@ static size_t count_failed(const struct ct_processes_shown *s, size_t *first) {
         const struct ct_process *p = &s->all.list[i];
         if (!p->is_usable || !ct_process_has_failed(p))
             continue;
-        if (!n++ || ct_process_to_moment(p, p->first_failure_ns) < first_ns) {
+        if (!n || ct_process_to_moment(p, p->first_failure_ns) < first_ns) {
             *first = i;
             first_ns = ct_process_to_moment(p, p->first_failure_ns);
         }
+        n += !has_failed_before(s, i);
     }
     return n;
 }
@@ -109,7 +120,7 @@ static size_t count_failed(const struct ct_processes_shown *s, size_t *first) {
 static void print_other_failures(const struct ct_processes_shown *s, size_t failed, size_t first) {
     if (failed < 2)
         return;
-    fprintf(s->out, "  %zu of %zu ran out of memory", failed, ct_processes_rows_count_usable(s));
+    fprintf(s->out, "  %zu of %zu ran out of memory", failed, ct_processes_rows_count_processes(s));
     if (s->all.has_moment) {
         fputs("; first: ", s->out);
         ct_processes_rows_print_name(s, first);

@@ -14,21 +14,41 @@ static struct ct_view view_of(const struct ct_processes_shown *s) {
     return (struct ct_view){.options = s->options, .terminal = s->terminal, .out = s->out};
 }
 
+// Whether a trace before it is of the same process.
+static int is_named_before(const struct ct_processes_shown *s, const struct ct_verdict *v,
+                           size_t i) {
+    for (size_t k = 0; k < i; k++)
+        if (s->all.list[v->processes[k]].first_trace == s->all.list[v->processes[i]].first_trace)
+            return 1;
+    return 0;
+}
+
+static size_t count_processes(const struct ct_processes_shown *s, const struct ct_verdict *v) {
+    size_t n = 0;
+    for (size_t i = 0; i < v->process_count; i++)
+        n += !is_named_before(s, v, i);
+    return n;
+}
+
 // Prints "rank 1 (pid 12)", or "3 of 4 processes: rank 0 (pid 11), rank 1 (pid 12), 1 more".
 static void print_names(const struct ct_processes_shown *s, const struct ct_verdict *v,
                         size_t most) {
     char name[CT_PROCESS_NAME];
-    if (!v->process_count)
+    const size_t n = count_processes(s, v);
+    size_t shown = 0;
+    if (!n)
         fputs("no process alone", s->out);
-    if (v->process_count > 1)
-        fprintf(s->out, "%zu of %zu%s: ", v->process_count, ct_processes_rows_count_usable(s),
+    if (n > 1)
+        fprintf(s->out, "%zu of %zu%s: ", n, ct_processes_rows_count_processes(s),
                 most > 1 ? " processes" : ", first");
-    for (size_t i = 0; i < v->process_count && i < most; i++) {
+    for (size_t i = 0; i < v->process_count && shown < most; i++) {
+        if (is_named_before(s, v, i))
+            continue;
         ct_process_name(&s->all.list[v->processes[i]], name);
-        fprintf(s->out, "%s%s", i ? ", " : "", name);
+        fprintf(s->out, "%s%s", shown++ ? ", " : "", name);
     }
-    if (v->process_count > most && most > 1)
-        fprintf(s->out, ", %zu more", v->process_count - most);
+    if (n > most && most > 1)
+        fprintf(s->out, ", %zu more", n - most);
 }
 
 // Prints ", GPU 0" of a verdict that is about one process.

@@ -30,8 +30,9 @@ enum {
 static void print_budget_verdict(struct ct_summary *s) {
     struct ct_view *v = s->v;
     const struct ct_oom_event *c = s->crossing;
-    fprintf(v->out, "%s would have exceeded %s at %s: ", ct_label_device(c->device).text,
-            ct_label_budget(v).text, ct_verdict_time(v, c->t_ns).text);
+    fprintf(v->out, "%s would have exceeded %s at %s: ",
+            ct_label_device_in_full(v, c->device, NULL).text, ct_label_budget(v).text,
+            ct_verdict_time(v, c->t_ns).text);
     if (c->op == CT_OP_MEMORY_SAMPLE) {
         fprintf(v->out, "a reading showed %s in use", ct_label_size(v, c->split.used).text);
         return;
@@ -53,7 +54,7 @@ static void print_oom_verdict(struct ct_summary *s) {
     else if (reason.kind == CT_OOM_REASON_ADDRESS_SPACE)
         fputs("OUT OF ADDRESS SPACE", v->out);
     else
-        fprintf(v->out, "OUT OF MEMORY on %s", ct_label_device(c->device).text);
+        fprintf(v->out, "OUT OF MEMORY on %s", ct_label_device_in_full(v, c->device, NULL).text);
     fprintf(v->out, " at %s: %s", ct_verdict_time(v, c->t_ns).text, request);
     if (c->recovered)
         fprintf(v->out, "; %s succeeded %s later",
@@ -85,10 +86,11 @@ static void print_quiet_verdict(struct ct_summary *s) {
     else
         fprintf(v->out, "No OOM occurred%s. ", ct_trace_state_until(v).text);
     if (!d->peak_bytes) {
-        fprintf(v->out, "This process allocated nothing on %s", ct_label_device(s->device).text);
+        fprintf(v->out, "This process allocated nothing on %s",
+                ct_label_device_in_full(v, s->device, NULL).text);
         return;
     }
-    fprintf(v->out, "%s: %s", ct_label_device(s->device).text,
+    fprintf(v->out, "%s: %s", ct_label_device_in_full(v, s->device, NULL).text,
             ct_label_size(v, d->peak_bytes).text);
     if (whole)
         fprintf(v->out, " of %s (%s)", ct_label_size(v, whole).text,
