@@ -23,6 +23,7 @@
 #include "views/progress.h"
 #include "views/time_range.h"
 #include "views/trace_state.h"
+#include "views/view_scan.h"
 
 static int (*const views[CT_COMMANDS])(struct ct_view *) = {
 #define CT_COMMAND(name, help, example) ct_view_##name,
@@ -359,9 +360,9 @@ static int report_processes(const struct ct_arguments *o, const struct ct_termin
 // A text has no trace, and neither has a snapshot.
 static int explain_input(const struct ct_arguments *o, const struct ct_terminal *terminal,
                          struct ct_explain_input *input, struct ct_error *error) {
-    if (o->log || o->metrics || o->rules) {
+    if (o->log || o->metrics || o->rules || ct_view_scan_is_moment_asked(o)) {
         (void)ct_error_set(error, CT_EXIT_USAGE,
-                           "%.400s is no trace: --log, --metrics and --rules stand beside one",
+                           "%.400s is no trace: --log, --metrics, --rules and --at need one",
                            input->path);
         return error->status;
     }
