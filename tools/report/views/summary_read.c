@@ -54,7 +54,8 @@ static void read_live(struct ct_summary *s) {
     // budget.
     else if (!ct_peak_totals_get(&d->totals, CT_TOTALS_AT_OOM, s->crossing->event, CT_ROWS_BY_BLOCK,
                                  &s->live))
-        ct_live_at_before(&s->live, s->v->trace, s->crossing->event, s->device);
+        ct_moment_read_before(&s->live, s->v->trace, s->crossing->event, s->device,
+                              &s->scan.keyframes);
 }
 
 static uint64_t sum_registered(const struct ct_definitions *n, const struct ct_live *l) {
@@ -83,6 +84,7 @@ static void read_moment(struct ct_summary *s) {
     if (s->has_moment || (!ct_summary_has_shared(s) && !s->scan.ops[CT_OP_REGISTER]))
         return;
     ct_replay_init(&replay, NULL, NULL);
+    replay.tiles = 1; // as that of the pass that took the keyframes
     ct_moment_replay(&moment, &replay, &sharing, s->v->trace, &s->scan.keyframes);
     sum_shared(s, &sharing, &replay.live);
     ct_replay_free(&replay);
@@ -265,6 +267,7 @@ static void read_all(struct ct_summary *s, struct ct_view *v, int with_end) {
     request.applied = note_event;
     request.applied_user = s;
     end_at_moment(s, &request);
+    request.keyframes = 1;
     for (int d = 0; d < CT_DEVICES; d++)
         ct_untracked_curve_begin(&s->untracked[d], v->trace, d);
     ct_view_scan_run(v, &s->scan, &request);
