@@ -149,11 +149,13 @@ STACKS = [[("f%d" % i, "/opt/app", 0x1000 + 16 * i), ("main", "/opt/app", 0x900)
 
 
 class Program:
-    """Allocates and frees at random, most of it of equal sizes; a checkpoint begins in every fifth chunk, in parts."""
+    """Allocates and frees at random, most of it of equal sizes; a checkpoint begins in every fifth chunk, in parts. At the
+    events `failing` a request of the size fails, and the fourth event registers memory of the host if so many bytes are
+    asked for."""
 
-    def __init__(self, seed, chunks=20, parts=2, events=60, lies=False):
+    def __init__(self, seed, chunks=20, parts=2, events=60, lies=False, failing=None, registered=0):
         self.random, self.trace, self.live, self.at = random.Random(seed), Trace(), {}, []
-        self.t, self.lies, parts_left = 1000, lies, []
+        self.t, self.lies, parts_left, self.failing, self.registered = 1000, lies, [], failing or {}, registered
         for n in range(chunks):
             checkpoint = None
             if n and n % 5 == 0:
@@ -164,7 +166,8 @@ class Program:
             if parts_left:
                 part = parts_left.pop(0)
                 flags = (FIRST_PART if n % 5 == 0 else 0) | (0 if parts_left else LAST_PART)
-                checkpoint = flags, [self.record(p) for p in sorted(part) if p in self.live]
+                checkpoint = flags, [self.record(p) for p in sorted(part) if p in self.live] + \
+                    ([self.registration()] if registered and flags & FIRST_PART else [])
             self.trace.info = {"process.start_ns": "500"}
             for _ in range(events):
                 self.step()
@@ -177,10 +180,18 @@ class Program:
         return self.trace.record("alloc", t_ns, ptr=ptr, bytes=size, device=0, space="device", stack=STACKS[stack], event=number,
                                  tid=tid)
 
+    def registration(self):
+        return self.trace.record("register", self.held, ptr=1 << 46, bytes=self.registered, event=3, tid=1, result=0)
+
     def step(self):
         t, r = self.trace, self.random
         self.t += r.choice((0, r.randrange(2000)))
-        if r.random() < 0.05:
+        if len(self.at) in self.failing:
+            t.event("alloc", self.t, bytes=self.failing[len(self.at)], device=0, result=2, space="device", stack=STACKS[0], tid=1)
+        elif self.registered and len(self.at) == 3:
+            self.held = self.t
+            t.event("register", self.t, ptr=1 << 46, bytes=self.registered, result=0, tid=1)
+        elif r.random() < 0.05:
             t.event("memory-sample", self.t, device=0, free_bytes=(1 << 34) - r.randrange(M), total_bytes=1 << 34, tid=1 + r.randrange(4))
         elif self.live and r.random() < 0.45:
             ptr = r.choice(sorted(self.live))
@@ -209,6 +220,26 @@ def programs():
             begun += compare(p.path, [moment], p.random.sample(VIEWS, 1))[1]
             begun += compare(p.path, [("0.0", moment)], (("diff", "--json"),))[1]  # with the account and the readings
     check(begun > 10, "%d replays began at a checkpoint" % begun)
+
+
+@case("summary's own moment: what was live before an OOM that is not the last one, and registered memory at the peak: the same")
+def own_moment():
+    for seed in range(6 if FULL else 2):
+        failed = Program(seed + 100, failing={700: 512 * M, 730: M})  # (many requests of 1 MiB succeed later)
+        registered = Program(seed + 200, registered=3 * M)
+        for p in failed, registered:
+            for view in ("summary", "--json"), ("summary",):
+                got, events = sought(view, p.path)
+                want, none = sought(view, p.path, "no")
+                equal(none, [])
+                check(got == want, "seed %d: %s" % (seed, difference(got, want)))
+                check(any(e > 0 for e in events), "seed %d: begins %r" % (seed, events))
+            d = json.loads(report("summary", "--json", p.path)[1])
+            if p is failed:
+                equal(d["crossing"]["event"], 700)
+                equal(sum(h["bytes"] for h in d["live_at_crossing"]), p.at[699][1])
+            else:
+                equal(d["host_registered_bytes_at_moment"], 3 * M)
 
 
 @case("a checkpoint that has another state than the events is not used")

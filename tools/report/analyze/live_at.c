@@ -158,20 +158,6 @@ void ct_live_at_read(struct ct_live_totals *t, const struct ct_replay *r, int de
         t->split = ct_replay_split(r, device);
 }
 
-void ct_live_at_before(struct ct_live_totals *t, struct ct_trace *trace, uint64_t event,
-                       int device) {
-    struct ct_replay replay;
-    const struct ct_event *e;
-    uint64_t number;
-    ct_replay_init(&replay, NULL, NULL);
-    replay.tiles = 1;
-    ct_trace_rewind(trace);
-    while ((e = ct_replay_next(&replay, trace, &number)) && number < event)
-        ct_replay_apply(&replay, e, number);
-    ct_live_at_read(t, &replay, device, CT_ROWS_BY_BLOCK);
-    ct_replay_free(&replay);
-}
-
 void ct_live_at_free(struct ct_live_totals *t) {
     free(t->holdings);
     free(t->pools);

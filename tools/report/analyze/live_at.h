@@ -59,9 +59,6 @@ void ct_live_at_read(struct ct_live_totals *t, const struct ct_replay *r, int de
 // Whether an object counts for a device (as above), and as what.
 int ct_live_at_classify(const struct ct_replay *r, const struct ct_object *o, int device,
                         enum ct_holding_kind *kind);
-// Replays the trace up to just before an event, and reads the state there.
-void ct_live_at_before(struct ct_live_totals *t, struct ct_trace *trace, uint64_t event,
-                       int device);
 // The free blocks of a device's segments as a holding; -1 for all devices.
 struct ct_holding ct_live_at_find_idle(const struct ct_replay *r, int device);
 // The bytes of PyTorch's blocks that sleep on a device; -1: on all devices.

@@ -21,11 +21,17 @@ struct ct_moment ct_moment_find(const struct ct_scan *s, const struct ct_trace *
     return (struct ct_moment){CT_MOMENT_END, -1, UINT64_MAX, end};
 }
 
+// Where a replay ends.
+struct bound {
+    uint64_t event; // the first one behind it
+    uint64_t t_ns;  // of the last ones
+};
+
 // Begins at a keyframe. Returns its event, or NULL: then the replay is as it was.
-static const struct ct_event *seek(const struct ct_moment *m, struct ct_replay *r,
-                                   struct ct_trace *t, const struct ct_keyframes *keyframes,
-                                   uint64_t *number) {
-    const struct ct_keyframe *k = ct_keyframes_find(keyframes, m->event, m->t_ns);
+static const struct ct_event *seek(const struct bound *b, struct ct_replay *r, struct ct_trace *t,
+                                   const struct ct_keyframes *keyframes, uint64_t *number) {
+    const struct ct_keyframe *k =
+        b->event ? ct_keyframes_find(keyframes, b->event - 1, b->t_ns) : NULL;
     const struct ct_event *e = k ? ct_keyframe_seek(k, r, t, number) : NULL;
     const int tiles = r->tiles;
     if (!k || e)
@@ -36,10 +42,9 @@ static const struct ct_event *seek(const struct ct_moment *m, struct ct_replay *
     return NULL;
 }
 
-static const struct ct_event *begin(const struct ct_moment *m, struct ct_replay *r,
-                                    struct ct_trace *t, const struct ct_keyframes *keyframes,
-                                    uint64_t *number) {
-    const struct ct_event *e = seek(m, r, t, keyframes, number);
+static const struct ct_event *begin(const struct bound *b, struct ct_replay *r, struct ct_trace *t,
+                                    const struct ct_keyframes *keyframes, uint64_t *number) {
+    const struct ct_event *e = seek(b, r, t, keyframes, number);
     ct_keyframes_tell(e, *number);
     if (e)
         return e;
@@ -47,16 +52,34 @@ static const struct ct_event *begin(const struct ct_moment *m, struct ct_replay 
     return ct_replay_next(r, t, number);
 }
 
-void ct_moment_replay(const struct ct_moment *m, struct ct_replay *r, struct ct_sharing *sharing,
-                      struct ct_trace *t, const struct ct_keyframes *keyframes) {
+static void replay(const struct bound *b, struct ct_replay *r, struct ct_sharing *sharing,
+                   struct ct_trace *t, const struct ct_keyframes *keyframes) {
     uint64_t number = 0;
-    const struct ct_event *e = begin(m, r, t, keyframes, &number);
-    for (; e && number <= m->event && e->t_ns <= m->t_ns; e = ct_replay_next(r, t, &number)) {
+    const struct ct_event *e = begin(b, r, t, keyframes, &number);
+    for (; e && number < b->event && e->t_ns <= b->t_ns; e = ct_replay_next(r, t, &number)) {
         if (e->op == CT_OP_EXPORT)
             ct_sharing_note_export(sharing, &r->live, e);
         ct_replay_apply(r, e, number);
     }
     ct_replay_stop(r);
+}
+
+void ct_moment_replay(const struct ct_moment *m, struct ct_replay *r, struct ct_sharing *sharing,
+                      struct ct_trace *t, const struct ct_keyframes *keyframes) {
+    const uint64_t end = m->event == UINT64_MAX ? m->event : m->event + 1;
+    replay(&(struct bound){end, m->t_ns}, r, sharing, t, keyframes);
+}
+
+void ct_moment_read_before(struct ct_live_totals *to, struct ct_trace *t, uint64_t event,
+                           int device, const struct ct_keyframes *keyframes) {
+    struct ct_replay r;
+    struct ct_sharing sharing = {0};
+    ct_replay_init(&r, NULL, NULL);
+    r.tiles = 1;
+    replay(&(struct bound){event, UINT64_MAX}, &r, &sharing, t, keyframes);
+    ct_live_at_read(to, &r, device, CT_ROWS_BY_BLOCK);
+    ct_replay_free(&r);
+    ct_sharing_free(&sharing);
 }
 
 int ct_moment_is_behind(const struct ct_moment *m, const struct ct_scan *s) {

@@ -516,13 +516,18 @@ static void add_restored(struct ct_scan *s, const struct ct_trace *t) {
     }
 }
 
+// Whether an event is behind the last one of the range.
+static int is_behind(const struct ct_scan_request *q, const struct ct_event *e, uint64_t number) {
+    return e->t_ns > q->to_ns || (q->end_event && number >= q->end_event);
+}
+
 // Counts the lost events of the whole range: a pass that ended at a budget has not seen all.
 static void count_lost(struct ct_scan *s, struct ct_trace *t) {
     struct ct_event e;
     uint64_t number;
     s->lost = 0;
     ct_trace_rewind(t);
-    while (ct_trace_next(t, &e, &number) && e.t_ns <= s->request.to_ns)
+    while (ct_trace_next(t, &e, &number) && !is_behind(&s->request, &e, number))
         if (e.op == CT_OP_LOST)
             s->lost += CT_HAS(&e, count) ? e.count : 1;
 }
@@ -548,7 +553,7 @@ void ct_scan_run(struct ct_scan *s, struct ct_trace *t, const struct ct_scan_req
         const uint64_t resets = s->end.resets;
         s->in_range = 0; // objects that a checkpoint restores are no new allocations
         e = ct_replay_next(&s->end, t, &number);
-        if (!e || e->t_ns > request->to_ns)
+        if (!e || is_behind(request, e, number))
             break;
         if (s->end.resets != resets) {
             s->known_event = number;

@@ -65,9 +65,10 @@ struct ct_device_memory {
 
 struct ct_scan_request {
     uint64_t from_ns, to_ns;
-    int device;        // -1 = all
-    uint64_t capacity; // the budget; 0 = none. The pass ends where it is exceeded
-    unsigned columns;  // 0 = no plot
+    uint64_t end_event; // the first event behind the range, by number; 0: none
+    int device;         // -1 = all
+    uint64_t capacity;  // the budget; 0 = none. The pass ends where it is exceeded
+    unsigned columns;   // 0 = no plot
     uint64_t columns_from, columns_to;
     unsigned points;          // of the pools' curves; 0 = PyTorch's pools are not analysed
     int blocks;               // follow PyTorch's blocks, even if points is 0

@@ -11,6 +11,7 @@
 #include "views/gate.h"
 #include "views/time_range.h"
 #include "views/trace_state.h"
+#include "views/view_scan.h"
 
 int ct_report_error(const struct ct_error *error, int in_list) {
     ct_terminal_warn(error->text);
@@ -95,9 +96,9 @@ static int report(const struct ct_arguments *o, const struct ct_terminal *termin
 // A text has no trace, and neither has a snapshot.
 static int explain_input(const struct ct_arguments *o, const struct ct_terminal *terminal,
                          struct ct_explain_input *input, struct ct_error *error) {
-    if (o->log || o->metrics || o->rules) {
+    if (o->log || o->metrics || o->rules || ct_view_scan_is_moment_asked(o)) {
         (void)ct_error_set(error, CT_EXIT_USAGE,
-                           "%.400s is no trace: --log, --metrics and --rules stand beside one",
+                           "%.400s is no trace: --log, --metrics, --rules and --at need one",
                            input->path);
         return error->status;
     }

@@ -86,18 +86,20 @@ void ct_document_add_driver(struct ct_json *j, const struct ct_view *v) {
 }
 
 int ct_document_print_unknown(const struct ct_view *v) {
-    static const char *const keys[CT_COMMANDS][16] = {
+    static const char *const keys[CT_COMMANDS][18] = {
         [CT_COMMAND_summary] = {"without_blocks", "devices", "host_bytes", "host_bytes_at_moment",
                                 "host_registered_bytes_at_moment", "shared_at_moment", "ooms",
                                 "incidents", "incident_counts", "crossing", "live_at_crossing",
-                                "live_at_peak", "verdicts", "recorder_line", "companions"},
-        [CT_COMMAND_oom] = {"ooms", "incidents", "incident_counts", "crossing", "companions"},
+                                "live_at_peak", "moment", "live_at_moment", "verdicts",
+                                "recorder_line", "companions"},
+        [CT_COMMAND_oom] = {"ooms", "incidents", "incident_counts", "crossing", "moment",
+                            "described", "companions"},
         [CT_COMMAND_top] = {"devices"},
         [CT_COMMAND_leaks] = {"moment", "devices"},
         [CT_COMMAND_stats] = {"devices", "calls"},
         [CT_COMMAND_timeline] = {"from_ns", "to_ns", "devices", "mark_count", "marks"},
         [CT_COMMAND_phases] = {"by_frames", "summed", "phases"},
-        [CT_COMMAND_explain] = {"verdicts", "companions"},
+        [CT_COMMAND_explain] = {"moment", "verdicts", "companions"},
         [CT_COMMAND_frag] = {"moment", "without_blocks", "devices", "shared", "shared_elsewhere",
                              "host", "program_pools"},
     };
@@ -411,4 +413,11 @@ void ct_document_add_moment(struct ct_json *j, const struct ct_moment *m) {
     ct_json_number_or_null(j, "event", m->event != UINT64_MAX, m->event);
     ct_json_number(j, "t_ns", m->t_ns);
     ct_json_close(j, '}');
+}
+
+void ct_document_add_moment_or_null(struct ct_json *j, const struct ct_moment *m) {
+    if (m)
+        ct_document_add_moment(j, m);
+    else
+        ct_json_null(j, "moment");
 }

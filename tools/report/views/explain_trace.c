@@ -8,11 +8,14 @@
 #include "views/document.h"
 #include "views/summary_read.h"
 #include "views/trace_state.h"
+#include "views/verdict.h"
 #include "views/verdicts_json.h"
 #include "views/verdicts_text.h"
 
 static void print_text(struct ct_view *v, const struct ct_summary *s) {
     enum { MOST = 3 };
+    if (s->has_moment)
+        ct_verdict_print_moment(v, &s->moment);
     ct_verdicts_print(v, &s->verdicts, MOST);
     ct_companions_print(v, NULL);
     ct_trace_state_print_line(v, &s->scan);
@@ -25,6 +28,7 @@ static void print_json(struct ct_view *v, const struct ct_summary *s) {
     struct ct_json json = {.out = v->out}, *j = &json;
     ct_document_begin(j, v);
     ct_document_add_trace(j, v, &s->scan);
+    ct_document_add_moment_or_null(j, s->has_moment ? &s->moment : NULL);
     ct_verdicts_add_json(j, "verdicts", &s->verdicts, v->sites);
     ct_companions_add_json(j, v, &s->scan.incidents);
     ct_document_end(j);

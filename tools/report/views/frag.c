@@ -150,7 +150,7 @@ static void find_moment(struct ct_frag_shown *f) {
     const enum ct_moment_kind wanted = ct_view_scan_wanted_moment(o, CT_MOMENT_OOM);
     f->moment =
         ct_moment_find(f->scan, v->trace, wanted, ct_view_scan_main_device(v, f->scan), &v->at);
-    if ((o->at_end || o->at.kind != CT_TIME_NONE) && f->moment.kind != wanted)
+    if (ct_view_scan_is_moment_asked(o) && f->moment.kind != wanted)
         ct_terminal_warn("warning: --at: there is no such moment; frag describes another one");
     if (f->moment.kind == CT_MOMENT_END) {
         ct_sharing_sum(&f->scan->sharing, &f->state->live, f->shared);

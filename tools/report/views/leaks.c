@@ -287,8 +287,8 @@ static void add_device(struct ct_view *v, struct ct_json *j, int device, const s
 static struct ct_moment find_moment(const struct ct_view *v, const struct ct_scan *s) {
     const struct ct_oom_event *o = ct_scan_find_crossing(s);
     enum ct_moment_kind wanted = ct_view_scan_wanted_moment(v->options, CT_MOMENT_END);
-    const int is_asked = v->options->at_end || v->options->at.kind != CT_TIME_NONE;
-    if (!is_asked && o && !o->recovered && ct_incidents_is_device_memory(o))
+    if (!ct_view_scan_is_moment_asked(v->options) && o && !o->recovered &&
+        ct_incidents_is_device_memory(o))
         wanted = CT_MOMENT_OOM;
     if (wanted == CT_MOMENT_OOM && !o)
         ct_terminal_warn("warning: --at: there is no such moment; leaks describes the peak");

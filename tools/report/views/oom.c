@@ -187,12 +187,12 @@ static void print_incident(struct ct_view *v, const struct ct_scan *s, size_t k,
     print_outcome(v, &n->list[k], o);
 }
 
-// Prints the incidents from `k` on that are alike, and returns the first one that is not.
-static size_t print_alike(struct ct_view *v, const struct ct_scan *s, size_t k,
+// Prints the incidents from `k` up to `end` that are alike, and returns the first one that is not.
+static size_t print_alike(struct ct_view *v, const struct ct_scan *s, size_t k, size_t end,
                           const struct ct_oom_event *crossing) {
     const struct ct_incidents *n = &s->incidents;
     size_t last = k;
-    while (last + 1 < n->count && ct_incidents_head(n, last) != crossing &&
+    while (last + 1 < end && ct_incidents_head(n, last) != crossing &&
            ct_incidents_head(n, last + 1) != crossing && is_alike(n, k, last + 1))
         last++;
     print_incident(v, s, k, ct_incidents_head(n, k) == crossing);
@@ -201,9 +201,61 @@ static size_t print_alike(struct ct_view *v, const struct ct_scan *s, size_t k,
     return last + 1;
 }
 
-static void print_text(struct ct_view *v, const struct ct_scan *s) {
+// What is described: the incidents before a position.
+struct described {
+    struct ct_moment moment; // of --at: the last incident that began by then
+    int has_moment;
+    size_t end; // behind it
+};
+
+static struct described find_described(const struct ct_view *v, const struct ct_scan *s) {
     const struct ct_incidents *n = &s->incidents;
-    const struct ct_oom_event *crossing = v->options->capacity ? NULL : ct_scan_find_crossing(s);
+    struct described d = {.has_moment = ct_view_scan_is_moment_asked(v->options), .end = n->count};
+    if (!d.has_moment)
+        return d;
+    d.moment = ct_view_scan_asked_moment(v, s);
+    for (d.end = 0; d.end < n->count; d.end++) { // in the order of their first calls
+        const struct ct_oom_event *first = &n->ooms[n->list[d.end].first];
+        if (first->event > d.moment.event || first->t_ns > d.moment.t_ns)
+            break;
+    }
+    return d;
+}
+
+// Prints "up to +4.200 s: OOM 2 of 3", or "OOMs 1 to 2 of 3".
+static void print_position(struct ct_view *v, const struct described *d, size_t first,
+                           size_t count) {
+    fprintf(v->out, "up to %s", ct_verdict_time(v, d->moment.t_ns).text);
+    if (d->moment.event != UINT64_MAX)
+        fprintf(v->out, ", event %" PRIu64, d->moment.event);
+    if (first + 1 == d->end)
+        fprintf(v->out, ": OOM %zu of %zu\n", d->end, count);
+    else
+        fprintf(v->out, ": OOMs %zu to %zu of %zu\n", first + 1, d->end, count);
+}
+
+// Prints the last incidents up to the moment: one, or as many as --top says.
+static void print_at_moment(struct ct_view *v, const struct ct_scan *s, const struct described *d) {
+    const struct ct_incidents *n = &s->incidents;
+    const struct ct_oom_event *crossing = ct_scan_find_crossing(s);
+    const size_t most = v->options->top ? v->options->top : 1;
+    const size_t first = d->end > most ? d->end - most : 0;
+    if (!d->end) {
+        fprintf(v->out, "No OOM occurred up to %s\n", ct_label_time(v, d->moment.t_ns).text);
+        return;
+    }
+    print_position(v, d, first, n->count);
+    for (size_t k = first; k < d->end;)
+        k = print_alike(v, s, k, d->end, crossing);
+}
+
+static void print_text(struct ct_view *v, const struct ct_scan *s, const struct described *d) {
+    const struct ct_incidents *n = &s->incidents;
+    const struct ct_oom_event *crossing = ct_scan_find_crossing(s);
+    if (d->has_moment) {
+        print_at_moment(v, s, d);
+        return;
+    }
     if (!n->count) {
         fprintf(v->out, "No OOM occurred%s\n", ct_trace_state_until(v).text);
         return;
@@ -214,16 +266,18 @@ static void print_text(struct ct_view *v, const struct ct_scan *s) {
     const size_t most = v->options->top ? v->options->top : SIZE_MAX;
     for (size_t k = 0; k < n->count;)
         if (n->count - k <= most || ct_incidents_head(n, k) == crossing)
-            k = print_alike(v, s, k, crossing);
+            k = print_alike(v, s, k, n->count, crossing);
         else
             k++;
 }
 
-static void print_json(struct ct_view *v, const struct ct_scan *s) {
+static void print_json(struct ct_view *v, const struct ct_scan *s, const struct described *d) {
     struct ct_json json = {.out = v->out}, *j = &json;
     ct_document_begin(j, v);
     ct_document_add_trace(j, v, s);
     ct_document_add_incidents(j, v, s, ct_scan_find_crossing(s));
+    ct_document_add_moment_or_null(j, d->has_moment ? &d->moment : NULL);
+    ct_json_number_or_null(j, "described", d->has_moment && d->end, d->end - 1);
     ct_companions_add_json(j, v, &s->incidents);
     ct_document_end(j);
 }
@@ -232,10 +286,11 @@ int ct_view_oom(struct ct_view *v) {
     struct ct_scan s;
     const struct ct_scan_request request = ct_view_scan_request_pools(v);
     ct_view_scan_run(v, &s, &request);
+    const struct described d = find_described(v, &s);
     if (v->options->json) {
-        print_json(v, &s);
+        print_json(v, &s, &d);
     } else {
-        print_text(v, &s);
+        print_text(v, &s, &d);
         ct_coverage_limits_print(v, ct_view_scan_lost_events(v, s.lost));
         ct_companions_print(v, &s.incidents);
     }

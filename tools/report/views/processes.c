@@ -32,6 +32,8 @@ int ct_processes_check_options(const struct ct_arguments *o, struct ct_error *er
         option = "--from";
     else if (o->to.kind != CT_TIME_NONE)
         option = "--to";
+    else if (ct_view_scan_is_moment_asked(o))
+        option = "--at";
     else if (o->capacity)
         option = "--capacity";
     if (!option)

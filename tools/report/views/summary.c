@@ -72,19 +72,28 @@ static void print_not_exceeded(struct ct_summary *s) {
     fputs(s->scan.incidents.oom_count ? ", and OOMs occurred. " : ". ", v->out);
 }
 
+// " up to +4.200 s", where what came later is not known or left out.
+static struct ct_human_text until(const struct ct_summary *s) {
+    struct ct_human_text until;
+    if (!s->has_moment)
+        return ct_trace_state_until(s->v);
+    (void)snprintf(until.text, sizeof until.text, " up to %.*s", (int)sizeof until.text - 8,
+                   ct_label_time(s->v, s->moment.t_ns).text);
+    return until;
+}
+
 static void print_quiet_verdict(struct ct_summary *s) {
     const struct ct_view *v = s->v;
     const struct ct_device_scan *d = s->device >= 0 ? &s->scan.device[s->device] : NULL;
     const uint64_t whole = v->options->capacity ? v->options->capacity : s->capacity.bytes;
     if (!d || !d->peak_known) {
-        fprintf(v->out, "No GPU memory was allocated, and no OOM occurred%s",
-                ct_trace_state_until(v).text);
+        fprintf(v->out, "No GPU memory was allocated, and no OOM occurred%s", until(s).text);
         return;
     }
     if (v->options->capacity)
         print_not_exceeded(s);
     else
-        fprintf(v->out, "No OOM occurred%s. ", ct_trace_state_until(v).text);
+        fprintf(v->out, "No OOM occurred%s. ", until(s).text);
     if (!d->peak_bytes) {
         fprintf(v->out, "This process allocated nothing on %s",
                 ct_label_device_in_full(v, s->device, NULL).text);
@@ -163,6 +172,8 @@ static void print_scenario(struct ct_summary *s) {
 
 static void print_verdict(struct ct_summary *s) {
     struct ct_view *v = s->v;
+    if (s->has_moment)
+        ct_verdict_print_moment(v, &s->moment);
     fputs(s->crossing ? v->terminal->red : v->terminal->bold, v->out);
     if (s->crossing && v->options->capacity)
         print_budget_verdict(s);
@@ -178,31 +189,35 @@ static void print_verdict(struct ct_summary *s) {
 
 // ---- the figures behind it ----------------------------------------------------------------------
 
-static const char *when(const struct ct_summary *s) {
-    return s->crossing ? "at that moment" : "at the peak";
-}
-
-// Returns PyTorch's pool at the crossing, or at the peak.
-static const struct ct_torch_pool_totals *pool_of(const struct ct_summary *s) {
-    return s->crossing ? &s->crossing->pool : &s->scan.device[s->device].pool_at_peak;
+static struct ct_human_text name_moment(const struct ct_summary *s) {
+    struct ct_human_text when;
+    if (s->has_moment)
+        (void)snprintf(when.text, sizeof when.text, "at %.*s", (int)sizeof when.text - 4,
+                       ct_label_time(s->v, s->moment.t_ns).text);
+    else
+        (void)snprintf(when.text, sizeof when.text, "%s",
+                       s->crossing ? "at that moment" : "at the peak");
+    return when;
 }
 
 static void print_memory(struct ct_summary *s) {
+    const struct ct_torch_pool_totals *pool = ct_summary_pool(s);
+    const uint64_t host = ct_summary_live(s)->host_bytes;
     const struct ct_memory_table table = {.device = s->device,
-                                          .when = when(s),
+                                          .when = s->when.text,
                                           .capacity = &s->capacity,
-                                          .live = &s->live,
-                                          .account = &s->account,
+                                          .live = ct_summary_live(s),
+                                          .account = s->has_moment ? &s->account_then : &s->account,
                                           .components = s->components,
                                           .without_parts = s->brief >= BRIEF_WITHOUT_PEAK,
-                                          .pool = pool_of(s)};
+                                          .pool = pool};
     ct_memory_table_print(s->v, &table);
     // Why there are no blocks is said always.
-    if (s->brief < BRIEF_WITHOUT_PEAK || !pool_of(s)->known)
-        ct_pool_text_print_summary(s->v, pool_of(s), &s->scan.growths.device[s->device]);
-    if (!s->brief && (s->live.host_bytes || s->host_registered))
+    if (s->brief < BRIEF_WITHOUT_PEAK || !pool->known)
+        ct_pool_text_print_summary(s->v, pool, &s->scan.growths.device[s->device]);
+    if (!s->brief && (host || s->host_registered))
         fprintf(s->v->out, "page-locked host memory %s: %s allocated, %s registered (see frag)\n",
-                when(s), ct_label_size(s->v, s->live.host_bytes).text,
+                s->when.text, ct_label_size(s->v, host).text,
                 ct_label_size(s->v, s->host_registered).text);
 }
 
@@ -210,7 +225,7 @@ static void print_memory(struct ct_summary *s) {
 static void print_neighbours(struct ct_summary *s) {
     const size_t most = s->brief ? 1 : 3;
     ct_neighbours_print(s->v, &s->neighbours, s->device, ct_summary_moment_ns(s), s->capacity.bytes,
-                        when(s), most);
+                        s->when.text, most);
 }
 
 static int has_imported(const struct ct_shared *m) {
@@ -239,7 +254,7 @@ static void print_shared(struct ct_summary *s) {
     const char *before = "";
     if (!ct_summary_has_shared(s))
         return;
-    fprintf(v->out, "shared with other processes %s: ", when(s));
+    fprintf(v->out, "shared with other processes %s: ", s->when.text);
     if (!m.exported && !m.opened && !m.imported)
         fputs("nothing, but at other times (see dump)", v->out);
     if (m.exported) {
@@ -266,15 +281,16 @@ static void print_shared(struct ct_summary *s) {
 static void print_live(struct ct_summary *s, unsigned rows) {
     struct ct_view *v = s->v;
     struct ct_site_groups groups;
-    const int has_blocks = pool_of(s)->known && s->live.rows == CT_ROWS_BY_BLOCK;
-    fprintf(v->out, "%slive %s%s: %s in %s allocation%s%s\n", v->terminal->bold, when(s),
-            v->terminal->reset, ct_label_size(v, s->live.bytes).text,
-            ct_human_count(s->live.count).text, ct_human_plural(s->live.count),
+    const struct ct_live_totals *live = ct_summary_live(s);
+    const int has_blocks = ct_summary_pool(s)->known && live->rows == CT_ROWS_BY_BLOCK;
+    fprintf(v->out, "%slive %s%s: %s in %s allocation%s%s\n", v->terminal->bold, s->when.text,
+            v->terminal->reset, ct_label_size(v, live->bytes).text,
+            ct_human_count(live->count).text, ct_human_plural(live->count),
             has_blocks ? ", PyTorch's by block" : "");
-    if (!s->live.count)
+    if (!live->count)
         return;
-    ct_site_groups_build(&groups, v->sites, s->live.holdings, s->live.holding_count);
-    ct_print_site_groups(v, &groups, s->live.bytes, rows);
+    ct_site_groups_build(&groups, v->sites, live->holdings, live->holding_count);
+    ct_print_site_groups(v, &groups, live->bytes, rows);
     ct_site_groups_free(&groups);
 }
 
@@ -397,7 +413,8 @@ static void print_bottom(struct ct_summary *s) {
     const struct ct_device_scan *d = s->device >= 0 ? &s->scan.device[s->device] : NULL;
     if (d) {
         if (s->crossing && d->peak_known && !v->options->capacity &&
-            s->brief < BRIEF_WITHOUT_PEAK && !(s->brief && d->peak_bytes == s->live.bytes))
+            s->brief < BRIEF_WITHOUT_PEAK &&
+            !(s->brief && d->peak_bytes == ct_summary_live(s)->bytes))
             fprintf(v->out, "peak: %s allocated on %s at %s\n",
                     ct_label_size(v, d->peak_bytes).text, ct_label_device(s->device).text,
                     ct_verdict_time(v, d->peak_t_ns).text);
@@ -463,6 +480,7 @@ static void print_text(struct ct_summary *s) {
 int ct_view_summary(struct ct_view *v) {
     struct ct_summary s;
     ct_summary_read(&s, v);
+    s.when = name_moment(&s);
     s.components = CT_MEMORY_TABLE_COMPONENTS;
     if (v->options->json) {
         ct_summary_print_json(&s);

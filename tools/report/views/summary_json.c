@@ -46,10 +46,11 @@ static int make_peak(const struct ct_summary *s, int d, const struct ct_device_m
 
 static void add_neighbours(struct ct_json *j, const struct ct_summary *s, int d) {
     const struct ct_device_scan *scan = &s->scan.device[d];
+    const uint64_t last = s->v->trace->t_last_ns;
     const struct ct_neighbour_moments at = {
         .crossing_ns = s->crossing && s->crossing->device == d ? s->crossing->t_ns : UINT64_MAX,
         .peak_ns = scan->peak_known ? scan->peak_t_ns : UINT64_MAX,
-        .end_ns = s->v->to_ns < s->v->trace->t_last_ns ? s->v->to_ns : s->v->trace->t_last_ns};
+        .end_ns = s->scan.request.to_ns < last ? s->scan.request.to_ns : last};
     ct_neighbours_add_json(j, s->v, &s->neighbours, d, &at);
 }
 
@@ -89,11 +90,12 @@ static void add_device(struct ct_json *j, struct ct_summary *s, int d) {
     ct_json_close(j, '}');
 }
 
-static void add_holdings(struct ct_json *j, struct ct_summary *s, const char *key, int there) {
+static void add_holdings(struct ct_json *j, struct ct_summary *s, const char *key,
+                         const struct ct_live_totals *live) {
     char label[400];
     ct_json_open(j, key, '[');
-    for (size_t i = 0; there && i < s->live.holding_count; i++) {
-        const struct ct_holding *h = &s->live.holdings[i];
+    for (size_t i = 0; live && i < live->holding_count; i++) {
+        const struct ct_holding *h = &live->holdings[i];
         if (s->v->options->top && i >= s->v->options->top)
             break;
         ct_site_groups_label(s->v->sites, h->kind, h->stack, label, sizeof label);
@@ -136,12 +138,17 @@ void ct_summary_print_json(struct ct_summary *s) {
             add_device(j, s, d);
     ct_json_close(j, ']');
     ct_json_number(j, "host_bytes", s->scan.end.live.host_bytes);
-    ct_json_number(j, "host_bytes_at_moment", s->live.host_bytes);
+    ct_json_number(j, "host_bytes_at_moment", ct_summary_live(s)->host_bytes);
     ct_json_number(j, "host_registered_bytes_at_moment", s->host_registered);
     ct_document_add_shared(j, "shared_at_moment", &shared);
     ct_document_add_incidents(j, s->v, &s->scan, s->crossing);
-    add_holdings(j, s, "live_at_crossing", s->crossing != NULL);
-    add_holdings(j, s, "live_at_peak", s->crossing == NULL);
+    add_holdings(j, s, "live_at_crossing", s->crossing ? &s->live : NULL);
+    add_holdings(j, s, "live_at_peak", s->crossing ? NULL : &s->live);
+    ct_document_add_moment_or_null(j, s->has_moment ? &s->moment : NULL);
+    if (s->has_moment)
+        add_holdings(j, s, "live_at_moment", &s->live_then);
+    else
+        ct_json_null(j, "live_at_moment");
     ct_verdicts_add_json(j, "verdicts", &s->verdicts, s->v->sites);
     add_recorder_line(j, s);
     ct_companions_add_json(j, s->v, &s->scan.incidents);

@@ -54,7 +54,8 @@ static void read_live(struct ct_summary *s) {
     // budget.
     else if (!ct_peak_totals_get(&d->totals, CT_TOTALS_AT_OOM, s->crossing->event, CT_ROWS_BY_BLOCK,
                                  &s->live))
-        ct_live_at_before(&s->live, s->v->trace, s->crossing->event, s->device);
+        ct_moment_read_before(&s->live, s->v->trace, s->crossing->event, s->device,
+                              &s->scan.keyframes);
 }
 
 static uint64_t sum_registered(const struct ct_definitions *n, const struct ct_live *l) {
@@ -67,19 +68,25 @@ static uint64_t sum_registered(const struct ct_definitions *n, const struct ct_l
     return sum;
 }
 
+static void sum_shared(struct ct_summary *s, const struct ct_sharing *sharing,
+                       const struct ct_live *live) {
+    ct_sharing_sum(sharing, live, s->shared);
+    s->host_registered = sum_registered(&s->v->trace->definitions, live);
+}
+
 // Sums what is shared or registered at the moment of the text. Few traces have such memory: these
-// are read once more.
+// are read once more, unless the pass has ended at the moment.
 static void read_moment(struct ct_summary *s) {
     const struct ct_moment moment =
         ct_moment_find(&s->scan, s->v->trace, CT_MOMENT_OOM, s->device, NULL);
     struct ct_sharing sharing = {0};
     struct ct_replay replay;
-    if (!ct_summary_has_shared(s) && !s->scan.ops[CT_OP_REGISTER])
+    if (s->has_moment || (!ct_summary_has_shared(s) && !s->scan.ops[CT_OP_REGISTER]))
         return;
     ct_replay_init(&replay, NULL, NULL);
+    replay.tiles = 1; // as that of the pass that took the keyframes
     ct_moment_replay(&moment, &replay, &sharing, s->v->trace, &s->scan.keyframes);
-    ct_sharing_sum(&sharing, &replay.live, s->shared);
-    s->host_registered = sum_registered(&s->v->trace->definitions, &replay.live);
+    sum_shared(s, &sharing, &replay.live);
     ct_replay_free(&replay);
     ct_sharing_free(&sharing);
 }
@@ -109,6 +116,15 @@ static void read_end(struct ct_summary *s) {
         ct_summary_set_siblings(s->v, &s->at_end[d], d, s->v->trace->t_last_ns, NULL);
         ct_live_at_free(&live);
     }
+}
+
+// Reads the state at the moment of --at, where the pass has ended.
+static void read_then(struct ct_summary *s) {
+    ct_live_at_read(&s->live_then, &s->scan.end, s->device, CT_ROWS_BY_BLOCK);
+    ct_scan_limit_free(&s->live_then.split, s->v->options->capacity);
+    ct_site_groups_refine(s->v->sites, s->live_then.holdings, s->live_then.holding_count);
+    ct_account_make(&s->account_then, s->v->phases, &s->live_then);
+    sum_shared(s, &s->scan.sharing, &s->scan.end.live);
 }
 
 // ---- verdicts -----------------------------------------------------------------------------------
@@ -154,6 +170,8 @@ static struct ct_graph_captures read_graphs(const struct ct_summary *s) {
 // The failure where it is one of the device's memory, else the end.
 static struct ct_moment find_moment(const struct ct_summary *s) {
     const int is_failure = s->crossing && ct_incidents_is_device_memory(s->crossing);
+    if (s->has_moment && !is_failure)
+        return s->moment;
     return ct_moment_find(&s->scan, s->v->trace, is_failure ? CT_MOMENT_OOM : CT_MOMENT_END,
                           s->device, NULL);
 }
@@ -219,13 +237,37 @@ static void note_event(void *user, const struct ct_replay *r, const struct ct_ev
 }
 
 uint64_t ct_summary_moment_ns(const struct ct_summary *s) {
+    if (s->has_moment)
+        return s->moment.t_ns;
     return s->crossing ? s->crossing->t_ns : s->scan.device[s->device].peak_t_ns;
+}
+
+const struct ct_live_totals *ct_summary_live(const struct ct_summary *s) {
+    return s->has_moment ? &s->live_then : &s->live;
+}
+
+const struct ct_torch_pool_totals *ct_summary_pool(const struct ct_summary *s) {
+    if (s->has_moment)
+        return &s->scan.device[s->device].pool_at_end;
+    return s->crossing ? &s->crossing->pool : &s->scan.device[s->device].pool_at_peak;
+}
+
+// Makes the moment of --at the end of a pass.
+static void end_at_moment(struct ct_summary *s, struct ct_scan_request *q) {
+    s->has_moment = ct_view_scan_is_moment_asked(s->v->options);
+    if (!s->has_moment)
+        return;
+    s->moment = ct_view_scan_asked_moment(s->v, NULL);
+    q->to_ns = s->moment.t_ns;
+    q->end_event = s->moment.event == UINT64_MAX ? 0 : s->moment.event + 1;
 }
 
 static void read_all(struct ct_summary *s, struct ct_view *v, int with_end) {
     struct ct_scan_request request = ct_view_scan_request_pools(v);
     request.applied = note_event;
     request.applied_user = s;
+    end_at_moment(s, &request);
+    request.keyframes = 1;
     for (int d = 0; d < CT_DEVICES; d++)
         ct_untracked_curve_begin(&s->untracked[d], v->trace, d);
     ct_view_scan_run(v, &s->scan, &request);
@@ -234,9 +276,12 @@ static void read_all(struct ct_summary *s, struct ct_view *v, int with_end) {
         ct_neighbour_siblings_find(&s->neighbours, v->processes, v->process);
     if (with_end)
         read_end(s);
-    ct_replay_release(&s->scan.end); // another replay follows
+    s->has_moment = s->has_moment && !s->scan.exceeded; // a budget came first
     s->crossing = ct_scan_find_crossing(&s->scan);
     s->device = s->crossing ? s->crossing->device : ct_view_scan_main_device(v, &s->scan);
+    if (s->has_moment && s->device >= 0)
+        read_then(s);
+    ct_replay_release(&s->scan.end); // another replay follows
     if (s->device >= 0) {
         s->capacity = ct_capacity_find(v->trace, &s->scan.end, s->device);
         read_live(s);
@@ -271,5 +316,6 @@ void ct_summary_free(struct ct_summary *s) {
     ct_siblings_free(&s->siblings);
     ct_facts_free(&s->facts);
     ct_live_at_free(&s->live);
+    ct_live_at_free(&s->live_then);
     ct_scan_free(&s->scan);
 }

@@ -213,3 +213,11 @@ char *ct_verdict_incidents(const struct ct_incidents *n) {
         fprintf(t.out, " (%zu more recovered by PyTorch %s)", c.retried, how);
     return end(&t);
 }
+
+void ct_verdict_print_moment(struct ct_view *v, const struct ct_moment *m) {
+    static const char *const words[] = {"the OOM, ", "the peak, ", "the end, ", ""};
+    fprintf(v->out, "as of %s%s", words[m->kind], ct_verdict_time(v, m->t_ns).text);
+    if (m->event != UINT64_MAX)
+        fprintf(v->out, ", event %" PRIu64, m->event);
+    fputs("; what came later is left out\n", v->out);
+}

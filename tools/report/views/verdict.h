@@ -18,5 +18,7 @@ char *ct_verdict_incidents(const struct ct_incidents *n);
 struct ct_human_text ct_verdict_time(const struct ct_view *v, uint64_t t_ns);
 // The thread of an event: "1849 python3"; "" if it is not known. Prints it.
 void ct_verdict_print_thread(struct ct_view *v, uint32_t thread);
+// Prints the line that says up to when the trace is described: "as of +4.200 s, event 17; ...".
+void ct_verdict_print_moment(struct ct_view *v, const struct ct_moment *m);
 
 #endif

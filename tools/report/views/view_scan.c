@@ -45,6 +45,10 @@ int ct_view_scan_main_device(const struct ct_view *v, const struct ct_scan *s) {
     return best;
 }
 
+int ct_view_scan_is_moment_asked(const struct ct_arguments *o) {
+    return o->at_end || o->at.kind != CT_TIME_NONE;
+}
+
 enum ct_moment_kind ct_view_scan_wanted_moment(const struct ct_arguments *o,
                                                enum ct_moment_kind usual) {
     if (o->at_end)
@@ -59,4 +63,36 @@ enum ct_moment_kind ct_view_scan_wanted_moment(const struct ct_arguments *o,
     default:
         return CT_MOMENT_TIME;
     }
+}
+
+// Finds an OOM or a peak, whose event only a scan knows.
+static struct ct_moment find_moment(const struct ct_view *v, const struct ct_scan *s,
+                                    enum ct_moment_kind kind) {
+    const struct ct_moment m =
+        ct_moment_find(s, v->trace, kind, ct_view_scan_main_device(v, s), NULL);
+    char text[100];
+    if (m.kind == kind)
+        return m;
+    (void)snprintf(text, sizeof text, "warning: --at: there is no such moment; %s describes %s",
+                   ct_argument_table_commands[v->options->command].name,
+                   m.kind == CT_MOMENT_PEAK ? "the peak" : "the end");
+    ct_terminal_warn(text);
+    return m;
+}
+
+struct ct_moment ct_view_scan_asked_moment(const struct ct_view *v, const struct ct_scan *s) {
+    const enum ct_moment_kind kind = ct_view_scan_wanted_moment(v->options, CT_MOMENT_END);
+    const uint64_t last = v->trace->t_last_ns, end = v->to_ns < last ? v->to_ns : last;
+    struct ct_scan own;
+    if (kind == CT_MOMENT_END)
+        return (struct ct_moment){kind, -1, UINT64_MAX, end};
+    if (kind == CT_MOMENT_TIME)
+        return (struct ct_moment){kind, -1, v->at.event, v->at.t_ns < end ? v->at.t_ns : end};
+    if (s)
+        return find_moment(v, s, kind);
+    const struct ct_scan_request request = ct_view_scan_request_pools(v);
+    ct_scan_run(&own, v->trace, &request);
+    const struct ct_moment m = find_moment(v, &own, kind);
+    ct_scan_free(&own);
+    return m;
 }

@@ -19,8 +19,12 @@ void ct_view_scan_run(const struct ct_view *v, struct ct_scan *s,
 uint64_t ct_view_scan_lost_events(const struct ct_view *v, uint64_t counted);
 // The device of --device, or else the one with the highest peak; -1 if none was seen.
 int ct_view_scan_main_device(const struct ct_view *v, const struct ct_scan *s);
+int ct_view_scan_is_moment_asked(const struct ct_arguments *o); // by --at
 // The kind of moment that --at asks for; `usual`: without it.
 enum ct_moment_kind ct_view_scan_wanted_moment(const struct ct_arguments *o,
                                                enum ct_moment_kind usual);
+// The moment that --at asks for, of a view that describes a period: warns if there is none. `s`: a
+// scan of the range, or NULL; then one is run where it is needed.
+struct ct_moment ct_view_scan_asked_moment(const struct ct_view *v, const struct ct_scan *s);
 
 #endif

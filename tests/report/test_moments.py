@@ -1,0 +1,243 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""--at in all views that have it: one moment has the same figures in each, and those of an independent replay.
+
+Truth is lib/make_checkpoint.State behind lib/read_trace.py, which share nothing with the report. What summary and explain
+say of a trace up to a moment is also what they say of a trace that ends there (lib/whole_trace.py writes it).
+"""
+import glob
+import json
+import os
+import random
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
+import whole_trace  # noqa: E402
+from make_checkpoint import FOREIGN, HOST, State  # noqa: E402
+from mktrace import Trace  # noqa: E402
+from tap import FULL, ROOT, case, check, equal, main, report  # noqa: E402
+from whole_trace import Whole  # noqa: E402
+
+FOLDER = tempfile.mkdtemp()
+VLLM = sorted(glob.glob(os.path.join(ROOT, "tests/report/vllm/*/trace.zst")))
+K, M, G = 1 << 10, 1 << 20, 1 << 30
+
+
+def read(view, path, *options):
+    code, out, err = report(view, "--json", *options, path)
+    check(code in (0, 4), "%s %r: %d %s" % (view, options, code, err))
+    return json.loads(out)
+
+
+def write(data, name="t.zst"):
+    path = os.path.join(FOLDER, name)
+    with open(path, "wb") as f:
+        f.write(data)
+    return path
+
+
+def replayed(whole, number):
+    """The state behind an event, of the driver's allocations on each device: {device: (bytes, count)}."""
+    state, live = State(), {}
+    for record in whole.records:
+        if record["op"] != "amend" and state.number > number:
+            break
+        state.apply(record)
+    for (kind, _), r in state.live.items():
+        if kind in ("address", "handle") and r.get("space") != HOST and not r.get("flags", 0) & FOREIGN and "device" in r:
+            had = live.get(r["device"], (0, 0))
+            live[r["device"]] = had[0] + r.get("bytes", 0), had[1] + 1
+    return state, live
+
+
+def numbers(whole):
+    """The record of each event, by its number."""
+    return [r for r in whole.records if r["op"] != "amend"]
+
+
+def by_device(document):
+    return {d["ordinal"]: d for d in document["devices"]}
+
+
+@case("summary, top, frag and leaks at one event: the bytes and counts of an independent replay")
+def same_moment():
+    r, compared = random.Random(21), 0
+    for path in VLLM if FULL else r.sample(VLLM, 2):
+        whole = Whole(path)
+        events = numbers(whole)
+        for number in r.sample(range(len(events) // 8, len(events)), 3):
+            at = "--at=#%d" % number
+            what = "%s %s" % (os.path.basename(os.path.dirname(path)), at)
+            state, live = replayed(whole, number)
+            summary = read("summary", path, at)
+            then = by_device(summary)
+            for d, (size, count) in live.items():
+                equal((then[d]["live_bytes"], then[d]["live_allocations"]), (size, count), what)
+                equal(then[d]["live_bytes"], state.devices[d].tracked, what)
+                equal(by_device(read("top", path, at))[d]["bytes"], size, what)
+                frag = by_device(read("frag", path, at))[d]
+                equal((frag["live_bytes"], frag["live_allocations"]), (size, count), what)
+                compared += 1
+            rows = summary["live_at_moment"]
+            equal(sum(h["bytes"] for h in rows), max(size for size, _ in live.values()) if live else 0, what)
+            for view in ("summary", "frag", "leaks", "oom", "explain"):
+                moment = read(view, path, at)["moment"]
+                equal((moment["what"], moment["event"], moment["t_ns"]), ("time", number, events[number]["t_ns"]), what)
+    check(compared >= 6, "%d compared" % compared)
+
+
+def without(document, *keys):
+    for key in keys:
+        document.pop(key)
+    return document
+
+
+def alike(value):
+    """Rows of equal size have the order of the stacks' numbers, which is not that of another file. A label of a call site
+    is as long as tells it from the others of the document, which has those of the moment, too; the stack is in it whole."""
+    rows = [json.dumps({k: v for k, v in row.items() if k != "site"}) for row in value] if isinstance(value, list) else value
+    return sorted(rows) if isinstance(rows, list) else rows
+
+
+@case("summary and explain up to an event say what they say of a trace that ends there")
+def as_if_ended():
+    r, failed, quiet = random.Random(22), 0, 0
+    for path in VLLM if FULL else [p for p in VLLM if "/logits/" in p][:1] + r.sample(VLLM, 1):
+        whole = Whole(path)
+        events = numbers(whole)
+        ooms = [i for i, e in enumerate(events) if e["op"] == "block-oom" or e.get("result") == 2]
+        for number in {ooms[-1] if ooms else len(events) - 1, r.randrange(len(events) // 4, len(events))}:
+            cut = Whole(path)
+            position = next(i for i, e in enumerate(cut.records) if e is not None and
+                            sum(x["op"] != "amend" for x in cut.records[:i + 1]) == number + 1)
+            del cut.records[position + 1:]
+            ended = write(b"".join(whole_trace.write(cut)), "ended.zst")
+            for view in ("summary", "explain"):
+                got, want = read(view, path, "--at=#%d" % number), read(view, ended)
+                what = "%s of %s at %d" % (view, path, number)
+                for key in ("verdicts", "crossing", "ooms", "incidents", "live_at_crossing", "live_at_peak"):
+                    check(alike(got.get(key)) == alike(want.get(key)), "%s: %s differs" % (what, key))
+                if view == "summary":
+                    for a, b in zip(got["devices"], want["devices"]):
+                        # (at instants spread over each file; by how often hooks were called, to the end)
+                        a, b = (without(d, "fragmentation", "retries_is_bound") for d in (a, b))
+                        check(a == b, "%s: %r differ" % (what, [k for k in a if a[k] != b[k]]))
+                    failed, quiet = failed + bool(got["crossing"]), quiet + (not got["crossing"])
+    check(failed and quiet, "%d failed, %d quiet" % (failed, quiet))
+
+
+# ---- failed requests ----------------------------------------------------------------------------
+
+def failing():
+    """Three requests fail: a later one of the second one's size succeeds, and PyTorch reports the last one, too."""
+    t = Trace()
+    t.info = {"process.start_ns": "1000000000"}
+    at = [10**9]
+
+    def event(op, **fields):
+        at[0] += 10**9
+        return t.event(op, at[0], tid=1, device=0, space="device", stack=[("f", "/opt/app", 0x1000)], **fields)
+
+    def fail(size):
+        return event("alloc", bytes=size, result=2, free_bytes=M, total_bytes=G)
+    event("alloc", ptr=G, bytes=M, result=0)
+    ooms = [fail(2 * M)]
+    event("alloc", ptr=2 * G, bytes=3 * M, result=0)
+    ooms += [fail(5 * M), fail(5 * M)]
+    event("free", ptr=2 * G)
+    event("alloc", ptr=3 * G, bytes=5 * M, result=0)
+    event("alloc", ptr=4 * G, bytes=K, result=0)
+    ooms.append(fail(7 * M))
+    event("block-oom", bytes=7 * M, allocated_bytes=0, reserved_bytes=0)
+    event("free", ptr=3 * G)
+    t.flush(last=True)
+    return write(t.bytes(), "failing.zst"), ooms
+
+
+@case("oom describes the last request that had failed by then, with an outcome that came later")
+def of_requests():
+    path, ooms = failing()
+    whole = read("oom", path)
+    first = [next(o for o in whole["ooms"] if o["incident"] == k)["event"] for k in range(len(whole["incidents"]))]
+    equal([sum(o["incident"] == k for o in whole["ooms"]) for k in range(3)], [1, 2, 2])
+    equal((first[0], first[-1], whole["moment"], whole["described"]), (ooms[0], ooms[-1], None, None))
+    for number in range(11):
+        d = read("oom", path, "--at=#%d" % number)
+        want = [k for k, event in enumerate(first) if event <= number]
+        equal(d["described"], want[-1] if want else None, "at %d" % number)
+        equal(without(d, "moment", "described"), without(read("oom", path), "moment", "described"))
+        out = report("oom", "--at=#%d" % number, path)[1].decode()
+        if not want:
+            check(out.startswith("No OOM occurred up to +"), out)
+            continue
+        check("OOM %d of %d\n" % (len(want), len(first)) in out.splitlines(True)[0], out)
+        equal(out.count("\n  outcome "), 1, out)
+        check("event %d: " % whole["ooms"][0]["event"] not in out or want == [0], out)
+    out = report("oom", "--at=#%d" % ooms[1], path)[1].decode()
+    check("succeeded" in out and "asked for 5.00 MiB" in out, out)
+    out = report("oom", "--at=end", "-n", "2", path)[1].decode()
+    check("asked for 7.00 MiB" in out and "asked for 5.00 MiB" in out and "asked for 2.00 MiB" not in out, out)
+    equal(read("oom", path, "--at=oom")["described"], whole["crossing"]["incident"])
+    equal(read("oom", path, "--at=peak")["described"], 1)
+
+
+@case("summary at oom, peak and end is of the event that the other views name so")
+def named():
+    path, ooms = failing()
+    for at, number, size in (("oom", ooms[-1] + 1, 6 * M + K), ("peak", 7, 6 * M + K), ("end", None, M + K)):
+        d = read("summary", path, "--at=" + at)
+        equal((d["moment"]["what"], d["moment"]["event"]), (at, number))
+        equal(sum(h["bytes"] for h in d["live_at_moment"]), size)
+        equal(d["moment"], read("frag", path, "--at=" + at)["moment"])
+    equal(read("summary", path)["moment"], None)
+    equal(read("summary", path)["live_at_moment"], None)
+
+
+@case("a retry that came after the moment is not known, and neither is a later failure")
+def future():
+    path, ooms = failing()
+    d = read("summary", path, "--at=#%d" % ooms[2])
+    equal((d["crossing"]["requested_bytes"], d["crossing"]["recovered"]), (5 * M, False))
+    d = read("summary", path, "--at=#%d" % (ooms[0] - 1))
+    equal((d["crossing"], d["ooms"]), (None, []))
+    out = report("summary", "--at=#%d" % (ooms[0] - 1), path)[1].decode()
+    check(out.startswith("as of +") and "No OOM occurred up to +" in out, out)
+
+
+@case("of events of one time, only those up to the moment's count")
+def of_one_time():
+    t = Trace()
+    for i in range(4):
+        t.event("alloc", 1000, ptr=(i + 1) * G, bytes=(i + 1) * M, device=0, result=0, space="device")
+    t.event("alloc", 1000, bytes=G, device=0, result=2, space="device")
+    t.flush(last=True)
+    path = write(t.bytes(), "one-time.zst")
+    for i in range(4):
+        d = read("summary", path, "--at=#%d" % i)
+        sums = sum(range(1, i + 2)) * M
+        equal((d["devices"][0]["live_bytes"], d["devices"][0]["peak_bytes"], sum(h["bytes"] for h in d["live_at_moment"])),
+              (sums, sums, sums), i)
+        equal((d["crossing"], read("oom", path, "--at=#%d" % i)["described"]), (None, None), i)
+    equal(read("oom", path, "--at=#4")["described"], 0)
+
+
+@case("--at is refused of several traces together, and of a text; a moment that is not there is said")
+def refused():
+    path, _ = failing()
+    code, out, err = report("summary", "--at=end", path, path)
+    equal((code, out), (2, b""))
+    check(b"--at is about one process" in err, err)
+    text = write(b"RuntimeError: CUDA error: out of memory\n", "error.txt")
+    code, _, err = report("explain", "--at=end", text)
+    check(code == 2 and b"--at need one" in err, err)
+    t = Trace()
+    t.event("alloc", 1000, ptr=M, bytes=M, device=0, result=0, space="device")
+    t.flush(last=True)
+    quiet = write(t.bytes(), "quiet.zst")
+    for view in ("summary", "oom", "explain"):
+        code, _, err = report(view, "--at=oom", quiet)
+        check(code == 0 and b"there is no such moment; %s describes the peak" % view.encode() in err, err)
+
+
+main()
