@@ -31,19 +31,6 @@ static inline void *ct_heap_alloc_zeroed(size_t count, size_t size) {
     return p;
 }
 
-// The allocator that ct_live_init asks for: memory at multiples of 64 bytes, whose content a change
-// of its size does not keep. `user` and `old_bytes` are not used; new_bytes 0 only frees.
-static inline void *ct_heap_resize_aligned(void *user, void *old, size_t old_bytes,
-                                           size_t new_bytes) {
-    (void)user;
-    (void)old_bytes;
-    void *made = new_bytes ? aligned_alloc(64, (new_bytes + 63) / 64 * 64) : NULL;
-    if (new_bytes && !made)
-        ct_heap_exhausted();
-    free(old);
-    return made;
-}
-
 // Makes room for one more element in an array, whose capacity doubles. Evaluates its arguments more
 // than once.
 #define CT_HEAP_GROW(array, count, capacity)                                \

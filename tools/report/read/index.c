@@ -104,7 +104,7 @@ static enum found scan_frame(struct scan *w, uint64_t *at) {
 // because in a file with damage everywhere the next chunk is near.
 static uint64_t find_prefix(struct scan *w, uint64_t from) {
     enum { BLOCK = 1 << 16 };
-    static uint8_t block[BLOCK + CT_PREFIX_BYTES];
+    uint8_t block[BLOCK + CT_PREFIX_BYTES];
     const uint64_t end = w->end;
     uint64_t at = (from + CT_CHUNK_ALIGN - 1) & ~(uint64_t)(CT_CHUNK_ALIGN - 1);
     for (size_t size = 512; at < end; at += size, size = size < BLOCK ? size * 2 : BLOCK) {

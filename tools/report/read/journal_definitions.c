@@ -208,7 +208,7 @@ static uint32_t define_frame(struct ct_journal_definitions *d, uint64_t word) {
 // Defines a stack by its frames, outermost first: those that the call tree does not have yet, below
 // the node of the others.
 static void define_stack(struct ct_journal_definitions *d, const uint32_t *frames, uint32_t n) {
-    static uint8_t payload[32 + CT_MAX_STACK * 10];
+    uint8_t payload[32 + CT_MAX_STACK * 10];
     struct ct_out o = {payload, payload + sizeof payload, 0};
     uint64_t parent = 0, before = 0;
     uint32_t have = 0;

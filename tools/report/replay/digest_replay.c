@@ -11,6 +11,7 @@
 #include "base/heap.h"
 #include "base/map.h"
 #include "read/digest.h"
+#include "replay/slab_memory.h"
 
 #define THREADS 65536u // whose last free is remembered
 
@@ -46,7 +47,7 @@ static void change_owner(void *user, const struct ct_object *o, uint32_t by) {
 
 static void begin(struct digest_replay *r, struct ct_trace *t) {
     r->t = t;
-    ct_live_init(&r->live, ct_heap_resize_aligned, r);
+    ct_live_init(&r->live, ct_slab_memory_resize, r);
     r->live.total_changed = change_total;
     r->live.owner_changed = change_owner;
     r->live.tentative = ct_heap_alloc_zeroed(THREADS, sizeof *r->live.tentative);

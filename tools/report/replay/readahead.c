@@ -7,9 +7,9 @@
 #include <cutrace/model/readings.h>
 #include <pthread.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "base/heap.h"
+#include "base/workers.h"
 
 enum {
     BATCHES = 24,
@@ -138,7 +138,7 @@ struct ct_readahead *ct_readahead_begin(struct ct_trace *t, unsigned position) {
     a->held_back = t->events > FEW_EVENTS ? HELD_BACK : BATCHES - 2;
     pthread_mutex_init(&a->lock, NULL);
     pthread_cond_init(&a->moved, NULL);
-    if (t->events > FEW_EVENTS && sysconf(_SC_NPROCESSORS_ONLN) > 1)
+    if (t->events > FEW_EVENTS && ct_workers_count() > 1)
         a->has_thread = !pthread_create(&a->thread, NULL, read_batches, a);
     return a;
 }

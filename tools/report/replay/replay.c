@@ -10,13 +10,14 @@
 
 #include "base/heap.h"
 #include "read/device_kind.h"
+#include "replay/slab_memory.h"
 #include "replay/torch_segments.h"
 
 void ct_replay_init(struct ct_replay *r,
                     void (*changed)(void *user, const struct ct_object *object, int sign),
                     void *user) {
     memset(r, 0, sizeof *r);
-    ct_live_init(&r->live, ct_heap_resize_aligned, user);
+    ct_live_init(&r->live, ct_slab_memory_resize, user);
     r->live.total_changed = changed;
 }
 

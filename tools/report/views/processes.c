@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Opens the traces one after the other, three times: the moment is known only when all were read,
-// and what other processes held only when the states at it were.
+// Reads the traces three times, side by side where there are processors: the moment is known only
+// when all were read, and what other processes held only when the states at it were.
 #include "views/processes.h"
 
 #include <string.h>
+#include <sys/stat.h>
 
 #include "analyze/jobs.h"
 #include "analyze/site_groups.h"
+#include "base/workers.h"
 #include "diagnose/join_verdicts.h"
 #include "diagnose/process_verdicts.h"
 #include "diagnose/text_verdicts.h"
@@ -18,6 +20,8 @@
 #include "views/recorder_line.h"
 #include "views/summary_read.h"
 #include "views/trace_state.h"
+
+enum { SMALL_BYTES = 256 << 10 }; // of all traces: too little for threads
 
 int ct_processes_check_options(const struct ct_arguments *o, struct ct_error *error) {
     const char *option = NULL;
@@ -138,18 +142,41 @@ static void scan(struct ct_processes_shown *s, size_t i, struct ct_view *v,
                  void (*warn)(const struct ct_view *)) {
     struct ct_process *p = &s->all.list[i];
     const struct ct_scan_request request = ct_view_scan_request_pools(v);
-    const size_t same = find_same(&s->all, i, v->trace->index.trace_id);
     if (warn)
         warn(v);
-    if (same != SIZE_MAX && v->trace->events <= s->all.list[same].events) {
-        p->same_as = same;
-    } else {
-        if (same != SIZE_MAX)
-            replace_copy(&s->all, same, i);
-        p->is_usable = 1;
-        ct_process_scan(p, v->trace, &request);
-    }
+    p->is_usable = 1;
+    ct_process_scan(p, v->trace, &request);
     keep_state(s, i, v);
+}
+
+// Leaves of a copy what is said of every trace.
+static void drop_copy(struct ct_processes_shown *s, size_t i, size_t same) {
+    struct ct_process_shown *shown = &s->traces[i];
+    ct_process_free(&s->all.list[i]);
+    s->all.list[i].same_as = same;
+    s->all.list[i].knowledge = CT_PROCESS_UNKNOWN;
+    free(shown->limits);
+    free(shown->recorded_api);
+    free(shown->recorder_line);
+    shown->limits = shown->recorded_api = shown->recorder_line = NULL;
+    shown->recorded_api_length = 0;
+    shown->api[0] = '\0';
+    shown->state = NULL;
+    shown->is_limited = 0;
+}
+
+// Behind the scans of all.
+static void find_copies(struct ct_processes_shown *s) {
+    for (size_t i = 0; i < s->all.count; i++) {
+        const struct ct_process *p = &s->all.list[i];
+        const size_t same = p->is_usable ? find_same(&s->all, i, p->trace_id) : SIZE_MAX;
+        if (same == SIZE_MAX)
+            continue;
+        if (p->events <= s->all.list[same].events)
+            drop_copy(s, i, same);
+        else
+            replace_copy(&s->all, same, i);
+    }
 }
 
 static void read_state(struct ct_processes_shown *s, size_t i, struct ct_view *v) {
@@ -235,29 +262,86 @@ static void judge(struct ct_processes_shown *s, size_t i, struct ct_view *v,
 
 enum pass { SCAN, READ_STATE, JUDGE };
 
-// `list`: where the verdicts go.
-static void visit(struct ct_processes_shown *s, size_t i, enum pass pass,
-                  void (*warn)(const struct ct_view *), struct ct_verdicts *list) {
-    struct ct_trace trace = {.no_journal = s->options->no_journal, .progress = ct_progress_report};
+// What a thread leaves of a trace that it has visited.
+struct visit {
+    int has_failed; // the trace cannot be read:
+    struct ct_error error;
+    struct ct_buffer warnings;
+    struct ct_verdicts verdicts; // of the last pass
+    struct ct_progress_part progress;
+};
+
+// One pass over all traces.
+struct round {
+    struct ct_processes_shown *s;
+    enum pass pass;
+    void (*warn)(const struct ct_view *);
+    struct visit *visits; // in the order of the traces
+};
+
+// Changes nothing of other traces: several threads do this.
+static void visit(void *user, size_t i) {
+    const struct round *r = user;
+    struct ct_processes_shown *s = r->s;
+    struct visit *of = &r->visits[i];
+    struct ct_trace trace = {.no_journal = s->options->no_journal,
+                             .progress = ct_progress_report,
+                             .progress_user = &of->progress};
     struct ct_view v = {.options = s->options,
                         .terminal = s->terminal,
                         .trace = &trace,
                         .out = s->out,
                         .to_ns = UINT64_MAX};
-    struct ct_error error;
-    if (ct_trace_open(&trace, s->traces[i].path, &error)) {
-        if (warn || pass != SCAN)
-            ct_terminal_warn(error.text);
-        keep_error(s, i, &error);
-    } else if (pass == SCAN) {
-        scan(s, i, &v, warn);
-    } else if (pass == READ_STATE) {
+    if (r->pass != SCAN && !s->all.list[i].is_usable)
+        return;
+    ct_terminal_keep_warnings(&of->warnings);
+    of->has_failed = ct_trace_open(&trace, s->traces[i].path, &of->error) != 0;
+    if (of->has_failed && (r->warn || r->pass != SCAN))
+        ct_terminal_warn(of->error.text);
+    else if (!of->has_failed && r->pass == SCAN)
+        scan(s, i, &v, r->warn);
+    else if (!of->has_failed && r->pass == READ_STATE)
         read_state(s, i, &v);
-    } else {
-        judge(s, i, &v, list);
-    }
-    ct_progress_clear();
+    else if (!of->has_failed)
+        judge(s, i, &v, &of->verdicts);
+    ct_terminal_keep_warnings(NULL);
     ct_trace_close(&trace);
+}
+
+// Whether all traces together are read before threads would have started. A trace in a zip file has
+// a name, and none here.
+static int are_small(const struct ct_processes_shown *s) {
+    off_t left = SMALL_BYTES;
+    struct stat st;
+    for (size_t i = 0; i < s->all.count && left >= 0; i++)
+        left -= stat(s->traces[i].path, &st) == 0 ? st.st_size : SMALL_BYTES;
+    return left > 0;
+}
+
+// `verdicts`: where those of each trace go, in the last pass.
+static void visit_all(struct ct_processes_shown *s, enum pass pass,
+                      void (*warn)(const struct ct_view *), struct ct_verdicts *verdicts) {
+    const size_t n = s->all.count;
+    struct round r = {.s = s, .pass = pass, .warn = warn};
+    r.visits = ct_heap_alloc_zeroed(n, sizeof *r.visits);
+    for (size_t i = 0; i + 1 < n; i++)
+        r.visits[i].progress.next = &r.visits[i + 1].progress;
+    ct_progress_begin_parts(n ? &r.visits[0].progress : NULL);
+    if (are_small(s))
+        for (size_t i = 0; i < n; i++)
+            visit(&r, i);
+    else
+        ct_workers_run(n, visit, &r);
+    ct_progress_begin_parts(NULL);
+    ct_progress_clear();
+    for (size_t i = 0; i < n; i++) {
+        ct_terminal_print_kept(&r.visits[i].warnings);
+        if (r.visits[i].has_failed)
+            keep_error(s, i, &r.visits[i].error);
+        if (verdicts)
+            verdicts[i] = r.visits[i].verdicts;
+    }
+    free(r.visits);
 }
 
 // Whether a part of a log says more than that nothing of its own failed.
@@ -285,9 +369,7 @@ static void judge_all(struct ct_processes_shown *s) {
     struct ct_verdicts *lists = ct_heap_alloc_zeroed(s->all.count, sizeof *lists);
     if (s->companions.has_log)
         ct_log_owners_find(&s->owners, &s->companions.log_lines, &s->all);
-    for (size_t i = 0; i < s->all.count; i++)
-        if (s->all.list[i].is_usable)
-            visit(s, i, JUDGE, NULL, &lists[i]);
+    visit_all(s, JUDGE, NULL, lists);
     ct_process_verdicts_join(&s->verdicts, lists, &s->all);
     join_shared(s);
     free(lists);
@@ -298,12 +380,11 @@ static void read_all(struct ct_processes_shown *s, void (*warn)(const struct ct_
         s->traces[i].path = s->options->paths[i];
         s->all.list[i].same_as = SIZE_MAX;
         s->all.list[i].knowledge = CT_PROCESS_UNKNOWN;
-        visit(s, i, SCAN, warn, NULL);
     }
+    visit_all(s, SCAN, warn, NULL);
+    find_copies(s);
     ct_processes_find_moment(&s->all);
-    for (size_t i = 0; i < s->all.count; i++)
-        if (s->all.list[i].is_usable)
-            visit(s, i, READ_STATE, warn, NULL);
+    visit_all(s, READ_STATE, warn, NULL);
     ct_processes_sum(&s->all);
     ct_jobs_find(s->all.list, s->all.count);
     judge_all(s);

@@ -100,7 +100,25 @@ FILE *ct_terminal_open_text(const struct ct_terminal *t, FILE *out) {
     return ct_wrap_open(&(struct ct_wrap_style){.width = t->width, .mark = t->ellipsis}, out);
 }
 
+static _Thread_local struct ct_buffer *keeps_warnings; // of this thread; NULL: prints them
+
+void ct_terminal_keep_warnings(struct ct_buffer *kept) {
+    keeps_warnings = kept;
+}
+
+void ct_terminal_print_kept(struct ct_buffer *kept) {
+    const char *text = (const char *)kept->at;
+    for (size_t at = 0; at < kept->n; at += strlen(text + at) + 1)
+        ct_terminal_warn(text + at);
+    free(kept->at);
+    *kept = (struct ct_buffer){0};
+}
+
 void ct_terminal_warn(const char *text) {
+    if (keeps_warnings) {
+        ct_buffer_append(keeps_warnings, text, strlen(text) + 1);
+        return;
+    }
     ct_progress_clear();
     fputs("cutrace-report: ", stderr);
     ct_utf8_print_sanitized(stderr, text, strlen(text));

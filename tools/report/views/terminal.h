@@ -3,6 +3,7 @@
 #ifndef CT_TERMINAL_H
 #define CT_TERMINAL_H
 
+#include "base/buffer.h"
 #include "views/arguments.h"
 #include "views/wrap.h"
 
@@ -23,5 +24,10 @@ void ct_terminal_end(void);
 FILE *ct_terminal_open_text(const struct ct_terminal *t, FILE *out);
 // Prints one line on stderr, made harmless for a terminal.
 void ct_terminal_warn(const char *text);
+// Keeps what this thread warns of in place of printing it, so that warnings of work that several
+// threads do at a time can be printed in the order of the work. NULL: prints again.
+void ct_terminal_keep_warnings(struct ct_buffer *kept);
+// Prints what was kept, and frees it.
+void ct_terminal_print_kept(struct ct_buffer *kept);
 
 #endif

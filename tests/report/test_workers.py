@@ -1,0 +1,206 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The number of threads decides on nothing but the time: every view, of one trace and of several, prints the same bytes
+and ends in the same way with 0, 1, 2, 7 and 16 workers (tools/base/workers.h).
+
+The traces are large enough for threads: more than 4,096 events for the one that reads ahead (replay/readahead.c), more
+than 256 KiB together for those that read several traces (views/processes.c).
+"""
+import json
+import os
+import random
+import re
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
+from mktrace import FIRST_PART, LAST_PART, Trace  # noqa: E402
+from tap import FULL, case, check, equal, main, report  # noqa: E402
+
+FOLDER = tempfile.mkdtemp()
+K, M, G = 1 << 10, 1 << 20, 1 << 30
+CHUNKS, EVENTS = 24, 250
+STACKS = [[("f%d" % i, "/opt/app", 0x1000 + 16 * i), ("step", "/m/loop.py", 7 + i % 3), ("main", "/opt/app", 0x900)]
+          for i in range(9)]
+VIEWS = [("summary",), ("oom",), ("top",), ("top", "--at=oom"), ("top", "--tree"), ("frag",), ("timeline",), ("leaks",),
+         ("stats",), ("phases",), ("coverage",), ("dump", "--limit=200"), ("info",), ("check",), ("explain",),
+         ("diff", "--at=0.001", "--at=end")]
+WORKERS = (1, 2, 7, 16)
+
+
+class Program:
+    """Allocates, frees, fails and reads its device at random, in chunks; a checkpoint begins in every sixth."""
+
+    def __init__(self, seed, fails=True, gpu=0):
+        self.random, self.live, self.fails = random.Random(seed), {}, fails
+        self.trace = Trace(trace_id=0x7000 + seed)
+        self.trace.info = {"process.start_ns": "500", "process.pid": str(4000 + seed), "process.exe": "worker",
+                           "host.name_hash": "cafe", "clock.monotonic_ns": "500", "clock.realtime_ns": "1795000000000000500",
+                           "device.0.total_bytes": str(80 * G), "device.0.uuid_hash": "%016x" % (0xAB0 + gpu),
+                           "device.0.name": "Test GPU", "device.0.meminfo_total_bytes": str(80 * G)}
+        self.t, self.top = 1000, 1 << 40
+        info = self.trace.info
+        for n in range(CHUNKS):
+            checkpoint = None
+            if n and n % 6 == 0:
+                self.trace.restart()
+                checkpoint = FIRST_PART | LAST_PART, [self.record(p) for p in sorted(self.live)]
+            self.trace.info = info
+            for _ in range(EVENTS):
+                self.step()
+            self.trace.flush(checkpoint=checkpoint, last=n + 1 == CHUNKS)
+        self.chunks = self.trace.out
+
+    def record(self, ptr):
+        number, t_ns, size, stack = self.live[ptr]
+        return self.trace.record("alloc", t_ns, ptr=ptr, bytes=size, device=0, space="device", stack=STACKS[stack],
+                                 event=number, tid=1 + stack % 3)
+
+    def step(self):
+        t, r = self.trace, self.random
+        self.t += r.randrange(9000)
+        if r.random() < 0.03:
+            t.event("memory-sample", self.t, device=0, free_bytes=40 * G - r.randrange(G), total_bytes=80 * G)
+        elif self.fails and r.random() < 0.004:
+            t.event("alloc", self.t, device=0, result=2, bytes=r.randrange(50, 60) * G, space="device", stack=STACKS[8],
+                    tid=3, free_bytes=30 * G, total_bytes=80 * G)
+        elif self.live and r.random() < 0.47:
+            ptr = r.choice(sorted(self.live))
+            t.event("free", self.t, ptr=ptr, tid=2)
+            del self.live[ptr]
+        else:
+            size, stack = r.choice((M, M, 2 * M, 4 * K, r.randrange(1, 9 * M))), r.randrange(len(STACKS))
+            self.top += 16 * M
+            number = t.event("alloc", self.t, ptr=self.top, bytes=size, device=0, result=0, space="device",
+                             stack=STACKS[stack], duration_ns=r.randrange(3000), tid=1 + stack % 3)
+            self.live[self.top] = number, self.t, size, stack
+
+
+def write(name, data):
+    path = os.path.join(FOLDER, name)
+    with open(path, "wb") as f:
+        f.write(data)
+    return path
+
+
+def damaged(chunk):
+    return chunk[:-40] + bytes(b ^ 0x55 for b in chunk[-40:])
+
+
+def variants(program):
+    """The trace as it may be found."""
+    c = program.chunks
+    yield "whole", b"".join(c)
+    yield "wrapped", b"".join(c[6:])
+    yield "cut", b"".join(c[:-1]) + c[-1][:len(c[-1]) // 2]
+    yield "killed", b"".join(c[:-1])
+    yield "damaged", b"".join(damaged(x) if i in (3, 13) else x for i, x in enumerate(c))
+    yield "garbled", b"".join(bytes(len(x)) if i == 9 else x for i, x in enumerate(c))
+
+
+def printed(view, paths, workers):
+    """Exit code, output and messages of a view; of an export and a page the file."""
+    to, more = os.path.join(FOLDER, "out"), ()
+    if view[0] in ("export", "html"):
+        if os.path.exists(to):
+            os.remove(to)
+        more = ("--force", "-o", to)
+    code, out, err = report(*view, *more, *paths, env={"CUTRACE_REPORT_WORKERS": str(workers)})
+    if more and os.path.exists(to):
+        with open(to, "rb") as f:
+            out = f.read()
+    return code, out, err
+
+
+def difference(got, want):
+    for name, a, b in zip(("exit", "out", "err"), got, want):
+        if a == b:
+            continue
+        a, b = str(a), str(b)
+        at = next((i for i, (x, y) in enumerate(zip(a, b)) if x != y), min(len(a), len(b)))
+        return "%s: ...%s, and without threads: ...%s" % (name, a[max(at - 200, 0):at + 60], b[max(at - 10, 0):at + 60])
+    return ""
+
+
+def compare(view, paths, workers):
+    want = printed(view, paths, 0)
+    for n in workers:
+        got = printed(view, paths, n)
+        check(got == want, "%s with %d workers: " % (" ".join(view), n) + difference(got, want))
+    return want
+
+
+# ---- one trace ------------------------------------------------------------------------------------
+
+@case("every view of a whole, wrapped, cut, killed or damaged trace")
+def one_trace():
+    r, codes = random.Random(5), set()
+    for name, data in variants(Program(1)):
+        path = write(name + ".zst", data)
+        for view in VIEWS:
+            view = view if view[0] in ("dump", "check") or r.random() < 0.5 else (*view, "--json")
+            want = compare(view, [path], WORKERS if FULL else [r.choice(WORKERS[1:])])
+            codes.add(want[0])
+            check(len(want[1]) > 20, "%s of %s prints %r" % (view, name, want))
+    equal(codes, {0, 3, 4})
+
+
+@case("every export and the page")
+def exports():
+    r = random.Random(6)
+    for name, data in variants(Program(2)):
+        if name not in ("whole", "damaged", "wrapped") and not FULL:
+            continue
+        path = write(name + ".zst", data)
+        for view in [("export", "--format=" + f) for f in ("torch", "folded", "speedscope", "csv", "ndjson", "sqlite", "pprof",
+                                                           "openmetrics", "perfetto")] + [("html",)]:
+            want = compare(view, [path], WORKERS if FULL else [r.choice(WORKERS[1:])])
+            check(view[1:] == ("--format=torch",) or len(want[1]) > 200, "%s of %s: %r" % (view, name, want[1:]))
+
+
+# ---- several traces ---------------------------------------------------------------------------------
+
+def ranks():
+    """Traces of one job: whole ones, two that are damaged, one that cannot be read, and copies of two with more and with
+    fewer events."""
+    programs = [Program(seed, fails=seed % 2, gpu=seed) for seed in range(10, 15)]
+    found = [dict(variants(p)) for p in programs]
+    paths = [write("rank0.zst", found[0]["whole"]), write("copy-less.zst", found[1]["killed"]),
+             write("rank1.zst", found[1]["whole"]), write("none.zst", b"no trace at all" * 100),
+             write("rank2.zst", found[2]["damaged"]), write("rank3.zst", found[3]["cut"]),
+             write("copy-more.zst", found[0]["killed"]), write("rank4.zst", found[4]["garbled"]),
+             os.path.join(FOLDER, "missing.zst")]
+    check(sum(os.path.getsize(p) for p in paths[:-1]) > 256 * K, "they are too small for threads")
+    return paths
+
+
+@case("several traces: the table, the verdicts, the page, the list of documents; messages come in the order of the traces")
+def several():
+    paths = ranks()
+    for view in (("summary",), ("summary", "--json"), ("explain",), ("explain", "--json"), ("html",),
+                 ("summary", "--fail-on=oom")):
+        of = paths[:3] + paths[4:-1] if view[0] == "explain" else paths
+        for order in (of, of[::-1]):
+            want = compare(view, order, WORKERS)
+    _, out, err = printed(("summary",), paths, 7)
+    names = [os.path.basename(x) for x in re.findall(r"cutrace-report: (?:warning: )?(\S+?):", err.decode())]
+    equal(names, ["none.zst", "rank2.zst", "rank3.zst", "rank4.zst", "missing.zst"])
+    check(want and out.count(b"worker") >= 5, out)
+
+
+@case("the pids of the table and the copies are those of the traces, in the order of the command line")
+def truth():
+    _, out, _ = printed(("summary", "--json"), ranks(), 16)
+    document = json.loads(out)[-1]
+    equal([p.get("pid") for p in document["processes"] if p.get("pid")], [4010, 4011, 4012, 4013, 4014])
+
+
+@case("a number that is none or out of range stands for a possible one")
+def numbers():
+    path = write("whole.zst", b"".join(Program(3).chunks))
+    want = printed(("summary",), [path], 0)
+    for text in ("", "-5", "many", "99999"):
+        equal(printed(("summary",), [path], text), want, text)
+
+
+main()
