@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Measures what comes behind the rings, alone and in one thread: drain_cost STREAM EVENTS RINGS. STREAM: peer (the work of
-// peer_work.c) or one of streams.h. CUTRACE_OUTPUT says where the trace goes.
+// peer_work.c), liveN (about N allocations alive, freed at random) or one of streams.h. CUTRACE_OUTPUT says where the trace
+// goes.
 //
 // Events are put into the rings as the threads of a program would do it, some thousands at a time, and drained. Prints the
 // drainer's processor time for an event, and the longest drain. Where other programs disturb times, instructions tell:
@@ -19,7 +20,14 @@
 
 #include "streams.h"
 
-enum { AT_A_TIME = 3000, RINGS_MAX = 64, DEPTH = 40, PEER_LIVE = 4096, PEER_STACKS = 256 };
+enum {
+    AT_A_TIME = 3000,
+    RINGS_MAX = 64,
+    DEPTH = 40,
+    PEER_LIVE = 4096,
+    PEER_STACKS = 256,
+    RANDOM_STACKS = 300
+};
 
 static void fail(const char *what) {
     fprintf(stderr, "drain_cost: %s\n", what);
@@ -73,6 +81,32 @@ static void peer_next(struct ct_event *e) {
 }
 
 static const struct stream peer_stream = {"peer", peer_begin, peer_next};
+
+// ---- the stream liveN ---------------------------------------------------------------------------
+// Each call takes one of 2N places, or gives it back: N are taken in the mean, and any of them may be given back next. Each
+// stack has one size, so that a trace of 256 MiB holds tens of millions of events.
+
+static uint64_t live_wanted;
+static uint8_t *is_taken; // by place
+
+static void random_begin(void) {
+    if (!(is_taken = calloc(2 * live_wanted, sizeof *is_taken)))
+        fail("no memory");
+}
+
+static void random_next(struct ct_event *e) {
+    const uint64_t place = draw(2 * live_wanted);
+    const uint32_t stack = (uint32_t)(1 + draw(RANDOM_STACKS));
+    now_ns += 100 + draw(1000);
+    if (is_taken[place])
+        as_free(e, 0);
+    else
+        as_alloc(e, 0, stack * 13, stack);
+    is_taken[place] = !is_taken[place];
+    CT_SET(e, ptr, UINT64_C(0x7f0000000000) + place * (2 << 20));
+}
+
+static const struct stream random_stream = {"live", random_begin, random_next};
 
 // ---- rings --------------------------------------------------------------------------------------
 
@@ -156,6 +190,8 @@ static const struct stream *stream_of(const char *name) {
     for (unsigned i = 0; i < 3; i++)
         if (!strcmp(name, all[i]->name))
             return all[i];
+    if (sscanf(name, "live%lu", &live_wanted) == 1 && live_wanted && live_wanted <= 1u << 30)
+        return &random_stream;
     return NULL;
 }
 
@@ -175,7 +211,7 @@ int main(int argc, char **argv) {
     const struct stream *s = argc == 4 ? stream_of(argv[1]) : NULL;
     const unsigned n = argc == 4 ? (unsigned)atoi(argv[3]) : 0;
     if (!s || !n || n > RINGS_MAX) {
-        fputs("usage: drain_cost peer|iid|periodic EVENTS RINGS\n", stderr);
+        fputs("usage: drain_cost peer|iid|periodic|liveN EVENTS RINGS\n", stderr);
         return 2;
     }
     const uint64_t events = strtoull(argv[2], NULL, 10);
@@ -191,7 +227,7 @@ int main(int argc, char **argv) {
         longest = ns > longest ? ns : longest;
     }
     all_ns += drain(CT_DRAIN_FINAL);
-    printf("behind %-8s %u rings: %.1f ns an event, longest drain %.2f ms\n", s->name, n,
+    printf("behind %-8s %u rings: %.1f ns an event, longest drain %.2f ms\n", argv[1], n,
            (double)all_ns / (double)events, (double)longest / 1e6);
     return 0;
 }

@@ -2,7 +2,7 @@
 # Measurements (`make bench`): scripts that print lines for people. Each section adds its programs to BENCH_PROGRAMS.
 
 BENCH_TRACES := $(BUILD)/tests/bench/make_trace $(BUILD)/tests/bench/size
-BENCHES += tests/bench/report.sh tests/bench/export.sh tests/bench/page.py tests/bench/size.sh
+BENCHES += tests/bench/speed.py tests/bench/report.sh tests/bench/export.sh tests/bench/page.py tests/bench/size.sh
 BENCH_PROGRAMS += $(BENCH_TRACES)
 
 $(BENCH_TRACES): $(BUILD)/tests/bench/%: tests/bench/%.c
@@ -10,14 +10,25 @@ $(BENCH_TRACES): $(BUILD)/tests/bench/%: tests/bench/%.c
 	$(CC) $(CFLAGS_ALL) $(DEPFLAGS) -Itools -Itools/report $< $(LDFLAGS_ALL) $(ZSTD_LIBS) -lm -o $@
 
 # ---------------------------------------------------------------- the writer, after the rings
+# (with optimisation at link time, as libcutrace.so)
 DRAIN_COST := $(BUILD)/tests/bench/drain_cost
 BENCHES += tests/bench/drain_cost.sh
-BENCH_PROGRAMS += $(DRAIN_COST)
+BENCH_PROGRAMS += $(DRAIN_COST) $(DRAIN_COST)_plain
+DRAIN_COST_NEEDS := tests/bench/drain_cost.c $(BUILD)/preload/base/glibc_compat.o $(PRELOAD_ARCHIVES)
+LINK_DRAIN_COST = $(CC) $(CFLAGS_ALL) $(PRELOAD_CFLAGS) $(PRELOAD_TLS) $(PRELOAD_LTO) $(DEPFLAGS) -Ipreload $(filter %.c %.o,$^) $(filter %.a,$^) \
+    $(filter-out -fno-lto,$(LDFLAGS_ALL)) $(PRELOAD_LTO_LINK) -Wl,--wrap=ct_writer_thread_start -lm -o $@
 
-$(DRAIN_COST): private LDFLAGS_ALL += -Wl,--wrap=ct_writer_thread_start
-$(DRAIN_COST): tests/bench/drain_cost.c $(PRELOAD_RECORDING_OBJS) $(BUILD)/preload/base/glibc_compat.o $(PRELOAD_ARCHIVES)
+$(DRAIN_COST): $(DRAIN_COST_NEEDS) $(PRELOAD_RECORDING_OBJS)
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS_ALL) $(DEPFLAGS) -Ipreload $(filter %.c %.o %.a,$^) $(LDFLAGS_ALL) -lm -o $@
+	$(LINK_DRAIN_COST)
+
+# The same recorder without digests.
+$(DRAIN_COST)_plain: $(DRAIN_COST_NEEDS) $(filter-out %/live_state.o,$(PRELOAD_RECORDING_OBJS)) $(BUILD)/tests/bench/live_state_plain.o
+	@mkdir -p $(@D)
+	$(LINK_DRAIN_COST)
+$(BUILD)/tests/bench/live_state_plain.o: preload/write/live_state.c tests/bench/no_digest.h
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS_ALL) $(PRELOAD_CFLAGS) $(PRELOAD_TLS) $(PRELOAD_LTO) $(DEPFLAGS) -Ipreload -include tests/bench/no_digest.h -c $< -o $@
 
 # ---------------------------------------------------------------- names of functions
 SYMBOLS_BENCH := $(BUILD)/tests/bench/symbols

@@ -26,7 +26,7 @@ import tempfile
 import threading
 
 import peer_arms as arms
-from peer_figures import Row, table
+from peer_figures import Row, ratios, table
 
 QUICK = os.environ.get("BENCH") == "quick"
 ROUNDS = int(os.environ.get("BENCH_ROUNDS") or (3 if QUICK else 9))
@@ -79,10 +79,6 @@ def series(entries, where=MEMORY_DISK, rounds=ROUNDS, beside=None):
 def price(told, arm, base, what="cpu_ns"):
     """For each round, nanoseconds for an event beyond the untraced run's."""
     return [(a[what] - b[what]) / a["events"] for a, b in zip(told[arm], told[base])]
-
-
-def ratios(ours, theirs):
-    return [a / b for a, b in zip(ours, theirs)]
 
 
 def beside_ns(ours, theirs=None):

@@ -2,6 +2,7 @@
 """Medians with their intervals, and the table of what was wanted and what was measured."""
 import random
 import statistics
+import textwrap
 
 
 def interval(values, draws=2000):
@@ -11,12 +12,17 @@ def interval(values, draws=2000):
     return medians[int(draws * 0.025)], medians[int(draws * 0.975)]
 
 
-class Row:
-    """One line of the table: `values` are of single rounds, `wanted` and `stretch` upper bounds for their median."""
+def ratios(ours, theirs):
+    return [a / b for a, b in zip(ours, theirs)]
 
-    def __init__(self, name, unit, wanted, stretch, values, beside="", reason=""):
+
+class Row:
+    """One line of the table: `values` are of single rounds, `wanted` and `stretch` upper bounds for their median, with
+    `at_least` lower ones."""
+
+    def __init__(self, name, unit, wanted, stretch, values, beside="", reason="", at_least=False):
         self.name, self.unit, self.wanted, self.stretch = name, unit, wanted, stretch
-        self.values, self.beside, self.reason = values, beside, reason
+        self.values, self.beside, self.reason, self.at_least = values, beside, reason, at_least
 
     @property
     def median(self):
@@ -27,9 +33,12 @@ class Row:
             return "-"
         if self.wanted is None:
             return ""
-        if self.stretch is not None and self.median <= self.stretch:
+        if self.stretch is not None and self.reaches(self.stretch):
             return "stretch"
-        return "ok" if self.median <= self.wanted else "MISSED"
+        return "ok" if self.reaches(self.wanted) else "MISSED"
+
+    def reaches(self, bound):
+        return self.median >= bound if self.at_least else self.median <= bound
 
     def cells(self):
         bound = ["-" if b is None else "%g%s" % (b, self.unit) for b in (self.wanted, self.stretch)]
@@ -40,7 +49,7 @@ class Row:
                 self.beside]
 
     def for_machines(self):
-        return {"name": self.name, "unit": self.unit.strip(), "target": self.wanted, "stretch": self.stretch,
+        return {"name": self.name, "unit": self.unit.strip(), "at_least": self.at_least, "target": self.wanted, "stretch": self.stretch,
                 "median": self.median, "interval": interval(self.values) if self.values else None,
                 "values": self.values, "beside": self.beside, "reason": self.reason}
 
@@ -52,3 +61,14 @@ def table(rows):
     lines = [HEADS] + [row.cells() for row in rows]
     widths = [max(len(line[i]) for line in lines) for i in range(len(HEADS))]
     return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(line, widths)).rstrip() for line in lines)
+
+
+def narrow_table(rows, width=80):
+    """The same for 80 columns: what, measured, wanted, and below it what belongs to it."""
+    lines = []
+    for row in rows:
+        bound = "-" if row.wanted is None else "%s %g%s" % (">=" if row.at_least else "<=", row.wanted, row.unit)
+        told = "-" if row.median is None else "%.3g%s" % (row.median, row.unit)
+        lines.append("%-44s %10s %12s  %s" % (row.name[:44], told, bound, row.verdict()))
+        lines += textwrap.wrap(row.reason or row.beside, width, initial_indent="    ", subsequent_indent="    ")
+    return "\n".join(line.rstrip() for line in ["%-44s %10s %12s" % ("", "measured", "wanted")] + lines)

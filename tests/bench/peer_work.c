@@ -211,9 +211,11 @@ static long resident_bytes(void) {
 }
 
 static void tell(const struct worker *w, uint64_t wall_ns, double ns_per_tick, long memory) {
-    uint64_t cpu_ns = 0, allocs = 0, frees = 0, refused = 0, calls = 0, seen = 0, p999 = 0;
+    uint64_t cpu_ns = 0, slowest_ns = 0, allocs = 0, frees = 0, refused = 0;
+    uint64_t calls = 0, seen = 0, p999 = 0;
     for (long i = 0; i < work.threads; i++) {
         cpu_ns += w[i].cpu_ns;
+        slowest_ns = w[i].cpu_ns > slowest_ns ? w[i].cpu_ns : slowest_ns;
         allocs += w[i].allocs;
         frees += w[i].frees;
         refused += w[i].refused;
@@ -226,10 +228,11 @@ static void tell(const struct worker *w, uint64_t wall_ns, double ns_per_tick, l
         if (seen * 1000 >= calls * 999)
             p999 = bucket_end(b);
     }
-    printf("{\"cpu_ns\": %lu, \"wall_ns\": %lu, \"events\": %lu, \"allocs\": %lu, \"frees\": %lu, "
-           "\"refused\": %lu, \"p999_ns\": %.0f, \"rss\": %ld}\n",
-           cpu_ns, wall_ns, 2ul * (unsigned long)(work.pairs * work.threads), allocs, frees,
-           refused, (double)p999 * ns_per_tick, memory);
+    printf(
+        "{\"cpu_ns\": %lu, \"slowest_ns\": %lu, \"wall_ns\": %lu, \"events\": %lu, \"allocs\": %lu, \"frees\": %lu, "
+        "\"refused\": %lu, \"p999_ns\": %.0f, \"rss\": %ld}\n",
+        cpu_ns, slowest_ns, wall_ns, 2ul * (unsigned long)(work.pairs * work.threads), allocs,
+        frees, refused, (double)p999 * ns_per_tick, memory);
 }
 
 static int parse(int argc, char **argv) {

@@ -152,6 +152,12 @@ CT_HOT uint64_t ct_encoder_hash(uint64_t a, uint64_t b) {
     return a ^ a >> 32;
 }
 
+// All bits for a condition that is true, else none: a choice that the compiler makes no branch of,
+// for what cannot be predicted.
+CT_HOT unsigned ct_encoder_mask(int condition) {
+    return 0u - (unsigned)(condition != 0);
+}
+
 // ---- templates ----------------------------------------------------------------------------------
 
 // ct_encoder_get_shape for a shape that is not the recent one of its op.
@@ -265,9 +271,9 @@ CT_HOT struct ct_known_address *ct_encoder_find_address(const struct ct_encoder 
     // Which entry it is cannot be predicted, so nothing branches on it.
     // A record with an address was probed for its set.
     // NOLINTNEXTLINE(clang-analyzer-core.NullDereference)
-    unsigned at = set[1].address == address ? 1 : 0;
-    at = set[2].address == address ? 2 : at;
-    at = set[3].address == address ? 3 : at;
+    unsigned at = set[1].address == address;
+    at += (2 - at) & ct_encoder_mask(set[2].address == address);
+    at += (3 - at) & ct_encoder_mask(set[3].address == address);
     struct ct_known_address *a = &set[at];
     if (a->address != address)
         return ct_encoder_replace_oldest(set, address, now);
@@ -419,8 +425,8 @@ CT_HOT int ct_encoder_put_time(struct ct_encoder *c, uint64_t t_ns, uint64_t nex
         return ct_encoder_put_far_time(c, ticks, exact, rest);
     *o->at = (uint8_t)rest;
     o->at += exact;
-    return ct_encoder_put_ticks(c, CT_FIELD_t_ns, CT_COLUMN_TIME_HIGH,
-                                (exact & (ticks != 0)) ? CT_TICKS_EXACT : 0, ticks);
+    const unsigned high = CT_TICKS_EXACT & ct_encoder_mask(exact & (ticks != 0));
+    return ct_encoder_put_ticks(c, CT_FIELD_t_ns, CT_COLUMN_TIME_HIGH, high, ticks);
 }
 
 CT_HOT int ct_encoder_put_duration(struct ct_encoder *c, uint64_t ns) {
