@@ -152,7 +152,9 @@ def _():
     document = json.loads(subprocess.run([REPORT, "summary", "--json", *traces], stdout=subprocess.PIPE, check=True).stdout)[-1]
     text = subprocess.run([REPORT, "summary", *traces], stdout=subprocess.PIPE, check=True, text=True).stdout
     found = [(p["same_process"], p["job_index"]) for p in document["processes"]], [g["process_count"] for g in document["gpus"]]
-    return ([] if found == ([(None, None), (0, None)], [1]) else [f"{found}"]) + (
+    images = {json.loads(subprocess.run([REPORT, "info", "--json", t], stdout=subprocess.PIPE, check=True).stdout)["info"]["process.image_hash"]
+              for t in traces}
+    return ([] if found == ([(None, None), (0, None)], [1]) and len(images) == 1 else [f"{found} {images}"]) + (
         [] if "is one process with 2 traces" in text.replace("\n  ", " ") else [text])
 
 

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """All ends of a process but SIGKILL: no returned call is lost, and the exit status is the program's own."""
 import glob
+import json
 import os
 import signal
 import sys
@@ -102,6 +103,12 @@ def execs(kind):
     problems += [f"second image: {p}" for p in judge.judge(REPORT, after, second)[0]]
     if os.path.exists(after + ".journal"):
         problems.append("the second image has left its journal")
+    both = json.loads(tap.report("summary", "--json", path, after)[1])[-1]["processes"]
+    if [p["same_process"] for p in both] != [None, 0]:
+        problems.append(f"not one process: {both}")
+    images = [json.loads(tap.report("info", "--json", p)[1])["info"]["process.image_hash"] for p in (path, after)]
+    if images[0] == images[1]:
+        problems.append(f"not two programs: {images}")
     return problems
 
 

@@ -313,6 +313,45 @@ def failed_twice():
     equal(sorted(verdict["process_indexes"]), [0, 1, 2], said)
 
 
+def replaced(name, images, dead=True):
+    """A process that executes another program: what the first one held is gone. Then a sibling on the device fails."""
+    device, own = Device(0xAF << 48), {"process.nvml_pids": "own"}
+    facts = [{"process.image_hash": i} if i else {} for i in images]
+    a = Rank(1, device, **own, **facts[0]).begin(60).take(61, 30 * G, CACHE).read(62)
+    a.note(63)
+    if dead:
+        a.die()
+        device.held["stranger"] = 25 * G  # what is gone would still fit
+    b = Rank(2, device, pid=a.pid, **own, **facts[1], **{"process.env.RANK": "1"})
+    b.trace.trace_id += 0x1000
+    b.begin(64).take(64.5, 10 * G, LOAD)
+    b.trace.event("memory-sample", 65 * S, tid=9, device=0, flags=["nvml"], free_bytes=device.free(), total_bytes=TOTAL,
+                  process_bytes=TOTAL - device.free() - device.held.get("stranger", 0))
+    one = Rank(0, device).begin(66).take(66.5, 20 * G, LOAD).read(67).fail(68, 70 * G, SERVE)
+    b.note(70)
+    return [one.save(name), a.save(name), b.save(name)]
+
+
+@case("a process that executed another program: one process, and what its first program held is gone")
+def executed():
+    paths = replaced("executed", ("aa", "bb"))
+    for order in (paths, paths[::-1]):
+        documents, document = together(*order)
+        by = {p["file"].rsplit("/", 1)[-1]: p for p in document["processes"]}
+        first, second = by["executed-1.zst"], by["executed-2.zst"]
+        equal((first["knowledge"], second["knowledge"]), ("ended", "known"))
+        equal([p["same_process"] is None for p in (first, second)], [order is paths, order is not paths])
+        (gpu,) = document["gpus"]
+        equal((gpu["process_count"], gpu["tracked_bytes"], gpu["untracked_bytes"], gpu["other_processes_bytes"]),
+              (2, 30 * G, 2 * CONTEXT, 25 * G))
+        own = documents[order.index(paths[0])]
+        equal(rows_of(own["devices"][0]["account"]["crossing"])["siblings"], 10 * G + CONTEXT)
+    # Two copies of the library in one program are there both. Without the fact it is not known.
+    for name, images, dead, knowledge in (("both", ("aa", "aa"), False, "last_seen"), ("older", ("aa", None), True, "unknown")):
+        (first,) = [p for p in together(*replaced(name, images, dead))[1]["processes"] if p["file"].endswith("-1.zst")]
+        equal(first["knowledge"], knowledge, name)
+
+
 @case("the same number is one process only with the same start, host and PID namespace")
 def same_number():
     for name, also, same in (("start", {"process.start_ns": str(41 * S)}, False), ("space", {"process.pid_namespace_hash": "bb"}, False),

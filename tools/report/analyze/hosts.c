@@ -26,6 +26,16 @@ static size_t find_first_trace(const struct ct_process *list, size_t i) {
     return i;
 }
 
+// A program that was replaced is not the one that still runs under the process's number.
+static void find_replacement(struct ct_process *list, size_t count, size_t i) {
+    struct ct_process *p = &list[i];
+    for (size_t k = 0; k < count; k++)
+        if (list[k].is_usable && list[k].first_trace == p->first_trace &&
+            ct_process_was_replaced_by(p, &list[k]) && list[k].t_first_ns < p->replaced_ns)
+            p->replaced_ns = list[k].t_first_ns;
+    p->running &= p->replaced_ns == UINT64_MAX;
+}
+
 struct ct_host *ct_hosts_group(struct ct_process *list, size_t count, size_t *hosts) {
     struct ct_host *made = ct_heap_alloc_zeroed(count ? count : 1, sizeof *made);
     *hosts = 0;
@@ -41,6 +51,9 @@ struct ct_host *ct_hosts_group(struct ct_process *list, size_t count, size_t *ho
         made[p->host].processes++;
         add_offset(&made[p->host], p);
     }
+    for (size_t i = 0; i < count; i++)
+        if (list[i].is_usable)
+            find_replacement(list, count, i);
     return made;
 }
 

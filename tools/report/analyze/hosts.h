@@ -21,8 +21,8 @@ enum ct_alignment {
     CT_NOT_ALIGNED,            // several, and of one the time of day is not known
 };
 
-// Sets `host` of each process that has events, and `first_trace` of each. The caller frees the
-// list.
+// Sets `host` of each process that has events, and `first_trace` and `replaced_ns` of each. The
+// caller frees the list.
 struct ct_host *ct_hosts_group(struct ct_process *list, size_t count, size_t *hosts);
 // Sets `shift_ns` of each process to the clock of `reference`'s host.
 enum ct_alignment ct_hosts_align(struct ct_process *list, size_t count, const struct ct_host *hosts,

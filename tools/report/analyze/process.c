@@ -68,6 +68,8 @@ static void read_facts(struct ct_process *p, const struct ct_trace *t) {
     p->host_name = copy_fact(t, "host.name_hash");
     p->boot = copy_fact(t, "host.boot_hash");
     p->pid_namespace = copy_fact(t, "process.pid_namespace_hash");
+    p->image = copy_fact(t, "process.image_hash");
+    p->replaced_ns = UINT64_MAX;
     p->exe = copy_fact(t, "process.exe");
     p->thread = copy_main_thread(p, n);
     for (size_t i = 0; i < sizeof ranks / sizeof *ranks && !p->rank; i++) {
@@ -280,11 +282,20 @@ int ct_process_is_same(const struct ct_process *p, const struct ct_process *othe
            ct_process_shares_clock(p, other);
 }
 
+int ct_process_was_replaced_by(const struct ct_process *p, const struct ct_process *other) {
+    return p->image && other->image && strcmp(p->image, other->image) != 0 && other->events &&
+           other->t_first_ns > p->t_last_ns && ct_process_is_same(p, other);
+}
+
 uint64_t ct_process_to_moment(const struct ct_process *p, uint64_t t_ns) {
     const uint64_t by = (uint64_t)(p->shift_ns < 0 ? -p->shift_ns : p->shift_ns);
     if (p->shift_ns < 0)
         return t_ns > by ? t_ns - by : 0;
     return t_ns < UINT64_MAX - by ? t_ns + by : UINT64_MAX;
+}
+
+int ct_process_is_replaced(const struct ct_process *p, uint64_t t_ns) {
+    return p->replaced_ns < UINT64_MAX && t_ns >= ct_process_to_moment(p, p->replaced_ns);
 }
 
 uint64_t ct_process_from_moment(const struct ct_process *p, uint64_t t_ns) {
@@ -320,6 +331,8 @@ static enum ct_process_knowledge judge(const struct ct_process *p, uint64_t appl
     const uint64_t t = p->moment_ns;
     if (p->start_known && t < p->start_ns)
         return CT_PROCESS_NOT_STARTED;
+    if (t >= p->replaced_ns)
+        return CT_PROCESS_ENDED;
     if (gap || (!applied && !p->has_beginning))
         return CT_PROCESS_UNKNOWN;
     if (t <= p->t_last_ns || p->running)
@@ -454,6 +467,7 @@ void ct_process_free(struct ct_process *p) {
     free(p->host_name);
     free(p->boot);
     free(p->pid_namespace);
+    free(p->image);
     free(p->exe);
     free(p->thread);
     free(p->rank);

@@ -68,9 +68,12 @@ struct ct_process {
     int own_numbers;       // NVML numbers processes as the process's namespace does
     uint32_t inferred_pid; // its number there, found by its memory; 0: unknown
     int pid_known, ppid_known, parent_trace_known, start_known, clock_known;
+    // When the process has executed another program, on its clock: the first event of that one's
+    // trace. Then all that this trace shows is gone. UINT64_MAX: no trace shows that.
+    uint64_t replaced_ns;
     // NULL: unknown. thread: name of the main thread; flags_from: which process the server's flags
     // were given to.
-    char *host_name, *boot, *pid_namespace, *exe, *thread, *rank, *world, *flags_from;
+    char *host_name, *boot, *pid_namespace, *image, *exe, *thread, *rank, *world, *flags_from;
     int rank_is_local;                            // it counts the processes of one machine
     size_t host, job;                             // as analyze/hosts.h and analyze/jobs.h have them
     int64_t shift_ns;                             // from its clock to that of the moment
@@ -91,6 +94,10 @@ struct ct_process {
 // Collects the facts about a process, its OOMs and its curves. `p` is zeroed.
 void ct_process_scan(struct ct_process *p, struct ct_trace *t,
                      const struct ct_scan_request *request);
+// Whether the other trace is of a program that the same process executed later in place of its own.
+int ct_process_was_replaced_by(const struct ct_process *p, const struct ct_process *other);
+// Whether that has happened by a time of the moment's clock.
+int ct_process_is_replaced(const struct ct_process *p, uint64_t t_ns);
 // Reads who it is, and nothing of its events. `p` is zeroed.
 void ct_process_identify(struct ct_process *p, const struct ct_trace *t);
 // Reads the state behind the last event up to a time, which becomes its moment, and not behind

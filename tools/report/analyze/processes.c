@@ -276,7 +276,8 @@ static int add_other_traces(const struct ct_processes *all, size_t index, int gp
         for (size_t k = 0; k < all->list[i].device_count; k++) {
             const struct ct_process_device *d = device_of(all, i, k);
             if (i == index || d->gpu != gpu ||
-                all->list[i].first_trace != all->list[index].first_trace)
+                all->list[i].first_trace != all->list[index].first_trace ||
+                ct_process_is_replaced(&all->list[i], t_ns))
                 continue;
             if (ct_tracked_curve_in_flight(&d->curve, t_ns))
                 return 0;

@@ -21,6 +21,8 @@ static enum ct_process_knowledge judge(const struct ct_process *p, uint64_t t) {
     const uint64_t last = ct_process_to_moment(p, p->t_last_ns);
     if (t < ct_process_to_moment(p, p->t_first_ns))
         return p->has_beginning ? CT_PROCESS_NOT_STARTED : CT_PROCESS_UNKNOWN;
+    if (ct_process_is_replaced(p, t))
+        return CT_PROCESS_ENDED;
     if (t <= last || p->running)
         return CT_PROCESS_KNOWN;
     if (t - last <= CT_PROCESS_LAST_SEEN_NS)

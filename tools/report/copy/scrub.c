@@ -436,7 +436,7 @@ static int is_hash(struct ct_string key) {
     static const char uuid[] = ".uuid_hash";
     const size_t n = sizeof uuid - 1;
     return is_equal(key, "host.name_hash") || is_equal(key, "host.boot_hash") ||
-           is_equal(key, "process.pid_namespace_hash") ||
+           is_equal(key, "process.pid_namespace_hash") || is_equal(key, "process.image_hash") ||
            (key.length > n && memcmp(key.at + key.length - n, uuid, n) == 0);
 }
 
