@@ -322,6 +322,16 @@ def private():
     return problems
 
 
+@case("CUTRACE_PRIVATE: what a killed process leaves has no name of a thread, either")
+def private_journal():
+    call = "libc = ctypes.CDLL(None); libc.prctl(15, b'cAnArYthread', 0, 0, 0); import threading; t = threading.Thread(target=some, args=(9,))"
+    for env, named in ({"CUTRACE_PRIVATE": "1"}, False), ({}, True):
+        where, status = run("python3", os.path.join(HERE, "ctypes_calls.py"), call + "; t.start(); t.join(); some(9); os.kill(os.getpid(), 9)", env=env)
+        equal(status, -signal.SIGKILL)
+        equal(len(journals(where)), 1)
+        equal(b"cAnArYthread" in everything(where), named, env)
+
+
 def thread_names(path):
     """The names of the threads that events have."""
     events = map(json.loads, read_json("dump", path).splitlines()[1:])

@@ -26,13 +26,13 @@ def is_host():
 class Process:
     """A program that allocates when it is told to, and its ledger."""
 
-    def __init__(self, where, name, *steps, prefix=(), traced=True, **env):
+    def __init__(self, where, name, *steps, prefix=(), traced=True, after="", **env):
         self.where, self.name = where, name
         self.env = ways.environment(where, preload=False, env={
             "SIM_SHM": os.path.join(where, "shm"), "SIM_MEM_MB": str(16 << 10), "SIM_LEDGER": self.file("ledger"),
             "CUTRACE_OUTPUT": self.file("zst"), "CUTRACE_QUIET": "1", **env})
         words = [w for s in steps for w in (s, "say", "wait")]
-        start = [*prefix, "env", f"LD_PRELOAD={ways.LIBRARY}"] if traced else list(prefix)
+        start = [*prefix, "env", f"LD_PRELOAD={ways.LIBRARY}:{after}"] if traced else list(prefix)
         self.process = subprocess.Popen([*start, PROGRAM, *words, "exit"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
                                         env=self.env, cwd=where)
         equal(self.process.stdout.readline(), "said\n")
@@ -285,6 +285,38 @@ def host():
     equal(rows["host"], 4 * G + CONTEXT)
     equal(rows["free"], last["free"])
     check("unmeasured" not in rows and "others" not in rows, rows)
+
+
+@case("what the host has left is what the kernel says is available, where it changes, and not where it does not")
+def host_changes():
+    where = ways.folder()
+    meminfo, asked = os.path.join(where, "meminfo"), os.path.join(where, "asked")
+
+    def kernel_says(available_kib):
+        with open(meminfo + ".new", "w", encoding="ascii") as f:
+            f.write(f"MemTotal: {64 << 20:15} kB\nMemFree: {3 << 20:16} kB\nMemAvailable: {available_kib:11} kB\nCached: 123456 kB\n")
+        os.rename(meminfo + ".new", meminfo)
+
+    def asks():  # the first time may have begun before, and the third one is behind the second one's event
+        before = os.path.getsize(asked)
+        me.until(lambda: os.path.getsize(asked) >= before + 3, "it asks the kernel")
+
+    def used():
+        return [e["used_bytes"] for e in me.events() if e["op"] == "host-sample"]
+
+    kernel_says(50 << 20)
+    me = Process(where, "me", "alloc:256", SIM_INTEGRATED=1, SIM_NVML="nomemory", OTHER_FILE_OF="/proc/meminfo", OTHER_FILE=meminfo,
+                 OTHER_FILE_ASKED=asked, after=os.path.join(ways.BUILD, "tests/recorder/libother_file.so"))
+    me.until(lambda: used() == [14 * G], "the first sample")
+    kernel_says((50 << 20) - (64 << 20) // 256 + 1)  # less than 1/256 of all
+    asks()
+    kernel_says(20 << 20)
+    asks()
+    equal(used(), [14 * G, 44 * G])
+    kernel_says(65 << 20)  # more than there is
+    asks()
+    me.end()
+    equal({(e["used_bytes"], e["total_bytes"]) for e in me.events() if e["op"] == "host-sample"}, {(14 * G, 64 * G), (44 * G, 64 * G)})
 
 
 main()

@@ -10,7 +10,7 @@ import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 import traces as made_traces  # noqa: E402
-from mktrace import Trace  # noqa: E402
+from mktrace import FIRST_PART, LAST_PART, Trace  # noqa: E402
 from tap import case, check, equal, main, report  # noqa: E402
 
 SECOND, MEBI, BASE = 10**9, 1 << 20, 0x7F0000000000
@@ -199,6 +199,50 @@ def part():
     m.say("suballoc", "arena", ptr=0x1000, bytes=1)
     m.trace.event("lost", m.at, tid=100, count=3)
     equal(frag(m.write())[0]["complete"], False)
+
+
+def two_parts():
+    """What a program says before and behind the begin of a checkpoint: the whole trace, and the one that lost the first chunk."""
+    m = Made()
+    t = m.trace
+    info = dict(t.info)
+    m.alloc(BASE, 64)
+    m.say("suballoc", "arena", ptr=BASE, bytes=40 * MEBI)
+    m.say("suballoc", "arena", ptr=BASE + 40 * MEBI, bytes=20 * MEBI)
+    t.flush()
+    t.restart()
+    t.info = info
+    block = t.record("alloc", 60 * SECOND, tid=100, ptr=BASE, bytes=64 * MEBI, space="device", device=0, event=0)
+    m.say("suballoc", "arena", ptr=BASE + 60 * MEBI, bytes=MEBI)
+    m.say("subfree", ptr=BASE + 40 * MEBI)
+    t.flush(last=True, checkpoint=(FIRST_PART | LAST_PART, [block]))
+    folder = tempfile.mkdtemp()
+    for name, chunks in (("whole", t.out), ("wrapped", t.out[1:])):
+        with open(os.path.join(folder, name + ".zst"), "wb") as f:
+            f.write(b"".join(chunks))
+        yield os.path.join(folder, name + ".zst")
+
+
+@case("a ring that wrapped: the figures are said to be of a part, none to be unused, and no pool is blamed for what was overwritten")
+def wrapped():
+    whole, part = two_parts()
+    of_all, pools = frag(whole)
+    p = pools[None, "arena", None]
+    equal((of_all["complete"], p["live_bytes"], p["memory_bytes"], p["unused_bytes"], of_all["unknown_count"]),
+          (True, 41 * MEBI, 64 * MEBI, 23 * MEBI, 0))
+    of_part, pools = frag(part)
+    p = pools[None, "arena", None]
+    equal((of_part["complete"], p["live_bytes"], p["memory_bytes"], p["unused_bytes"], of_part["unknown_count"]),
+          (False, MEBI, None, None, 1))
+    live = json.loads(report("summary", part, "--json")[1])["devices"][0]["live_bytes"]
+    equal(live, 64 * MEBI, "the allocation itself is in the checkpoint")
+    out = report("frag", part, "--at=end")[1].decode()
+    (row,) = [line.split() for line in out.splitlines() if line.endswith(" arena")]
+    equal(row[-3:], ["-", "-", "arena"])
+    check("the figures are of a part of it, and what is unused is not known" in out, out)
+    check("1 time a pool took back what this part does not show as handed out" in out and "it had not handed out" not in out, out)
+    said = report("frag", whole, "--at=end")[1].decode()
+    check("of a part of it" not in said and "took back" not in said, said)
 
 
 @case("a program without pools has none")

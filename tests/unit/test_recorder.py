@@ -455,6 +455,7 @@ int nvmlDeviceGetMemoryInfo(device d, unsigned long long memory[3]) {
 #endif
 struct process { unsigned pid; unsigned long long used; REST };
 int LIST(device d, unsigned *n, struct process *p) {
+    if (getenv("NVML_CLEARS")) memset(p, 0, *n * sizeof *p);
     p[0] = (struct process){.pid = 1, .used = 40ull << 30};
     p[1] = (struct process){.pid = getpid(), .used = 5ull << 30};
     *n = 2;
@@ -476,12 +477,13 @@ def processes_are_read_whatever_their_size_is():
     new, old = "nvmlDeviceGetComputeRunningProcesses_v3", "nvmlDeviceGetComputeRunningProcesses"
     for name, rest, known in ((new, "unsigned a, b;", True), (new, "unsigned a, b; unsigned long long c;", True), (new, "", True),
                               (old + "_v2", "unsigned a, b;", True), (old, "", True), (new, "unsigned long long a[5];", False)):
-        run = Run("device", env={"LD_LIBRARY_PATH": nvml(f"-DLIST={name}", f"-DREST={rest}")})
-        trace = run.trace()
-        (pid,) = {int(trace.info["process.pid"])}
-        found = {e["pid"]: e["process_bytes"] for e in trace.events if e["op"] == "process"}
-        assert found == ({1: 40 << 30, pid: 5 << 30} if known else {}), (name, rest, found)
-        assert trace.info.get("device.1.nvml_processes_error") == (None if known else "-1"), (name, rest)
+        library = nvml(f"-DLIST={name}", f"-DREST={rest}")
+        for more in ({}, {"NVML_CLEARS": "1"}) if known else ({},):  # (a larger entry would be cleared behind the buffer)
+            trace = Run("device", env={"LD_LIBRARY_PATH": library, **more}).trace()
+            (pid,) = {int(trace.info["process.pid"])}
+            found = {e["pid"]: e["process_bytes"] for e in trace.events if e["op"] == "process"}
+            assert found == ({1: 40 << 30, pid: 5 << 30} if known else {}), (name, rest, more, found)
+            assert trace.info.get("device.1.nvml_processes_error") == (None if known else "-1"), (name, rest, more)
 
 
 @case("a reading that differs makes it ask nvml before its time")

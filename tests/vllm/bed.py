@@ -159,5 +159,5 @@ class Bed:
     def serve(self, name, case):
         """A case of cases.py."""
         words = json.dumps({"model": cases.model_of(case), "arguments": case.arguments, "steps": case.steps,
-                            "metrics": case.metrics})
+                            "metrics": case.metrics, "ranges": case.ranges})
         return self.run(self.folder_of(name), ["/opt/bed/" + case.program, words], case.environment)

@@ -58,6 +58,7 @@ class Case:
     program: str = "serve.py"
     metrics: str = ""  # of the trace with the server's metrics; "": they are not recorded
     processes: int = 1
+    ranges: bool = False  # the program writes down which ranges of NVTX it asked PyTorch for
 
     @property
     def fails(self):
@@ -68,6 +69,9 @@ STARTS = [
     Case("eager-first-runner", "eager, first model runner", environment=FIRST_RUNNER),
     Case("eager", "eager, second model runner (the default)"),
     Case("full-graphs", "CUDA graphs of whole decoding steps", arguments=FULL_GRAPHS),
+    Case("nvtx-layers", "a range of NVTX around each layer, with the variable that cutrace run sets",
+         arguments={"enable_layerwise_nvtx_tracing": True}, steps=[["generate", {"requests": 2, "tokens": 4}]],
+         environment={**FIRST_RUNNER, "NVTX_INJECTION64_PATH": "/opt/lib/libcutrace.so"}, ranges=True),
 ]
 
 STARTS_THAT_FAIL = [

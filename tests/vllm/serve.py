@@ -120,8 +120,26 @@ STEPS = {f.__name__: f for f in (generate, generate_images, leave_free, take, gi
                                  update_weights, leak)}
 
 
+def note_ranges(path):
+    """Writes down each range that is asked of torch.cuda.nvtx, in order."""
+    import torch.cuda.nvtx as nvtx
+    push, pop, out = nvtx.range_push, nvtx.range_pop, open(path, "w", encoding="utf-8")  # noqa: SIM115 (to the end)
+
+    def noted_push(message):
+        out.write(json.dumps(["range-push", message]) + "\n")
+        return push(message)
+
+    def noted_pop():
+        out.write(json.dumps(["range-pop", None]) + "\n")
+        return pop()
+
+    nvtx.range_push, nvtx.range_pop = noted_push, noted_pop
+    return out
+
+
 def main():
     case = json.loads(sys.argv[1])
+    ranges = note_ranges("/opt/run/ranges.txt") if case.get("ranges") else None
     from vllm import LLM
     llm = LLM(model=case["model"], **{**ARGUMENTS, **case["arguments"]})
     figures("started")
@@ -130,6 +148,8 @@ def main():
         figures(name)
     if llm.llm_engine.log_stats:
         counters(llm, "vllm:num_preemptions", "vllm:prefix_cache_hits")
+    if ranges:
+        ranges.close()
     print("DONE", flush=True)
 
 

@@ -7,7 +7,9 @@ Usage: test_vllm.py [WORD...]            the cases whose names have one of the w
        test_vllm.py --kept ...           judges what the last runs have left, and runs nothing"""
 import concurrent.futures
 import dataclasses
+import json
 import os
+import re
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
@@ -48,6 +50,24 @@ def title(row):
     return f"{row.name}: {row.what}"
 
 
+def judge_ranges(run, traces):
+    """The ranges of the trace are those that vLLM asked PyTorch for, one after the other. Of a name it has the first 200 bytes,
+    and of many different names no digits (FORMAT.md)."""
+    def plain(name):
+        return re.sub("[0-9#]+", "#", name.encode()[:200].decode(errors="ignore"))
+
+    with open(run.path("ranges.txt"), encoding="utf-8") as f:
+        asked = [tuple(json.loads(line)) for line in f]
+    found = [(e["op"], e["text"]) for trace in traces for e in trace if e["op"] in ("range-push", "range-pop")]
+    problems = [] if len(asked) > 1000 else [f"vLLM asked for {len(asked)} ranges only"]
+    if len(found) != len(asked):
+        problems.append(f"{len(found)} begins and ends of ranges, vLLM asked for {len(asked)}")
+    for i, ((op, text), (want, name)) in enumerate(zip(found, asked)):
+        if op != want or (name and (not text or not plain(name).startswith(plain(text)) or len(text) < min(len(name), 150))):
+            return problems + [f"range {i}: {op} {text!r}, vLLM asked for {want} {name!r}"]
+    return problems
+
+
 def judge(row):
     run = run_of(row.name)
     words, log, problems = dataclasses.asdict(row), run.log, []
@@ -57,6 +77,8 @@ def judge(row):
         problems += check_ledger.check(trace, run.ledger(trace), REPORT)
     traces = [check_ledger.read_trace(REPORT, trace) for trace in run.traces]
     problems += vllm_judge.judge(log, traces, words)
+    if row.ranges:
+        problems += judge_ranges(run, traces)
     if problems:
         return problems
     if GOLDEN:

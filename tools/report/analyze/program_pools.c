@@ -273,7 +273,8 @@ static void find_memory(struct ct_program_pools *p, const struct ct_live *l) {
     list_pieces(&in[1], l, 0);
     for (uint32_t i = 0; i < p->count; i++) {
         struct ct_program_pool *q = &p->list[i];
-        q->memory_known = !q->is_rest && (q->bytes || q->live_count);
+        // (what the trace lacks may lie in the same memory)
+        q->memory_known = p->complete && !q->is_rest && (q->bytes || q->live_count);
         q->memory_bytes = q->bytes;
         q->memory_count = q->bytes != 0;
     }
