@@ -129,15 +129,6 @@ static size_t find_same(const struct ct_processes *all, size_t i, uint64_t trace
     return SIZE_MAX;
 }
 
-// Of two copies the one with more events counts.
-static void replace_copy(struct ct_processes *all, size_t copy, size_t by) {
-    ct_process_free(&all->list[copy]);
-    all->list[copy].same_as = by;
-    for (size_t k = 0; k < by; k++)
-        if (all->list[k].same_as == copy)
-            all->list[k].same_as = by;
-}
-
 static void scan(struct ct_processes_shown *s, size_t i, struct ct_view *v,
                  void (*warn)(const struct ct_view *)) {
     struct ct_process *p = &s->all.list[i];
@@ -165,17 +156,21 @@ static void drop_copy(struct ct_processes_shown *s, size_t i, size_t same) {
     shown->is_limited = 0;
 }
 
-// Behind the scans of all.
+// Of two copies the one with more events counts. Behind the scans of all.
 static void find_copies(struct ct_processes_shown *s) {
+    struct ct_process *list = s->all.list;
     for (size_t i = 0; i < s->all.count; i++) {
-        const struct ct_process *p = &s->all.list[i];
-        const size_t same = p->is_usable ? find_same(&s->all, i, p->trace_id) : SIZE_MAX;
+        const size_t same = list[i].is_usable ? find_same(&s->all, i, list[i].trace_id) : SIZE_MAX;
         if (same == SIZE_MAX)
             continue;
-        if (p->events <= s->all.list[same].events)
+        if (list[i].events <= list[same].events) {
             drop_copy(s, i, same);
-        else
-            replace_copy(&s->all, same, i);
+            continue;
+        }
+        drop_copy(s, same, i);
+        for (size_t k = 0; k < i; k++)
+            if (list[k].same_as == same)
+                list[k].same_as = i;
     }
 }
 
