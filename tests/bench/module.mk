@@ -15,20 +15,22 @@ DRAIN_COST := $(BUILD)/tests/bench/drain_cost
 BENCHES += tests/bench/drain_cost.sh
 BENCH_PROGRAMS += $(DRAIN_COST) $(DRAIN_COST)_plain
 DRAIN_COST_NEEDS := tests/bench/drain_cost.c $(BUILD)/preload/base/glibc_compat.o $(PRELOAD_ARCHIVES)
-LINK_DRAIN_COST = $(CC) $(CFLAGS_ALL) $(PRELOAD_CFLAGS) $(PRELOAD_TLS) $(PRELOAD_LTO) $(DEPFLAGS) -Ipreload $(filter %.c %.o,$^) $(filter %.a,$^) \
-    $(filter-out -fno-lto,$(LDFLAGS_ALL)) $(PRELOAD_LTO_LINK) -Wl,--wrap=ct_writer_thread_start -lm -o $@
+COMPILE_WRITER = $(CC) $(CFLAGS_ALL) $(PRELOAD_CFLAGS) $(PRELOAD_TLS) $(PRELOAD_LTO) $(DEPFLAGS) -Ipreload
+LINK_DRAIN_COST = $(COMPILE_WRITER) $(filter %.c %.o,$^) $(filter %.a,$^) $(filter-out -fno-lto,$(LDFLAGS_ALL)) \
+    $(PRELOAD_LTO_LINK) -Wl,--wrap=ct_writer_thread_start -lm -o $@
 
 $(DRAIN_COST): $(DRAIN_COST_NEEDS) $(PRELOAD_RECORDING_OBJS)
 	@mkdir -p $(@D)
 	$(LINK_DRAIN_COST)
 
 # The same recorder without digests.
-$(DRAIN_COST)_plain: $(DRAIN_COST_NEEDS) $(filter-out %/live_state.o,$(PRELOAD_RECORDING_OBJS)) $(BUILD)/tests/bench/live_state_plain.o
+$(DRAIN_COST)_plain: $(DRAIN_COST_NEEDS) $(filter-out %/live_state.o,$(PRELOAD_RECORDING_OBJS)) \
+    $(BUILD)/tests/bench/live_state_plain.o
 	@mkdir -p $(@D)
 	$(LINK_DRAIN_COST)
 $(BUILD)/tests/bench/live_state_plain.o: preload/write/live_state.c tests/bench/no_digest.h
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS_ALL) $(PRELOAD_CFLAGS) $(PRELOAD_TLS) $(PRELOAD_LTO) $(DEPFLAGS) -Ipreload -include tests/bench/no_digest.h -c $< -o $@
+	$(COMPILE_WRITER) -include tests/bench/no_digest.h -c $< -o $@
 
 # ---------------------------------------------------------------- names of functions
 SYMBOLS_BENCH := $(BUILD)/tests/bench/symbols

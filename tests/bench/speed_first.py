@@ -34,8 +34,14 @@ def warm(traces, live):
     rows = [Row("first screen, %d live" % live, " s", WANTED_SECONDS[live], None, [r.wall for r in told["summary"]],
                 "%s; `check`, which reads all: %.2f s" % (size, whole.wall))]
     for view in ("frag", "top"):
-        rows.append(Row("%s at one moment, %d live" % (view, live), " s", WANTED_SECONDS["moment"], None, [r.wall for r in told[view]]))
+        rows.append(Row("%s at one moment, %d live" % (view, live), " s", WANTED_SECONDS["moment"], None,
+                        [r.wall for r in told[view]]))
     return rows
+
+
+def file_system_of(path):
+    told = subprocess.run(["df", "--output=fstype", path], capture_output=True, text=True, check=True).stdout
+    return told.split()[1]
 
 
 def cold(traces, live):
@@ -45,9 +51,8 @@ def cold(traces, live):
     drop_from_cache(path)
     control = run(["/bin/cat", path]).disk_bytes
     if control < 0.9 * size:
-        kind = subprocess.run(["df", "--output=fstype", path], capture_output=True, text=True, check=True).stdout.split()[1]
-        return Row(name, " %", 10, None, [], reason="not here: on %s a cold `cat` reads %d %% of the file from the disk"
-                   % (kind, 100 * control / size))
+        return Row(name, " %", 10, None, [], reason="not here: a cold `cat` reads %d %% of the file from the disk (%s)"
+                   % (100 * control / size, file_system_of(path)))
     shares, walls = [], []
     for _ in range(ROUNDS):
         drop_from_cache(path)

@@ -6,8 +6,8 @@ import peer_arms as arms
 from peer_figures import Row, ratios
 from speed_runs import FEW, MANY, PROCESSORS, figure, in_turns, report, run
 
-TITLE = "Passes over all events (`cutrace-report leaks`)"
-VIEW = "leaks"
+TITLE = "Passes over all events (`cutrace-report stats`)"
+VIEW = "stats"  # lifetimes: each needs its allocation and its free
 WORKERS = "CUTRACE_REPORT_WORKERS"
 NOT_THERE = "not there: cutrace-report does not read %s" % WORKERS
 HEAPTRACK_PRINT = "/usr/bin/heaptrack_print"
@@ -38,9 +38,9 @@ def speed_up(traces, live, workers, wanted):
     path, info = traces.ring(live)
     told = in_turns({"one": with_workers(path, 0), "all": with_workers(path, workers)})
     one, several = (seconds(told[arm]) for arm in ("one", "all"))
-    return Row(name, "x", wanted, None, ratios(one, several),
-               "%.2f s instead of %.2f; %.1f M events" % (statistics.median(several), statistics.median(one), info["events"] / 1e6),
-               at_least=True)
+    beside = "%.2f s instead of %.2f; %.1f M events" % (statistics.median(several), statistics.median(one),
+                                                        info["events"] / 1e6)
+    return Row(name, "x", wanted, None, ratios(one, several), beside, at_least=True)
 
 
 def memory(traces):
@@ -48,13 +48,14 @@ def memory(traces):
     program, and pages of the trace: the difference between the two rings does not.)"""
     def most(live, workers):
         return report(VIEW, traces.ring(live)[0], environment={WORKERS: str(workers)}).memory
-    added = [(most(MANY, 0) - most(FEW, 0)) / (MANY - FEW) * 1e6 for _ in range(3)]
-    rows = [Row("memory by million live, first worker", " MiB", 48, None, added)]
+    many, few = most(MANY, 0), most(FEW, 0)
+    rows = [Row("memory by million live, first worker", " MiB", 48, None, [(many - few) / (MANY - FEW) * 1e6],
+                "%.0f MiB with %d live, %.0f with %d" % (many, MANY, few, FEW))]
     name = "a further worker's, of the first one's"
     if not reads_workers():
         return rows + [Row(name, "x", 0.5, None, [], reason=NOT_THERE)]
-    further = [(most(MANY, 2) - most(MANY, 0) - most(FEW, 2) + most(FEW, 0)) / (MANY - FEW) * 1e6 for _ in range(3)]
-    return rows + [Row(name, "x", 0.5, None, [f / a for f, a in zip(further, added)])]
+    further = most(MANY, 2) - many - (most(FEW, 2) - few)
+    return rows + [Row(name, "x", 0.5, None, [further / (many - few)])]
 
 
 def against_heaptrack(traces, live):
@@ -65,8 +66,9 @@ def against_heaptrack(traces, live):
     ours, theirs, events = traces.peers(live)
     told = in_turns({"ours": lambda: report(VIEW, ours), "theirs": lambda: run([HEAPTRACK_PRINT, theirs])}, rounds=5)
     us, them = seconds(told["ours"]), seconds(told["theirs"])
-    return Row(name, "x", AT_LEAST[live], None, ratios(them, us), "%.2f s, heaptrack_print %.2f s; %.1f M events in both"
-               % (statistics.median(us), statistics.median(them), events / 1e6), at_least=True)
+    beside = "%.2f s, heaptrack_print %.2f s; %.1f M events in both" % (statistics.median(us), statistics.median(them),
+                                                                        events / 1e6)
+    return Row(name, "x", AT_LEAST[live], None, ratios(them, us), beside, at_least=True)
 
 
 def measure(traces):

@@ -37,9 +37,9 @@ def hooks(depth, paths):
 def writer(traces, program, stream):
     """The writer's processor time for an event, in ns, and the size of the trace."""
     path = os.path.join(MEMORY_DISK, "%s.%s.zst" % (os.path.basename(traces.folder), program))
-    told = subprocess.run([os.path.join(arms.PROGRAMS, program), stream, str(EVENTS), "2"], capture_output=True, check=True,
-                          text=True, env=plain_environment({"CUTRACE_OUTPUT": path, "CUTRACE_MAX_SIZE": "0",
-                                                            "CUTRACE_QUIET": "1"})).stdout
+    environment = plain_environment({"CUTRACE_OUTPUT": path, "CUTRACE_MAX_SIZE": "0", "CUTRACE_QUIET": "1"})
+    told = subprocess.run([os.path.join(arms.PROGRAMS, program), stream, str(EVENTS), "2"], env=environment,
+                          capture_output=True, check=True, text=True).stdout
     size = os.path.getsize(path)
     os.unlink(path)
     return float(re.search(r"([\d.]+) ns an event", told).group(1)), size

@@ -39,16 +39,18 @@ STAGE_OF = {name: stage for stage, names in STAGES.items() for name in names.spl
 def record(stream, events, data):
     """Runs drain_cost under perf. Returns the ns for an event that it tells."""
     trace = data + ".zst"
-    done = subprocess.run(["perf", "record", "-q", "-e", "cpu-clock:u", "-F", "5000", "-o", data, "setarch", "-R", PROGRAM,
-                           stream, str(events), "2"], check=True, capture_output=True, text=True,
-                          env=plain_environment({"CUTRACE_OUTPUT": trace, "CUTRACE_MAX_SIZE": "0", "CUTRACE_QUIET": "1"}))
+    environment = plain_environment({"CUTRACE_OUTPUT": trace, "CUTRACE_MAX_SIZE": "0", "CUTRACE_QUIET": "1"})
+    sampling = ["perf", "record", "-q", "-e", "cpu-clock:u", "-F", "5000", "-o", data]
+    done = subprocess.run([*sampling, "setarch", "-R", PROGRAM, stream, str(events), "2"], check=True, capture_output=True,
+                          text=True, env=environment)
     os.unlink(trace)
     return float(re.search(r"([\d.]+) ns an event", done.stdout).group(1))
 
 
 def samples_of(data):
     """(address, symbol) -> samples in the program itself; other libraries are the events' makers or the C library."""
-    lines = subprocess.run(["perf", "script", "-i", data, "-F", "ip,sym,dso"], check=True, capture_output=True, text=True).stdout
+    lines = subprocess.run(["perf", "script", "-i", data, "-F", "ip,sym,dso"], check=True, capture_output=True,
+                           text=True).stdout
     counts = collections.Counter()
     for line in lines.splitlines():
         found = re.match(r"\s*([0-9a-f]+) (\S+).*\((.*)\)$", line)
