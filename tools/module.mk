@@ -68,9 +68,11 @@ $(BUILD)/package/cutrace-report: $(BUILD)/tools/report/main.o $(PACKAGED_REPORT_
 	@$(if $(filter-out /%,$(LIBDW)),echo 'not installed: $(filter-out /%,$(LIBDW)); sh scripts/setup.sh installs it' >&2; exit 1)
 	$(call link_tool,$(BUILD)/tools/report/main.o $(PACKAGED_REPORT_OBJS) $(LIBDW) $(REPORT_ARCHIVES),-lm -ldl)
 
-RUN_OBJS := $(patsubst %.c,$(BUILD)/%.o,$(wildcard tools/run/*.c)) $(patsubst %,$(BUILD)/tools/base/%.o,human nearest parse journal_probe process_alive json json_find utf8)
+# `watch` reads traces as the report does.
+WATCH_OBJS := $(patsubst %.c,$(BUILD)/%.o,$(wildcard tools/watch/*.c))
+RUN_OBJS := $(patsubst %.c,$(BUILD)/%.o,$(wildcard tools/run/*.c)) $(WATCH_OBJS) $(REPORT_OBJS)
 $(BUILD)/cutrace: $(RUN_OBJS) $(TOOLS_START)
-	$(call link_tool,$(RUN_OBJS),-ldl)
+	$(call link_tool,$(RUN_OBJS) $(REPORT_ARCHIVES),$(if $(LIBSQLITE),-lm) -ldl)
 
 # Manual pages and completion: made from the tables of commands and options by a program of the tree.
 MANUAL_OBJS := $(patsubst %.c,$(BUILD)/%.o,$(wildcard tools/manual/*.c)) $(BUILD)/tools/report/views/argument_table.o $(BUILD)/tools/base/nearest.o
