@@ -17,6 +17,7 @@
 #include "watch/search.h"
 
 #define SEARCH_NS UINT64_C(30000000000) // between two looks at all of /proc
+#define ANEW_NS UINT64_C(15000000000)   // details are read anew, changed or not
 enum { COST_SHARE = 64 };               // details take one part in so many of a core
 
 uint64_t ct_watch_clock_ns(void) {
@@ -147,6 +148,7 @@ static void take_header(struct ct_watch_entry *e) {
     p->state = find_state(e);
     e->is_changed |=
         p->state != before || p->events != head->events || p->bytes_written != head->bytes_written;
+    p->is_stale = e->is_changed;
     p->read_ns = ct_watch_clock_ns();
     p->events = head->events;
     p->lost = head->lost;
@@ -229,8 +231,8 @@ static void tick_entry(struct ct_watch_entry *e) {
 
 void ct_watch_list_tick(struct ct_watch_list *l) {
     const uint64_t now = ct_watch_clock_ns();
-    const uint64_t earned = l->tick_ns ? (now - l->tick_ns) / COST_SHARE : 0;
-    l->owed_ns = l->owed_ns > earned ? l->owed_ns - earned : 0;
+    l->earned_ns = l->tick_ns ? (now - l->tick_ns) / COST_SHARE : 0;
+    l->owed_ns = l->owed_ns > l->earned_ns ? l->owed_ns - l->earned_ns : 0;
     l->tick_ns = now;
     for (size_t i = 0; i < l->count; i++)
         tick_entry(&l->entries[i]);
@@ -279,7 +281,7 @@ void ct_watch_list_read(struct ct_watch_list *l, struct ct_watch_entry *e) {
     struct ct_watch_details d;
     struct ct_error error = {.text = ""};
     e->is_changed = 0;
-    e->details_ns = ct_watch_clock_ns();
+    e->tried_ns = ct_watch_clock_ns();
     if (open_files(e, &reading, error.text)) {
         set_problem(p, error.text);
         return;
@@ -292,6 +294,8 @@ void ct_watch_list_read(struct ct_watch_list *l, struct ct_watch_entry *e) {
     ct_watch_details_free(&p->details);
     p->details = d;
     p->has_details = 1;
+    p->is_stale = 0;
+    p->details_ns = e->tried_ns;
     if (!p->is_named && *d.program) {
         memcpy(p->program, d.program, sizeof p->program);
         p->is_named = 1;
@@ -299,26 +303,35 @@ void ct_watch_list_read(struct ct_watch_list *l, struct ct_watch_entry *e) {
     join_now(p);
 }
 
+// A trend is of the last minutes: where nothing happens, it becomes another one.
+static int is_due(const struct ct_watch_entry *e) {
+    const int lives = e->process.state <= CT_WATCH_PAUSED;
+    return e->is_changed || (lives && ct_watch_clock_ns() - e->tried_ns > ANEW_NS);
+}
+
 // Those that were read longest ago come first.
 static struct ct_watch_entry *find_oldest(struct ct_watch_list *l) {
     struct ct_watch_entry *best = NULL;
     for (size_t i = 0; i < l->count; i++) {
         struct ct_watch_entry *e = &l->entries[i];
-        if (e->is_changed && (!best || e->details_ns < best->details_ns))
+        if (is_due(e) && (!best || e->tried_ns < best->tried_ns))
             best = e;
     }
     return best;
+}
+
+// What a tick has earned may be spent before the next one, and what was spent beyond is owed.
+static int can_pay(const struct ct_watch_list *l) {
+    return !l->owed_ns || l->owed_ns < l->earned_ns;
 }
 
 void ct_watch_list_read_some(struct ct_watch_list *l, int first) {
     struct ct_watch_entry *e = NULL;
     for (size_t i = 0; i < l->count; i++)
         join_now(&l->entries[i].process);
-    if (l->owed_ns)
-        return;
-    if (first >= 0 && (size_t)first < l->count && l->entries[first].is_changed)
+    if (first >= 0 && (size_t)first < l->count && is_due(&l->entries[first]))
         e = &l->entries[first];
-    for (e = e ? e : find_oldest(l); e && !l->owed_ns; e = find_oldest(l))
+    for (e = e ? e : find_oldest(l); e && can_pay(l); e = find_oldest(l))
         ct_watch_list_read(l, e);
 }
 

@@ -20,9 +20,8 @@ struct ct_watch_entry {
     struct ct_watch_process process;
     char *folder, *name;
     struct ct_watch_journal journal;
-    uint64_t inode;      // of the journal
-    int is_changed;      // since the details were read
-    uint64_t details_ns; // when that was
+    int is_changed;    // since the details were read, or were tried to be
+    uint64_t tried_ns; // when that was
 };
 
 struct ct_watch_list {
@@ -35,7 +34,8 @@ struct ct_watch_list {
     uint64_t searched_ns; // when all of /proc was
     uint64_t since_ns;    // the moment from which gains count; 0: as far back as the trend goes
     uint64_t owed_ns;     // processor time of details that is not earned yet
-    uint64_t tick_ns;
+    uint64_t earned_ns;   // of it, by the last tick
+    uint64_t tick_ns;     // when that was
 };
 
 // Which one a word of the command line asks for; NULL: none was given.

@@ -96,6 +96,8 @@ struct ct_watch_process {
     uint64_t events, lost, bytes_written;
     struct ct_watch_now now[64]; // by ordinal
     int has_details;
+    uint64_t details_ns; // when they were read
+    int is_stale;        // something has changed since
     struct ct_watch_details details;
     char *problem; // why there are no (new) details; NULL: there is none
 };

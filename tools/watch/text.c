@@ -7,6 +7,9 @@
 #include "base/utf8.h"
 #include "views/wrap.h"
 
+#define LEAST_RATE_NS UINT64_C(5000000000)
+#define STALE_NS UINT64_C(2000000000)
+
 static struct ct_human_text signed_bytes(int64_t bytes) {
     const uint64_t size = bytes < 0 ? 0 - (uint64_t)bytes : (uint64_t)bytes;
     return ct_human_format("%s%s", bytes < 0 ? "-" : "+", ct_human_bytes(size, CT_UNITS_IEC).text);
@@ -185,7 +188,7 @@ static void print_incidents(FILE *out, const struct ct_watch_details *d,
 
 static void print_rates(FILE *out, const struct ct_watch_process *p) {
     const struct ct_watch_details *d = &p->details;
-    if (!lives(p) || !d->recent_ns)
+    if (!lives(p) || d->recent_ns < LEAST_RATE_NS)
         return;
     const double seconds = (double)d->recent_ns / 1e9;
     fprintf(out, "rate: %.1f events/s, of these %.1f allocations/s in the last %s\n",
@@ -203,6 +206,8 @@ static void print_head(FILE *out, const struct ct_watch_process *p,
         fprintf(out, ", %s allocated now", bytes_of(ct_watch_tracked(p)).text);
     if (d->phase)
         fprintf(out, "; phase: %s", d->phase);
+    if (p->is_stale && style->now_ns > p->details_ns + STALE_NS)
+        fprintf(out, "; below: of %s ago", ago(style, p->details_ns).text);
     fputs("\ntrace: " CT_WRAP_HANG CT_WRAP_NAME, out);
     ct_utf8_print_sanitized(out, p->trace, strlen(p->trace));
     fputs(CT_WRAP_NAME_END "\n", out);
