@@ -173,9 +173,27 @@ def rising():
         equal((own["kind"], whole["kind"]), ("rising", "rising"))
         check(own["low_bytes_per_minute"] <= 1200 * M * (1 if amplitude else 1.001) and own["high_bytes_per_minute"] >= 1199 * M, own)
         check(abs(own["bytes_per_minute"] - 1200 * M) < 30 * M, own)
+        if amplitude:  # by theory, from the noise's own deviation: 5.4 MiB a minute
+            half = (own["high_bytes_per_minute"] - own["low_bytes_per_minute"]) / 2 / M
+            check(3.5 < half < 8, half)
         left = device["memory"]["free_bytes"] / (1200 * M / 60e9)
         check(abs(full["in_ns"] - left) < left * .03 and full["earliest_ns"] <= full["in_ns"] <= full["latest_ns"], (full, left))
         equal(device["memory"]["free_bytes"], 80 * G - M - levels[-1])
+
+
+@case("noise that follows itself: the interval has the true slope, though neighbouring sizes depend on each other")
+def dependent():
+    told = hit = 0
+    for seed in range(60):
+        noise, deviation, levels = random.Random(seed), 0.0, []
+        for i in range(1, 125):
+            deviation = .8 * deviation + noise.gauss(0, 60)
+            levels.append((100 * i + 1000 + int(deviation)) * M)
+        own = growth(levels)[0]
+        if own["kind"] == "rising":
+            told += 1
+            hit += own["low_bytes_per_minute"] <= 1200 * M <= own["high_bytes_per_minute"]
+    check(told >= 50 and hit >= told * .85, (told, hit))
 
 
 @case("no trend: a step, a flat line, a see-saw, a cache that fills, growth that has stopped, random walks, too short a time")
