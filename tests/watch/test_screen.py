@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
+# optional: tmux
 """The live view of cutrace watch in tmux: what its screens show is what the processes were told to hold, and keys, sizes
 and signals do what WATCH.md and the view's own help say."""
 import os
@@ -48,6 +49,13 @@ class Screen:
         widest = max(map(len, self.text().splitlines()))
         check(widest <= self.columns, widest)
         return text
+
+    def wait_for_rows(self, want):
+        """Until the list shows these processes, in this order."""
+        end = time.monotonic() + HANG
+        while list(rows(text := self.text())) != want:
+            check(time.monotonic() < end, f"not {want}:\n{text}")
+            time.sleep(.02)
 
     def press(self, *keys):
         self.tmux("send-keys", *keys)
@@ -111,14 +119,15 @@ def sixteen():
         largest = [h.process.pid for h in holders[::-1]]
         with Screen(where) as s:
             s.wait("16 processes alive of 16")
-            text = s.wait(rf"^> +{largest[0]} ")
-            equal(list(rows(text)), largest[:6])
+            s.wait_for_rows(largest[:6])
+            s.press("Home")
+            s.wait(rf"^> +{largest[0]} ")
             s.press("Down", "Down")
             s.wait(rf"^> +{largest[2]} (.*\n)+python\S* \(pid {largest[2]}\)")
             s.press("Up", "PageDown", "PageDown")
             s.wait(rf"^> +{largest[13]} ")
             s.press("End")
-            equal(list(rows(s.wait(rf"^> +{largest[15]} "))), largest[10:])
+            s.wait_for_rows(largest[10:])
             s.press("Enter")
             text = s.wait(rf"^cutrace watch.*\npython\S* \(pid {largest[15]}\), recording, 1.00 MiB")
             equal(rows(text), {})
@@ -133,7 +142,7 @@ def sixteen():
             s.press("<", "<", "<")
             s.wait(r"PID\*")
             s.press("Home")
-            equal(list(rows(s.wait(rf"^> +{min(largest)} "))), sorted(largest)[:6])
+            s.wait_for_rows(sorted(largest)[:6])
             s.press("F6")
             s.wait(r"PROGRAM\*")
     finally:

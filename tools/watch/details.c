@@ -193,7 +193,7 @@ static void add_site(struct reader *x, const struct ct_site_group *g,
                      const struct ct_site_groups *before) {
     struct ct_watch_details *d = x->to;
     const size_t at = ct_site_groups_find(before, &x->sites, g->kind, g->stack);
-    const uint64_t then = at ? before->list[at - 1].bytes : 0;
+    const uint64_t then = at && before->list ? before->list[at - 1].bytes : 0;
     d->sites[d->site_count++] = (struct ct_watch_site){.label = copy(g->label),
                                                        .kind = ct_holding_kind_name(g->kind),
                                                        .bytes = g->bytes,
