@@ -13,6 +13,7 @@ GENERATED=$(make -s show-GENERATED)
 # The rooms, highest first.
 rooms=$(tr -s '\n' ' ' <<'LIST'
 preload/intercept preload/record preload/stack preload/write preload/store preload/base
+tools/run tools/watch
 tools/report/command tools/report/bundle tools/report/page tools/report/views tools/report/export tools/report/diagnose tools/report/analyze tools/report/snapshot tools/report/copy tools/report/replay tools/report/text tools/report/symbols tools/report/read
 tools/base
 include/cutrace/model include/cutrace/format
@@ -108,7 +109,7 @@ arch=$(uname -m)
 # shellcheck disable=SC2046 # lists of names without blanks
 library=$(calls $(find preload -name '*.c' ! -name 'glibc_*.c' | LC_ALL=C sort) $(find preload -name "*_$arch.S"))
 # shellcheck disable=SC2046
-report=$(calls $(find tools/base tools/report -name '*.c' | LC_ALL=C sort))
+report=$(calls $(find tools/base tools/watch tools/run tools/report -name '*.c' | LC_ALL=C sort))
 refuse "check-layers sees no calls" "$([ -n "$library" ] && [ -n "$report" ] || echo 'are the objects empty?')"
 refuse "a room calls a higher one" "$(printf '%s\n' "$library" "$report" | upward)"
 refuse "files call each other in a circle" "$(printf '%s\n' "$library" | circles)$(printf '%s\n' "$report" | circles)"

@@ -68,9 +68,13 @@ $(BUILD)/package/cutrace-report: $(BUILD)/tools/report/main.o $(PACKAGED_REPORT_
 	@$(if $(filter-out /%,$(LIBDW)),echo 'not installed: $(filter-out /%,$(LIBDW)); sh scripts/setup.sh installs it' >&2; exit 1)
 	$(call link_tool,$(BUILD)/tools/report/main.o $(PACKAGED_REPORT_OBJS) $(LIBDW) $(REPORT_ARCHIVES),-lm -ldl)
 
-RUN_OBJS := $(patsubst %.c,$(BUILD)/%.o,$(wildcard tools/run/*.c)) $(patsubst %,$(BUILD)/tools/base/%.o,human nearest parse journal_probe process_alive json json_find utf8)
-$(BUILD)/cutrace: $(RUN_OBJS) $(TOOLS_START)
-	$(call link_tool,$(RUN_OBJS),-ldl)
+# `watch` reads traces as the report does, and takes what it needs of it.
+RUN_OBJS := $(patsubst %.c,$(BUILD)/%.o,$(wildcard tools/run/*.c tools/watch/*.c))
+$(BUILD)/tools/report.a: $(REPORT_OBJS)
+	@rm -f $@
+	$(AR) rcs $@ $^
+$(BUILD)/cutrace: $(RUN_OBJS) $(BUILD)/tools/report.a $(TOOLS_START)
+	$(call link_tool,$(RUN_OBJS) $(BUILD)/tools/report.a $(REPORT_ARCHIVES),$(if $(LIBSQLITE),-lm) -ldl)
 
 # Manual pages and completion: made from the tables of commands and options by a program of the tree.
 MANUAL_OBJS := $(patsubst %.c,$(BUILD)/%.o,$(wildcard tools/manual/*.c)) $(BUILD)/tools/report/views/argument_table.o $(BUILD)/tools/base/nearest.o

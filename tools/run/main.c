@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // cutrace: `run` starts a program with libcutrace.so preloaded, `doctor` says whether
 // that works, `ctl` sends a request to one that
-// is being traced, `record-metrics` writes what a server says of itself meanwhile.
+// is being traced, `watch` shows what such ones do, `record-metrics` writes what a server says of itself meanwhile.
 #include <stdio.h>
 #include <string.h>
 
@@ -10,6 +10,7 @@
 #include "run/doctor.h"
 #include "run/record_metrics.h"
 #include "run/run.h"
+#include "run/watch_command.h"
 #include "run/words.h"
 
 enum { CANNOT_PRINT = 125, WRONG_USAGE = 125 };
@@ -45,9 +46,9 @@ static int print_help(int argc, char **argv) {
 
 int main(int argc, char **argv) {
     static int (*const mains[CT_RUN_COMMANDS])(int argc, char **argv) = {
-        [CT_RUN_run] = ct_run_main, [CT_RUN_doctor] = ct_doctor_main,
-        [CT_RUN_ctl] = ct_ctl_main, [CT_RUN_record_metrics] = ct_record_metrics_main,
-        [CT_RUN_help] = print_help,
+        [CT_RUN_run] = ct_run_main,     [CT_RUN_doctor] = ct_doctor_main,
+        [CT_RUN_ctl] = ct_ctl_main,     [CT_RUN_record_metrics] = ct_record_metrics_main,
+        [CT_RUN_watch] = ct_watch_main, [CT_RUN_help] = print_help,
     };
     const char *nearest;
     if (argc < 2) {

@@ -11,6 +11,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <zstd.h>
 
@@ -320,6 +321,27 @@ int ct_trace_open(struct ct_trace *t, const char *path, struct ct_error *error) 
         ct_source_open_memory(&t->source, path, NULL,
                               0); // the disk was full at the first chunk
     }
+    return ct_trace_open_source(t, error);
+}
+
+int ct_trace_open_files(struct ct_trace *t, const struct ct_trace_files *files,
+                        struct ct_error *error) {
+    struct stat st;
+    *t = (struct ct_trace){.source = {.name = files->name, .fd = files->trace},
+                           .journal.file.fd = -1};
+    if (files->journal >= 0) {
+        const size_t n = strlen(files->name) + sizeof CT_JOURNAL_SUFFIX;
+        t->journal.path = ct_heap_resize(NULL, n, 1);
+        (void)snprintf(t->journal.path, n, "%s%s", files->name, CT_JOURNAL_SUFFIX);
+        const uint64_t bytes = fstat(files->journal, &st) == 0 ? (uint64_t)st.st_size : 0;
+        t->journal.file = (struct ct_source){
+            .name = t->journal.path, .fd = files->journal, .bytes = bytes, .file_bytes = bytes};
+        t->journal_found = ct_journal_read_source(&t->journal, &t->journal_error);
+    }
+    if (files->trace < 0)
+        ct_source_open_memory(&t->source, files->name, NULL, 0);
+    else if (fstat(files->trace, &st) == 0) // as long as it is by now, with what left the journal
+        t->source.file_bytes = t->source.bytes = (uint64_t)st.st_size;
     return ct_trace_open_source(t, error);
 }
 

@@ -82,6 +82,14 @@ enum ct_step {
 int ct_trace_open(struct ct_trace *t, const char *path, struct ct_error *error);
 // The same with t->source, which is open already. The trace closes it.
 int ct_trace_open_source(struct ct_trace *t, struct ct_error *error);
+// The same with files that the caller has opened, whatever their names lead to now. The trace closes
+// them. `name`: for messages; it must last.
+struct ct_trace_files {
+    const char *name;
+    int trace, journal; // -1: there is none
+};
+int ct_trace_open_files(struct ct_trace *t, const struct ct_trace_files *files,
+                        struct ct_error *error);
 // Goes back to the first event.
 void ct_trace_rewind(struct ct_trace *t);
 // Goes to one of the seek points instead: the next steps restore the state from its checkpoint. The

@@ -83,10 +83,10 @@ static const unsigned stage_distance[STAGES] = {2 * CT_REPLAY_PREFETCH, CT_REPLA
                                                 CT_REPLAY_PREFETCH / 2};
 
 static void prefetch_stage(struct ct_replay *r, unsigned at, enum stage stage) {
-    const struct ct_readahead_step *s = &r->batch->step[at];
-    uint64_t *hash = &r->hash[at % CT_REPLAY_PREFETCH];
     if (at >= r->batch->n)
         return;
+    const struct ct_readahead_step *s = &r->batch->step[at];
+    uint64_t *hash = &r->hash[at % CT_REPLAY_PREFETCH];
     if (stage == STAGE_STEP) { // most events have only fields at the beginning
         for (unsigned byte = 0; byte < 192; byte += 64)
             __builtin_prefetch((const char *)s + byte);

@@ -1,0 +1,225 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+# optional: tmux
+"""The live view of cutrace watch in tmux: what its screens show is what the processes were told to hold, and keys, sizes
+and signals do what WATCH.md and the view's own help say."""
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
+from live import CUTRACE, Holder, written  # noqa: E402
+from tap import case, check, equal, main, skip_all  # noqa: E402
+from traces import G, M  # noqa: E402
+from ways import HANG, folder  # noqa: E402
+
+if not shutil.which("tmux"):
+    skip_all("tmux is not installed")
+
+
+class Screen:
+    """cutrace watch on a terminal of its own."""
+
+    def __init__(self, where, columns=80, rows=24, options="--interval=100ms", env="LC_ALL=C.UTF-8"):
+        self.socket = os.path.join(folder(), "tmux")
+        self.columns = columns
+        self.tmux("-f", "/dev/null", "new-session", "-d", "-x", columns, "-y", rows, "sh")
+        self.tmux("set-option", "-g", "status", "off")
+        self.tmux("send-keys", "-l", f"PS1=; stty -g; exec 3>&1; sh -c 'echo $$; exec env {env} {CUTRACE} watch {options} {where}'; "
+                  "echo ended $?; stty -g")
+        self.tmux("send-keys", "Enter")
+
+    def tmux(self, *words):
+        done = subprocess.run(["tmux", "-S", self.socket, *map(str, words)], capture_output=True, text=True, check=False,
+                              env={**os.environ, "LC_ALL": "C.UTF-8"})
+        return done.stdout
+
+    def text(self, *more):
+        return self.tmux("capture-pane", "-p", *more)
+
+    def wait(self, pattern, *more):
+        """The screen when it has this."""
+        end = time.monotonic() + HANG
+        while not re.search(pattern, text := self.text(*more), re.M):
+            check(time.monotonic() < end, f"no {pattern!r} in:\n{text}")
+            time.sleep(.02)
+        widest = max(map(len, self.text().splitlines()))
+        check(widest <= self.columns, widest)
+        return text
+
+    def wait_for_rows(self, want):
+        """Until the list shows these processes, in this order."""
+        end = time.monotonic() + HANG
+        while list(rows(text := self.text())) != want:
+            check(time.monotonic() < end, f"not {want}:\n{text}")
+            time.sleep(.02)
+
+    def press(self, *keys):
+        self.tmux("send-keys", *keys)
+
+    def pid(self):
+        """Of cutrace, whose pid is the pane's child of a child."""
+        shell = self.tmux("display-message", "-p", "#{pane_pid}").strip()
+        end = time.monotonic() + HANG
+        while True:
+            found = subprocess.run(["pgrep", "-P", shell, "-x", "cutrace"], capture_output=True, text=True, check=False).stdout.split()
+            if found:
+                return int(found[0])
+            check(time.monotonic() < end, "cutrace did not begin")
+            time.sleep(.02)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.tmux("kill-server")
+
+    def ended(self, status):
+        """It has ended, and left the terminal as it was: the shell's lines are there again, its settings and the cursor, too."""
+        text = self.wait(r"^ended \d+\n[0-9a-f]+:[0-9a-f:]{40,}", "-J")
+        settings = re.findall(r"[0-9a-f]+:[0-9a-f:]{40,}", text)  # (the first one may stand behind a prompt)
+        equal(len(settings), 2, text)
+        before, after = settings
+        equal((re.search(r"^ended (\d+)$", text, re.M).group(1), before == after), (str(status), True), text)
+        equal(self.tmux("display-message", "-p", "#{alternate_on} #{cursor_flag} #{wrap_flag}").strip(), "0 1 1")
+
+
+def rows(text):
+    """pid -> (marked, rest of the line)"""
+    return {int(m[2]): (m[1] == ">", m[3]) for m in re.finditer(r"^([ >]) +(\d+) (python\S* .*)$", text, re.M)}
+
+
+@case("one process at 80 and at 160 columns: the list, the parts of its memory, its call sites; q leaves the terminal as it was")
+def one():
+    for columns in (80, 160):
+        with Holder() as h, Screen(h.where, columns) as s:
+            equal((h.tell("first", 48 * M), h.tell("block", 5 * M), h.tell("second", 2000 * M)), (0, 0, 2))
+            text = s.wait(r"^ +48.00 MiB +\+48.00 MiB +1  holder.py:\d+ first_site")
+            equal([(m, rest.split()[1:4]) for m, rest in rows(text).values()], [(True, ["recording", "68.00", "MiB"])])
+            for part in (r"5.00 MiB +0.5 %  # in use by PyTorch", r"15.00 MiB +1.5 %  - idle in PyTorch's pool",
+                         r"48.00 MiB +4.7 %  \+ other allocations", r"^verdict: a request larger than the device"):
+                s.wait(part)
+            bar = re.search(r"^  \[(.*)\]$", text, re.M).group(1)
+            equal((len(bar), abs(bar.count("+") - len(bar) * 48 / 1024) <= 1), (columns - 5, True), bar)
+            check(("PHASE" in text) == (columns == 160), text)
+            s.press("q")
+            s.ended(0)
+
+
+@case("16 processes: the list scrolls, arrows and pages choose, Enter shows the details alone, h the keys")
+def sixteen():
+    where, holders = folder(), []
+    try:
+        holders = [Holder(where) for _ in range(16)]
+        for i, h in enumerate(holders):
+            equal(h.tell("first", (i + 1) * M), 0)
+        largest = [h.process.pid for h in holders[::-1]]
+        with Screen(where) as s:
+            s.wait("16 processes alive of 16")
+            s.wait_for_rows(largest[:6])
+            s.press("Home")
+            s.wait(rf"^> +{largest[0]} ")
+            s.press("Down", "Down")
+            s.wait(rf"^> +{largest[2]} (.*\n)+python\S* \(pid {largest[2]}\)")
+            s.press("Up", "PageDown", "PageDown")
+            s.wait(rf"^> +{largest[13]} ")
+            s.press("End")
+            s.wait_for_rows(largest[10:])
+            s.press("Enter")
+            text = s.wait(rf"^cutrace watch.*\npython\S* \(pid {largest[15]}\), recording, 1.00 MiB")
+            equal(rows(text), {})
+            s.press("Enter")
+            s.wait(rf"^> +{largest[15]} ")
+            s.press("h")
+            s.wait("from now on count what call sites gain")
+            s.press("Escape")
+            s.press("Home")
+            s.wait(rf"^> +{largest[0]} ")
+            s.wait(r"ALLOCATED\*")
+            s.press("<", "<", "<")
+            s.wait(r"PID\*")
+            s.press("Home")
+            s.wait_for_rows(sorted(largest)[:6])
+            s.press("F6")
+            s.wait(r"PROGRAM\*")
+    finally:
+        for h in holders:
+            h.__exit__()
+
+
+@case("m: gains count from then on")
+def mark():
+    with Holder() as h, Screen(h.where) as s:
+        equal((h.tell("first", 48 * M), h.tell("second", 2 * M)), (0, 0))
+        s.wait(r"\+48.00 MiB +1  holder.py:\d+ first_site")
+        s.press("m")
+        s.wait(r" 48.00 MiB +- +1  holder.py:\d+ first_site")
+        equal((h.tell("second", 6 * M)), 0)
+        text = s.wait(r" 8.00 MiB +\+6.00 MiB +2  holder.py:\d+ second_site")
+        check(re.search(r" 48.00 MiB +- +1  holder.py:\d+ first_site", text), text)
+
+
+@case("processes that begin, are killed and end are shown so; space pauses")
+def come_and_go():
+    with Holder() as a, Screen(a.where) as s:
+        s.wait(rf"^> +{a.process.pid} .*recording")
+        with Holder(a.where) as b, Holder(a.where) as c:
+            equal([h.tell("first", 3 * M) for h in (a, b, c)], [0] * 3)
+            s.wait("3 processes alive of 3")
+            b.process.kill()
+            b.process.wait()
+            s.wait(rf"^[ >] +{b.process.pid} .* killed ")
+            c.process.stdin.close()
+            c.process.wait(HANG)
+            s.wait(rf"^[ >] +{c.process.pid} .* ended ")
+            s.wait("1 process alive of 3")
+        s.press("Space")
+        s.wait("PAUSED")
+        with Holder(a.where) as d:
+            s.press("Down")
+            equal(d.process.pid in rows(s.text()), False)
+            s.press("Space")
+            s.wait(rf"^[ >] +{d.process.pid} .*recording")
+
+
+@case("a folder without a process: it waits for one; a window that changes its size is drawn anew")
+def resized():
+    where = folder()
+    with Screen(where) as s:
+        s.wait("no traced process yet")
+        with Holder(where) as h:
+            equal(h.tell("first", 48 * M), 0)
+            s.wait(r"48.00 MiB.* other allocations")
+            for columns, rows_, has_phase in ((160, 40, True), (60, 12, False), (80, 24, False)):
+                s.columns = max(s.columns, columns)
+                s.tmux("resize-window", "-x", columns, "-y", rows_)
+                text = s.wait(rf"(?s)^cutrace watch.*^  \[[^\n]{{{columns - 5}}}\]$" if rows_ > 12 else r"^cutrace watch.* 1 process")
+                s.columns = columns
+                s.wait("q end")
+                check(("PHASE" in text) == has_phase, text)
+
+
+@case("signals and a closed input end it, and the terminal is as it was")
+def signals():
+    where = written([G] * 20)
+    for name, status in (("INT", 0), ("TERM", 143), ("HUP", 129), ("QUIT", 131)):
+        with Screen(where) as s:
+            s.wait("q end")
+            subprocess.run(["kill", f"-{name}", str(s.pid())], check=True)
+            s.ended(status)
+
+
+@case("colours where the terminal has them, none with NO_COLOR and --color=never; names from a trace are cleaned")
+def colours():
+    where = written([G] * 20, function="evil\x1b[2J\x1b]0;title\x07\u202ename")
+    for options, env, want in (("", "", True), ("", "NO_COLOR=1", False), ("--color=never", "", False)):
+        with Screen(where, options=options, env="LC_ALL=C.UTF-8 " + env) as s:
+            text = s.wait(r"evil.*name", "-e")
+            equal(bool(re.search("\x1b\\[[0-9;]*3[0-9]m", text)), want, (options, env))
+            check("title" in text and "\u202e" not in text and "\x07" not in text, text)
+
+
+main()

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "run/watch_command.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/parse.h"
+#include "run/words.h"
+#include "watch/watch.h"
+
+enum { LEAST_MS = 100, USUAL_MS = 1000, MOST_MS = 3600000 };
+
+static int set_interval(struct ct_watch_options *o, const char *text) {
+    struct ct_time t;
+    if (ct_parse_time(text, &t) || t.kind != CT_TIME_ELAPSED ||
+        t.ns < LEAST_MS * UINT64_C(1000000) || t.ns > MOST_MS * UINT64_C(1000000))
+        return ct_words_fail(CT_WATCH_WRONG_USAGE,
+                             "watch: --interval needs a time from 100ms to 1h: %.40s", text);
+    o->interval_ms = (unsigned)(t.ns / 1000000);
+    return 0;
+}
+
+static int set_color(struct ct_watch_options *o, const char *text) {
+    static const char *const choices[] = {"auto", "always", "never"}; // enum ct_choice
+    for (int i = 0; i < 3; i++)
+        if (strcmp(text, choices[i]) == 0) {
+            o->color = i;
+            return 0;
+        }
+    return ct_words_fail(CT_WATCH_WRONG_USAGE, "watch: --color is auto, always or never: %.40s",
+                         text);
+}
+
+static int set_target(struct ct_watch_options *o, const char *text) {
+    if (o->target)
+        return ct_words_fail(CT_WATCH_WRONG_USAGE, "watch: one DIR, PID or PATTERN: %.40s", text);
+    o->target = text;
+    return 0;
+}
+
+// Returns 0, an exit code, or -1: the help was asked for.
+static int read_words(struct ct_watch_options *o, struct ct_words *w) {
+    int code = 0;
+    while (!code) {
+        switch (ct_words_next(w)) {
+        case CT_WORD_watch_ONCE:
+            o->once = 1;
+            break;
+        case CT_WORD_watch_JSON:
+            o->json = 1;
+            break;
+        case CT_WORD_watch_INTERVAL:
+            code = set_interval(o, w->value);
+            break;
+        case CT_WORD_watch_COLOR:
+            code = set_color(o, w->value);
+            break;
+        case CT_WORD_PLAIN:
+            code = set_target(o, w->value);
+            break;
+        case CT_WORD_HELP:
+            return -1;
+        case CT_WORD_END:
+            return 0;
+        default:
+            return CT_WATCH_WRONG_USAGE;
+        }
+    }
+    return code;
+}
+
+int ct_watch_main(int argc, char **argv) {
+    struct ct_words words = {.command = CT_RUN_watch, .argc = argc, .argv = argv};
+    struct ct_watch_options o = {.interval_ms = USUAL_MS};
+    const int code = read_words(&o, &words);
+    if (code > 0)
+        return code;
+    if (code < 0) {
+        ct_words_print_help(stdout, CT_RUN_watch);
+        return fflush(stdout) ? CT_WATCH_CANNOT_WRITE : CT_WATCH_DONE;
+    }
+    if (o.json && !o.once)
+        return ct_words_fail(CT_WATCH_WRONG_USAGE, "watch: --json needs --once");
+    if (!o.once && (!isatty(STDOUT_FILENO) || !isatty(STDIN_FILENO)))
+        return ct_words_fail(CT_WATCH_WRONG_USAGE,
+                             "watch: needs a terminal; --once prints what it shows");
+    return ct_watch(&o);
+}

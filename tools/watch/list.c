@@ -1,0 +1,349 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "watch/list.h"
+
+#include <dirent.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/heap.h"
+#include "base/process_alive.h"
+#include "base/utf8.h"
+#include "watch/details.h"
+#include "watch/search.h"
+
+#define SEARCH_NS UINT64_C(30000000000) // between two looks at all of /proc
+#define ANEW_NS UINT64_C(15000000000)   // details are read anew, changed or not
+enum { COST_SHARE = 64 };               // details take one part in so many of a core
+
+uint64_t ct_watch_clock_ns(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+struct ct_watch_target ct_watch_target_parse(const char *word) {
+    struct stat st;
+    if (!word)
+        return (struct ct_watch_target){.kind = CT_WATCH_ALL};
+    if (stat(word, &st) == 0 && S_ISDIR(st.st_mode))
+        return (struct ct_watch_target){.kind = CT_WATCH_DIR, .text = word};
+    if (*word && strspn(word, "0123456789") == strlen(word) && strlen(word) < 10)
+        return (struct ct_watch_target){
+            .kind = CT_WATCH_PID, .text = word, .pid = (uint32_t)strtoul(word, NULL, 10)};
+    return (struct ct_watch_target){.kind = CT_WATCH_NAME, .text = word};
+}
+
+int ct_watch_list_shows(const struct ct_watch_list *l, const struct ct_watch_entry *e) {
+    switch (l->target.kind) {
+    case CT_WATCH_PID:
+        return e->process.pid == l->target.pid || e->journal.head.pid == l->target.pid;
+    case CT_WATCH_NAME:
+        return strstr(e->process.program, l->target.text) != NULL;
+    default:
+        return 1;
+    }
+}
+
+// ---- what is new --------------------------------------------------------------------------------
+
+static void add_skip(struct ct_watch_list *l, const char *folder, const char *name,
+                     const char *why) {
+    char raw[700], *clean = ct_heap_resize(NULL, sizeof raw, 1);
+    (void)snprintf(raw, sizeof raw, "%.400s/%.100s%s: %s", folder, name, CT_JOURNAL_SUFFIX, why);
+    ct_utf8_sanitize(clean, sizeof raw, raw, strlen(raw));
+    for (size_t i = 0; i < l->skips && i < CT_WATCH_SKIPS; i++)
+        if (strcmp(l->skipped[i], clean) == 0) {
+            free(clean);
+            return;
+        }
+    char **to = &l->skipped[l->skips++ % CT_WATCH_SKIPS];
+    free(*to);
+    *to = clean;
+}
+
+// A journal that was found twice is one process.
+static int is_known(const struct ct_watch_list *l, const struct ct_watch_journal *j) {
+    for (size_t i = 0; i < l->count; i++) {
+        const struct ct_watch_process *p = &l->entries[i].process;
+        if (p->trace_id == j->head.trace_id && p->state != CT_WATCH_ENDED)
+            return 1;
+    }
+    return 0;
+}
+
+// Whether a folder's file is one of the processes, so that it need not be opened.
+static int is_listed(const struct ct_watch_list *l, const char *folder, const char *name) {
+    for (size_t i = 0; i < l->count; i++)
+        if (l->entries[i].process.state != CT_WATCH_ENDED &&
+            strcmp(l->entries[i].name, name) == 0 && strcmp(l->entries[i].folder, folder) == 0)
+            return 1;
+    return 0;
+}
+
+static char *join(const char *folder, const char *name) {
+    const size_t n = strlen(folder) + strlen(name) + 2;
+    char *path = ct_heap_resize(NULL, n, 1);
+    (void)snprintf(path, n, "%s/%s", folder, name);
+    return path;
+}
+
+static void read_program(struct ct_watch_process *p, const char *trace) {
+    char path[64], text[64] = "";
+    (void)snprintf(path, sizeof path, "/proc/%u/comm", p->pid);
+    FILE *f = p->state == CT_WATCH_KILLED ? NULL : fopen(path, "re");
+    const size_t n = f ? fread(text, 1, sizeof text - 1, f) : 0;
+    if (f)
+        (void)fclose(f);
+    text[n] = 0;
+    text[strcspn(text, "\n")] = 0;
+    p->is_named = *text != 0;
+    if (!*text) // its name is not known any more: that of its trace is
+        (void)snprintf(text, sizeof text, "%s", trace);
+    ct_utf8_sanitize(p->program, sizeof p->program, text, strlen(text));
+}
+
+// ---- headers ------------------------------------------------------------------------------------
+
+static void read_devices(struct ct_watch_process *p, const struct ct_journal *head) {
+    for (int i = 0; i < CT_JOURNAL_DEVICES; i++) {
+        const struct ct_journal_device *d = &head->device[i];
+        p->now[i] = (struct ct_watch_now){.tracked = d->tracked,
+                                          .peak = d->peak,
+                                          .ooms = d->ooms,
+                                          .free = d->free_bytes,
+                                          .total = d->total,
+                                          .sampled_ns = d->sampled_ns};
+    }
+}
+
+static enum ct_watch_state find_state(struct ct_watch_entry *e) {
+    struct ct_watch_process *p = &e->process;
+    if (ct_watch_journal_is_gone(&e->journal))
+        return CT_WATCH_ENDED;
+    const uint32_t pid = p->state == CT_WATCH_KILLED ? 0 : ct_process_alive_pid(&e->journal.head);
+    if (!pid)
+        return CT_WATCH_KILLED;
+    p->pid = pid;
+    return e->journal.head.control & CT_CONTROL_OFF ? CT_WATCH_PAUSED : CT_WATCH_RECORDING;
+}
+
+static void set_problem(struct ct_watch_process *p, const char *text) {
+    free(p->problem);
+    p->problem = NULL;
+    if (!text)
+        return;
+    p->problem = ct_heap_resize(NULL, strlen(text) + 1, 1);
+    ct_utf8_sanitize(p->problem, strlen(text) + 1, text, strlen(text));
+}
+
+static void take_header(struct ct_watch_entry *e) {
+    struct ct_watch_process *p = &e->process;
+    const struct ct_journal *head = &e->journal.head;
+    const enum ct_watch_state before = p->state;
+    p->state = find_state(e);
+    e->is_changed |=
+        p->state != before || p->events != head->events || p->bytes_written != head->bytes_written;
+    p->is_stale = e->is_changed;
+    p->read_ns = ct_watch_clock_ns();
+    p->events = head->events;
+    p->lost = head->lost;
+    p->bytes_written = head->bytes_written;
+    read_devices(p, head);
+}
+
+static void add_journal(struct ct_watch_list *l, struct ct_watch_journal *j, const char *folder,
+                        const char *name) {
+    CT_HEAP_GROW(l->entries, l->count, l->room);
+    struct ct_watch_entry *e = &l->entries[l->count];
+    *e = (struct ct_watch_entry){.journal = *j, .is_changed = 1};
+    e->process.trace_id = j->head.trace_id;
+    e->process.pid = j->head.pid;
+    take_header(e);
+    read_program(&e->process, name);
+    if (!ct_watch_list_shows(l, e)) {
+        ct_watch_journal_close(&e->journal);
+        return;
+    }
+    e->process.trace = join(folder, name);
+    e->folder = ct_heap_resize(NULL, strlen(folder) + 1, 1);
+    e->name = ct_heap_resize(NULL, strlen(name) + 1, 1);
+    strcpy(e->folder, folder);
+    strcpy(e->name, name);
+    l->count++;
+}
+
+// A journal that was found: `name` is that of its trace.
+static void consider(void *user, const char *folder, const char *name) {
+    struct ct_watch_list *l = user;
+    struct ct_watch_journal j;
+    char why[CT_WATCH_WHY];
+    if (is_listed(l, folder, name))
+        return;
+    if (l->count >= CT_WATCH_MOST) {
+        add_skip(l, folder, name, "256 processes are watched already");
+        return;
+    }
+    if (ct_watch_journal_open(&j, folder, name, why)) {
+        add_skip(l, folder, name, why);
+        return;
+    }
+    if (is_known(l, &j))
+        ct_watch_journal_close(&j);
+    else
+        add_journal(l, &j, folder, name);
+}
+
+void ct_watch_list_find(struct ct_watch_list *l, int all) {
+    const uint64_t now = ct_watch_clock_ns();
+    char folder[4096];
+    if (l->target.kind == CT_WATCH_DIR) {
+        ct_watch_search_folder(l->target.text, consider, l);
+        return;
+    }
+    if (!all && l->searched_ns && now - l->searched_ns < SEARCH_NS) {
+        ct_watch_search_folder(ct_watch_search_default(folder, sizeof folder), consider, l);
+        return;
+    }
+    l->searched_ns = now;
+    // The folder comes first: there the journals of CUTRACE_MEMORY have the names of their traces.
+    ct_watch_search_folder(ct_watch_search_default(folder, sizeof folder), consider, l);
+    if (l->target.kind == CT_WATCH_PID)
+        ct_watch_search_process(l->target.pid, consider, l);
+    else
+        ct_watch_search_processes(consider, l);
+}
+
+static void tick_entry(struct ct_watch_entry *e) {
+    char why[CT_WATCH_WHY];
+    if (e->process.state == CT_WATCH_ENDED)
+        return;
+    if (ct_watch_journal_read(&e->journal, why)) {
+        set_problem(&e->process, why);
+        return;
+    }
+    take_header(e);
+}
+
+void ct_watch_list_tick(struct ct_watch_list *l) {
+    const uint64_t now = ct_watch_clock_ns();
+    l->earned_ns = l->tick_ns ? (now - l->tick_ns) / COST_SHARE : 0;
+    l->owed_ns = l->owed_ns > l->earned_ns ? l->owed_ns - l->earned_ns : 0;
+    l->tick_ns = now;
+    for (size_t i = 0; i < l->count; i++)
+        tick_entry(&l->entries[i]);
+}
+
+// ---- details ------------------------------------------------------------------------------------
+
+// Beside those of the events, each device has the figures of the header.
+static void join_now(struct ct_watch_process *p) {
+    for (size_t i = 0; i < p->details.device_count; i++) {
+        struct ct_watch_device *d = &p->details.devices[i];
+        if (d->ordinal < CT_JOURNAL_DEVICES)
+            d->now = p->now[d->ordinal];
+    }
+}
+
+static int open_files(const struct ct_watch_entry *e, struct ct_watch_reading *r,
+                      char why[CT_WATCH_WHY]) {
+    struct ct_watch_journal j;
+    if (e->process.state != CT_WATCH_ENDED) {
+        if (ct_watch_journal_open(&j, e->folder, e->name, why))
+            return -1;
+        if (j.head.trace_id != e->process.trace_id) {
+            ct_watch_journal_close(&j);
+            (void)snprintf(why, CT_WATCH_WHY, "another process has taken the file");
+            return -1;
+        }
+        r->journal = j.fd;
+    }
+    r->trace = ct_watch_trace_open(e->folder, e->name, e->journal.owner, why);
+    if (r->trace == -2 && r->journal >= 0)
+        close(r->journal);
+    return r->trace == -2 ? -1 : 0;
+}
+
+void ct_watch_list_read(struct ct_watch_list *l, struct ct_watch_entry *e) {
+    struct ct_watch_process *p = &e->process;
+    const int lives = p->state == CT_WATCH_RECORDING || p->state == CT_WATCH_PAUSED;
+    struct ct_watch_reading reading = {.name = p->trace,
+                                       .trace = -1,
+                                       .journal = -1,
+                                       .trace_id = p->trace_id,
+                                       .now_ns = lives ? ct_watch_clock_ns() : 0,
+                                       .since_ns = l->since_ns,
+                                       .before = p->has_details ? &p->details : NULL};
+    struct ct_watch_details d;
+    struct ct_error error = {.text = ""};
+    e->is_changed = 0;
+    e->tried_ns = ct_watch_clock_ns();
+    if (open_files(e, &reading, error.text)) {
+        set_problem(p, error.text);
+        return;
+    }
+    const int failed = ct_watch_details_read(&d, &reading, &error);
+    l->owed_ns += d.cost_ns;
+    set_problem(p, failed ? error.text : NULL);
+    if (failed)
+        return;
+    ct_watch_details_free(&p->details);
+    p->details = d;
+    p->has_details = 1;
+    p->is_stale = 0;
+    p->details_ns = e->tried_ns;
+    if (!p->is_named && *d.program) {
+        memcpy(p->program, d.program, sizeof p->program);
+        p->is_named = 1;
+    }
+    join_now(p);
+}
+
+// A trend is of the last minutes: where nothing happens, it becomes another one.
+static int is_due(const struct ct_watch_entry *e) {
+    const int lives = e->process.state <= CT_WATCH_PAUSED;
+    return e->is_changed || (lives && ct_watch_clock_ns() - e->tried_ns > ANEW_NS);
+}
+
+// Those that were read longest ago come first.
+static struct ct_watch_entry *find_oldest(struct ct_watch_list *l) {
+    struct ct_watch_entry *best = NULL;
+    for (size_t i = 0; i < l->count; i++) {
+        struct ct_watch_entry *e = &l->entries[i];
+        if (is_due(e) && (!best || e->tried_ns < best->tried_ns))
+            best = e;
+    }
+    return best;
+}
+
+// What a tick has earned may be spent before the next one, and what was spent beyond is owed.
+static int can_pay(const struct ct_watch_list *l) {
+    return !l->owed_ns || l->owed_ns < l->earned_ns;
+}
+
+void ct_watch_list_read_some(struct ct_watch_list *l, int first) {
+    struct ct_watch_entry *e = NULL;
+    for (size_t i = 0; i < l->count; i++)
+        join_now(&l->entries[i].process);
+    if (first >= 0 && (size_t)first < l->count && is_due(&l->entries[first]))
+        e = &l->entries[first];
+    for (e = e ? e : find_oldest(l); e && can_pay(l); e = find_oldest(l))
+        ct_watch_list_read(l, e);
+}
+
+void ct_watch_list_free(struct ct_watch_list *l) {
+    for (size_t i = 0; i < l->count; i++) {
+        ct_watch_process_free(&l->entries[i].process);
+        ct_watch_journal_close(&l->entries[i].journal);
+        free(l->entries[i].folder);
+        free(l->entries[i].name);
+    }
+    for (size_t i = 0; i < CT_WATCH_SKIPS; i++)
+        free(l->skipped[i]);
+    free(l->entries);
+    *l = (struct ct_watch_list){.count = 0};
+}

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+// A traced process at a moment, as its journal and trace tell it from outside: plain values, which
+// every view of cutrace watch shows and none changes.
+//
+// There are two moments. Figures of the journal's header (`now`) are read at each tick. All others
+// need the events: they are of `details_ns`, and details of one process are of one moment.
+#ifndef CT_WATCH_MODEL_H
+#define CT_WATCH_MODEL_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "watch/trend.h"
+
+enum ct_watch_part {
+#define CT_WATCH_PART(ID, key, letter, color, title) CT_WATCH_##ID,
+#include "watch/parts.def"
+    CT_WATCH_PARTS,
+};
+
+enum ct_watch_state {
+    CT_WATCH_RECORDING,
+    CT_WATCH_PAUSED, // by cutrace ctl off
+    CT_WATCH_KILLED, // it has ended, and left its journal
+    CT_WATCH_ENDED,  // in good order: the journal is gone
+};
+
+// Figures of the journal's header. Those of a device may be of different times.
+struct ct_watch_now {
+    uint64_t tracked, peak, ooms;
+    uint64_t free, total, sampled_ns; // of the last reading; total 0: there was none
+};
+
+struct ct_watch_device {
+    int ordinal; // CT_MAX_DEVICES: unknown
+    char name[64];
+    uint64_t capacity; // 0: unknown
+    int is_read;       // the parts add up to `total`; else those up to MEMPOOL_IDLE to `tracked`
+    uint64_t total, tracked, part[CT_WATCH_PARTS];
+    uint64_t managed;           // in no part, because it migrates
+    struct ct_trend own, whole; // of what the process has allocated; of what is used of the device
+    int has_full;
+    struct ct_trend_full full;
+    struct ct_watch_now now;
+};
+
+struct ct_watch_site {
+    char *label; // sanitized
+    const char *kind;
+    uint64_t bytes, count;
+    int64_t gained; // since `since_ns`
+};
+
+enum ct_watch_outcome { CT_WATCH_FAILED, CT_WATCH_RECOVERED, CT_WATCH_RETRIED };
+
+struct ct_watch_incident {
+    uint64_t event, t_ns;
+    int device; // -1: unknown
+    int bytes_known;
+    uint64_t bytes;
+    enum ct_watch_outcome outcome;
+};
+
+enum { CT_WATCH_SITES = 32, CT_WATCH_INCIDENTS = 8 };
+
+// What the events tell.
+struct ct_watch_details {
+    uint64_t start_ns, t_ns; // of the recording; of the moment: the last event
+    uint64_t events, lost;
+    char program[64];                                      // sanitized; "": not known
+    uint64_t recent_ns, recent_events, recent_allocations; // in the last `recent_ns`
+    char *phase;                                           // NULL: not known
+    struct ct_watch_device *devices;
+    size_t device_count;
+    uint64_t since_ns;                          // of what call sites have gained
+    int since_start;                            // ... which is the start of the recording
+    struct ct_watch_site sites[CT_WATCH_SITES]; // the most bytes first
+    size_t site_count, all_sites;
+    struct ct_watch_incident incidents[CT_WATCH_INCIDENTS]; // the last ones, the newest first
+    size_t incident_count;
+    uint64_t all_incidents, failed;
+    // The verdict about the incidents, by cutrace-report's rules; NULL: there is none.
+    char *scenario, *title, *summary;
+    double confidence;
+    uint64_t cost_ns; // processor time that reading took
+};
+
+struct ct_watch_process {
+    char *trace;      // path, any bytes
+    uint32_t pid;     // as this program sees it, else the journal's
+    char program[64]; // sanitized
+    int is_named;     // by the kernel or the trace; else it is the trace's file name
+    uint64_t trace_id;
+    enum ct_watch_state state;
+    uint64_t read_ns; // of the header
+    uint64_t events, lost, bytes_written;
+    struct ct_watch_now now[64]; // by ordinal
+    int has_details;
+    uint64_t details_ns; // when they were read
+    int is_stale;        // something has changed since
+    struct ct_watch_details details;
+    char *problem; // why there are no (new) details; NULL: there is none
+};
+
+// Readers fill a model, list.c frees it.
+void ct_watch_details_free(struct ct_watch_details *d);
+void ct_watch_process_free(struct ct_watch_process *p);
+const char *ct_watch_part_key(enum ct_watch_part part);
+const char *ct_watch_part_title(enum ct_watch_part part);
+char ct_watch_part_letter(enum ct_watch_part part);
+const char *ct_watch_part_color(enum ct_watch_part part);
+const char *ct_watch_state_name(enum ct_watch_state state);
+const char *ct_watch_outcome_name(enum ct_watch_outcome outcome);
+// The device on which the process holds the most, or NULL.
+const struct ct_watch_device *ct_watch_main_device(const struct ct_watch_process *p);
+// What it has allocated now, on all devices.
+uint64_t ct_watch_tracked(const struct ct_watch_process *p);
+
+#endif

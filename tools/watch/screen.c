@@ -1,0 +1,358 @@
+// SPDX-License-Identifier: Apache-2.0
+// Draws a whole screen after each look and each key, and sends it with one write: over ssh that is
+// a few KiB, and nothing flickers, because no line is cleared before it is written.
+#include "watch/screen.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/heap.h"
+#include "views/terminal.h"
+#include "watch/rows.h"
+#include "watch/text.h"
+#include "watch/tty.h"
+
+enum mode { LIST, DETAILS, HELP };
+
+struct screen {
+    struct ct_watch_list *list;
+    const struct ct_watch_options *options;
+    struct ct_tty tty;
+    struct ct_terminal terminal;
+    struct ct_rows rows;
+    enum mode mode;
+    int is_paused, has_ended;
+    uint64_t chosen; // trace_id of the process; 0: the first row
+    size_t top;      // the first line of the details that is shown
+    size_t lines;    // that they have
+    uint64_t next_ns;
+};
+
+static const char help[] =
+    "\n"
+    "  up, down, k, j      choose a process; in the details: a line up or down\n"
+    "  PgUp, PgDn          a page up or down; Home, End: the first, the last\n"
+    "  Enter               the details of the process on the whole screen, and back\n"
+    "  < > F6              the column by which the list is sorted (marked *)\n"
+    "  m                   from now on count what call sites gain\n"
+    "  space               pause, and go on\n"
+    "  h F1 ?              this text, and back\n"
+    "  q F10               end\n"
+    "\n"
+    "  In the bar of a GPU each letter is a part of its memory; the lines below it\n"
+    "  say which. GROWTH is of the process's allocations, FULL IN by what all use of\n"
+    "  the GPU: the linear trend of the last ten minutes, where there is one for\n"
+    "  certain. OOM counts requests that failed. Nothing is written, no process is\n"
+    "  stopped.\n";
+
+// ---- lines --------------------------------------------------------------------------------------
+
+// Writes a line up to the screen's width: escape sequences have none.
+static void put_line(FILE *out, const char *line, size_t n, size_t width) {
+    size_t column = 0;
+    for (size_t i = 0; i < n; i++) {
+        const unsigned char c = (unsigned char)line[i];
+        if (c == '\033') {
+            do
+                putc(line[i], out);
+            while (line[i] != 'm' && ++i < n);
+            continue;
+        }
+        column += (c & 0xC0) != 0x80; // not the rest of a character
+        if (column > width)
+            break;
+        putc(c, out);
+    }
+    // Behind the last column the cursor is still on it: nothing is left to clear.
+    fputs(column < width ? "\033[0m\033[K\r\n" : "\033[0m\r\n", out);
+}
+
+// Writes the lines of a text from `first` on, at most `most`. Returns how many the text has.
+static size_t put_lines(FILE *out, const char *text, size_t first, size_t most, size_t width) {
+    size_t line = 0;
+    for (const char *at = text; *at; line++) {
+        const size_t n = strcspn(at, "\n");
+        if (line >= first && line < first + most)
+            put_line(out, at, n, width);
+        at += n + (at[n] == '\n');
+    }
+    return line;
+}
+
+static const char *sgr(const struct screen *s, const char *sequence) {
+    return s->terminal.color ? sequence : "";
+}
+
+// ---- parts --------------------------------------------------------------------------------------
+
+static void put_title(const struct screen *s, FILE *out) {
+    char title[400];
+    size_t alive = 0;
+    for (size_t i = 0; i < s->list->count; i++)
+        alive += s->list->entries[i].process.state <= CT_WATCH_PAUSED;
+    int n =
+        snprintf(title, sizeof title, "%scutrace watch%s  %zu process%s alive of %zu, every %s",
+                 s->terminal.bold, s->terminal.reset, alive, alive == 1 ? "" : "es", s->list->count,
+                 ct_human_seconds(s->options->interval_ms * UINT64_C(1000000)).text);
+    if (s->is_paused)
+        n += snprintf(title + n, sizeof title - (size_t)n, "  PAUSED");
+    if (s->list->skips)
+        n += snprintf(title + n, sizeof title - (size_t)n, "  %zu skipped (--once says why)",
+                      s->list->skips);
+    put_line(out, title, (size_t)n, s->tty.columns);
+}
+
+static const struct ct_watch_entry *find_chosen(const struct screen *s, size_t *row) {
+    *row = 0;
+    for (size_t i = 0; i < s->rows.count; i++)
+        if (s->list->entries[s->rows.order[i]].process.trace_id == s->chosen)
+            *row = i;
+    return s->rows.count ? &s->list->entries[s->rows.order[*row]] : NULL;
+}
+
+static size_t list_height(const struct screen *s) {
+    const size_t most = s->tty.rows > 12 ? (s->tty.rows - 4) / 3 : 3;
+    return s->rows.count < most ? s->rows.count : most;
+}
+
+static void put_row(const struct screen *s, FILE *out, size_t i, int is_chosen) {
+    char *line = NULL;
+    size_t n = 0;
+    FILE *text = open_memstream(&line, &n);
+    if (!text)
+        ct_heap_exhausted();
+    fputs(is_chosen ? sgr(s, "\033[7m") : "", text);
+    putc(is_chosen ? '>' : ' ', text);
+    ct_rows_print(text, &s->list->entries[s->rows.order[i]].process, s->tty.columns);
+    if (fclose(text))
+        ct_heap_exhausted();
+    put_line(out, line, n, s->tty.columns);
+    free(line);
+}
+
+static void put_list(const struct screen *s, FILE *out) {
+    const size_t height = list_height(s);
+    size_t row, n = 0;
+    char *head = NULL;
+    (void)find_chosen(s, &row);
+    const size_t first = row < height ? 0 : row - height + 1;
+    FILE *text = open_memstream(&head, &n);
+    if (!text)
+        ct_heap_exhausted();
+    fputs(s->terminal.bold, text);
+    ct_rows_print_head(text, &s->rows, s->tty.columns);
+    if (fclose(text))
+        ct_heap_exhausted();
+    put_line(out, head, n, s->tty.columns);
+    free(head);
+    for (size_t i = first; i < first + height; i++)
+        put_row(s, out, i, i == row);
+}
+
+static char *format_details(const struct screen *s, const struct ct_watch_entry *e) {
+    char *text = NULL;
+    size_t n = 0;
+    FILE *memory = open_memstream(&text, &n);
+    const struct ct_wrap_style wrap = {.width = s->tty.columns,
+                                       .mark = s->terminal.utf8 ? "…" : "..."};
+    const struct ct_watch_style style = {.width = s->tty.columns,
+                                         .color = s->terminal.color,
+                                         .sites = s->mode == DETAILS ? CT_WATCH_SITES : 10,
+                                         .incidents = s->mode == DETAILS ? CT_WATCH_INCIDENTS : 3,
+                                         .now_ns = ct_watch_clock_ns()};
+    FILE *out = memory ? ct_wrap_open(&wrap, memory) : NULL;
+    if (!out)
+        ct_heap_exhausted();
+    ct_watch_text_process(out, &e->process, &style);
+    if (fclose(out) || fclose(memory))
+        ct_heap_exhausted();
+    return text;
+}
+
+// ---- the screen ---------------------------------------------------------------------------------
+
+static void put_body(struct screen *s, FILE *out) {
+    size_t row;
+    const struct ct_watch_entry *e = find_chosen(s, &row);
+    const size_t height = s->mode == LIST ? list_height(s) + 2 : 0;
+    const size_t left = s->tty.rows > height + 2 ? s->tty.rows - height - 2 : 0;
+    if (s->mode == HELP) {
+        (void)put_lines(out, help, 0, left, s->tty.columns);
+        return;
+    }
+    if (s->mode == LIST)
+        put_list(s, out);
+    if (!e) {
+        (void)put_lines(out, "\n  no traced process yet\n", 0, left, s->tty.columns);
+        return;
+    }
+    if (s->mode == LIST)
+        put_line(out, "", 0, 0);
+    char *text = format_details(s, e);
+    const size_t most = left < s->lines ? s->lines - left : 0;
+    if (s->top > most)
+        s->top = most;
+    s->lines = put_lines(out, text, s->mode == DETAILS ? s->top : 0, left, s->tty.columns);
+    free(text);
+}
+
+static void put_keys(const struct screen *s, FILE *out) {
+    static const char keys[] =
+        "q end  arrows choose  Enter details  <> sort  m mark gains  space pause  h help";
+    fprintf(out, "\033[J\033[%u;1H%s%.*s%s", s->tty.rows, s->terminal.dim, (int)s->tty.columns,
+            keys, s->terminal.reset);
+}
+
+static int draw(struct screen *s) {
+    char *text = NULL;
+    size_t n = 0;
+    FILE *out = open_memstream(&text, &n);
+    if (!out)
+        ct_heap_exhausted();
+    fputs("\033[H", out);
+    ct_rows_sort(&s->rows, s->list);
+    put_title(s, out);
+    put_body(s, out);
+    put_keys(s, out);
+    if (fclose(out))
+        ct_heap_exhausted();
+    const int failed = ct_tty_write(text, n);
+    free(text);
+    return failed;
+}
+
+// ---- looks --------------------------------------------------------------------------------------
+
+static void look(struct screen *s) {
+    size_t row;
+    const struct ct_watch_entry *e;
+    ct_watch_list_find(s->list, 0);
+    ct_watch_list_tick(s->list);
+    ct_rows_sort(&s->rows, s->list);
+    e = find_chosen(s, &row);
+    ct_watch_list_read_some(s->list, e ? (int)(e - s->list->entries) : -1);
+}
+
+static unsigned wait_ms(const struct screen *s) {
+    const uint64_t now = ct_watch_clock_ns();
+    if (s->is_paused)
+        return 3600000;
+    return s->next_ns > now ? (unsigned)((s->next_ns - now) / 1000000 + 1) : 0;
+}
+
+// ---- keys ---------------------------------------------------------------------------------------
+
+// Moves by rows in the list, by lines in the details.
+static void move(struct screen *s, int by) {
+    size_t row;
+    if (s->mode == DETAILS) {
+        s->top = by < 0 && s->top < (size_t)-by ? 0 : (size_t)((long)s->top + by);
+        return;
+    }
+    if (!find_chosen(s, &row))
+        return;
+    long to = (long)row + by;
+    to = to < 0 ? 0 : to >= (long)s->rows.count ? (long)s->rows.count - 1 : to;
+    s->chosen = s->list->entries[s->rows.order[to]].process.trace_id;
+    s->top = 0;
+}
+
+static void sort_by(struct screen *s, int step) {
+    const int n = (int)ct_rows_fit(s->tty.columns);
+    s->rows.sorted_by = (enum ct_row_column)(((int)s->rows.sorted_by + step + n) % n);
+}
+
+// From now on gains count: all details are read again.
+static void set_mark(struct screen *s) {
+    s->list->since_ns = ct_watch_clock_ns();
+    for (size_t i = 0; i < s->list->count; i++)
+        s->list->entries[i].is_changed = 1;
+    s->next_ns = 0;
+}
+
+static void toggle(struct screen *s, enum mode mode) {
+    s->mode = s->mode == mode ? LIST : mode;
+    s->top = 0;
+}
+
+static void press_move(struct screen *s, int key) {
+    const int page = s->mode == LIST ? (int)list_height(s) : (int)s->tty.rows - 3;
+    const int step = key == CT_KEY_UP || key == 'k'     ? -1
+                     : key == CT_KEY_DOWN || key == 'j' ? 1
+                     : key == CT_KEY_PAGE_UP            ? -page
+                     : key == CT_KEY_PAGE_DOWN          ? page
+                     : key == CT_KEY_HOME               ? -(1 << 20)
+                     : key == CT_KEY_LAST               ? 1 << 20
+                                                        : 0;
+    if (step)
+        move(s, step);
+}
+
+static void press(struct screen *s, int key) {
+    switch (key) {
+    case 'q':
+    case CT_KEY_F10:
+    case CT_KEY_END:
+        s->has_ended = 1;
+        break;
+    case '\r':
+    case '\n':
+        toggle(s, DETAILS);
+        break;
+    case 'h':
+    case '?':
+    case CT_KEY_F1:
+        toggle(s, HELP);
+        break;
+    case CT_KEY_ESCAPE:
+        s->mode = LIST;
+        break;
+    case '<':
+        sort_by(s, -1);
+        break;
+    case '>':
+    case CT_KEY_F6:
+        sort_by(s, 1);
+        break;
+    case 'm':
+        set_mark(s);
+        break;
+    case ' ':
+        s->is_paused = !s->is_paused;
+        s->next_ns = 0;
+        break;
+    default:
+        press_move(s, key);
+    }
+}
+
+// ---- all of it ----------------------------------------------------------------------------------
+
+static int run(struct screen *s) {
+    while (!s->has_ended) {
+        if (!s->is_paused && ct_watch_clock_ns() >= s->next_ns) {
+            s->next_ns = ct_watch_clock_ns() + s->options->interval_ms * UINT64_C(1000000);
+            look(s);
+        }
+        if (draw(s))
+            return CT_WATCH_CANNOT_WRITE;
+        press(s, ct_tty_wait(&s->tty, wait_ms(s)));
+    }
+    return CT_WATCH_DONE;
+}
+
+int ct_screen_run(struct ct_watch_list *list, const struct ct_watch_options *options) {
+    const struct ct_arguments arguments = {.color = (enum ct_choice)options->color};
+    struct screen *s = ct_heap_alloc_zeroed(1, sizeof *s);
+    s->list = list;
+    s->options = options;
+    s->rows.sorted_by = CT_ROW_ALLOCATED;
+    ct_terminal_init(&s->terminal, &arguments);
+    int code = CT_WATCH_CANNOT_WRITE;
+    if (ct_tty_begin(&s->tty) == 0)
+        code = run(s);
+    ct_tty_end(&s->tty);
+    free(s);
+    return code;
+}
