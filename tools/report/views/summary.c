@@ -30,9 +30,9 @@ enum {
 static void print_budget_verdict(struct ct_summary *s) {
     struct ct_view *v = s->v;
     const struct ct_oom_event *c = s->crossing;
-    fprintf(v->out, "%s would have exceeded %s at %s: ",
-            ct_label_device_in_full(v, c->device, NULL).text, ct_label_budget(v).text,
-            ct_verdict_time(v, c->t_ns).text);
+    fprintf(v->out,
+            "%s would have exceeded %s at %s: ", ct_label_device_in_full(v, c->device, NULL).text,
+            ct_label_budget(v).text, ct_verdict_time(v, c->t_ns).text);
     if (c->op == CT_OP_MEMORY_SAMPLE) {
         fprintf(v->out, "a reading showed %s in use", ct_label_size(v, c->split.used).text);
         return;
