@@ -31,9 +31,9 @@ def quoted(row):
 
 
 COMMANDS = {"cutrace": [quoted(r) for r in rows("tools/run/commands.def", "CT_COMMAND")],
-            "cutrace-report": [re.match(r"\w+", r)[0] for r in rows("tools/report/views/arguments.def", "CT_COMMAND")]}
+            "cutrace-report": [re.match(r"\w+", r)[0] for r in rows("tools/report/cli/arguments.def", "CT_COMMAND")]}
 OPTIONS = {"cutrace": {quoted(r) for r in rows("tools/run/commands.def", "CT_ARGUMENT")},
-           "cutrace-report": {quoted(r) for r in rows("tools/report/views/arguments.def", "CT_ARGUMENT")}}
+           "cutrace-report": {quoted(r) for r in rows("tools/report/cli/arguments.def", "CT_ARGUMENT")}}
 VARIABLES = ["CUTRACE_" + re.match(r"\s*(\w+)", r)[1] for r in rows("include/cutrace/format/options.def", "CT_OPTION")]
 
 

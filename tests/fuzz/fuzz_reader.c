@@ -19,6 +19,7 @@
 #include "page/page.h"
 #include "read/facts.h"
 #include "symbols/phases.h"
+#include "views/views.h"
 
 static FILE *nowhere;
 static struct ct_terminal terminal = {.width = 80, .bold = "", .red = "", .dim = "", .reset = ""};
@@ -78,7 +79,7 @@ static void compare(struct ct_view *end) {
 static void view_all(struct ct_trace *t) {
     static int (*const views[])(struct ct_view *) = {
 #define CT_COMMAND(name, help, example) ct_view_##name,
-#include "views/arguments.def"
+#include "cli/arguments.def"
     };
     struct ct_call_sites sites;
     struct ct_facts facts;

@@ -6,13 +6,13 @@
 // templates.def cut anywhere.
 #include "diagnose/metrics_verdicts.h"
 #include "diagnose/text_verdicts.h"
+#include "print/log_json.h"
+#include "print/log_text.h"
+#include "print/verdicts_json.h"
+#include "print/verdicts_text.h"
 #include "seeds.h"
 #include "text/metrics.h"
 #include "text/read_text.h"
-#include "views/log_json.h"
-#include "views/log_text.h"
-#include "views/verdicts_json.h"
-#include "views/verdicts_text.h"
 
 enum { INPUT_MAX = 1 << 17 };
 

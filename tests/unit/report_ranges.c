@@ -11,7 +11,7 @@
 #include <cutrace/model/address_map.h>
 #include <cutrace/model/live.h>
 
-#include "analyze/address_layout.h"
+#include "layout/address_layout.h"
 
 static struct ct_replay replay;
 static struct ct_address_map ranges;

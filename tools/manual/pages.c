@@ -4,9 +4,9 @@
 #include <string.h>
 
 #include "base/version.h"
+#include "cli/help_texts.h"
 #include "manual/generate.h"
 #include "manual/tables.h"
-#include "views/help_texts.h"
 
 // Text in which nothing is a request or an escape; a hyphen is one that can be copied.
 static void put(const char *text) {

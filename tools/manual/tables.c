@@ -3,8 +3,8 @@
 
 #include <string.h>
 
+#include "cli/argument_table.h"
 #include "run/words.h"
-#include "views/argument_table.h"
 
 const char *const ct_manual_program_names[CT_PROGRAMS] = {"cutrace", "cutrace-report"};
 
@@ -12,7 +12,7 @@ const struct ct_manual_command ct_manual_commands[] = {
 #define CT_COMMAND(id, name, usage, help, more) {CT_PROGRAM_CUTRACE, name, usage, help, more, NULL},
 #include "run/commands.def"
 #define CT_COMMAND(name, help, example) {CT_PROGRAM_REPORT, #name, NULL, help, NULL, example},
-#include "views/arguments.def"
+#include "cli/arguments.def"
     {CT_PROGRAM_REPORT, "help", NULL, "all commands and options; help COMMAND: of the command",
      NULL, "help oom"},
 };
@@ -49,7 +49,7 @@ const struct ct_manual_option ct_manual_options[] = {
     {CT_PROGRAM_CUTRACE, "help", NULL, "the help of the command", 'h', is_of_all},
 #define CT_ARGUMENT(NAME, name, letter, argument, commands, help) \
     {CT_PROGRAM_REPORT, name, argument, help, letter, is_of_report_command},
-#include "views/arguments.def"
+#include "cli/arguments.def"
 };
 const size_t ct_manual_option_count = sizeof ct_manual_options / sizeof *ct_manual_options;
 

@@ -6,13 +6,13 @@
 #include "base/licenses.h"
 #include "base/version.h"
 #include "bundle/bundle.h"
+#include "cli/help.h"
+#include "cli/progress.h"
 #include "command/report_diff.h"
 #include "command/report_several.h"
 #include "command/report_trace.h"
 #include "symbols/dwarf_lines.h"
 #include "symbols/noise_document.h"
-#include "views/help.h"
-#include "views/progress.h"
 
 static int report_all(const struct ct_arguments *o, const struct ct_terminal *terminal) {
     struct ct_phase_rules rules = {.count = 0};

@@ -8,9 +8,9 @@
 
 #include "analyze/capacity.h"
 #include "analyze/scan.h"
-#include "analyze/site_groups.h"
 #include "base/utf8.h"
-#include "views/summary_read.h"
+#include "print/summary_read.h"
+#include "sites/site_groups.h"
 #include "watch/series.h"
 
 #define RECENT_NS UINT64_C(60000000000)

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/heap.h"
-#include "views/terminal.h"
+#include "cli/terminal.h"
 #include "watch/rows.h"
 #include "watch/text.h"
 #include "watch/tty.h"

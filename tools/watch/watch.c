@@ -3,7 +3,7 @@
 
 #include <unistd.h>
 
-#include "views/terminal.h"
+#include "cli/terminal.h"
 #include "watch/screen.h"
 #include "watch/text.h"
 #include "watch/watch_json.h"

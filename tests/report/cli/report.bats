@@ -97,10 +97,10 @@ END
     "$report" --help >out 2>err
     [ ! -s err ]
     [ "$("$report" -h)" = "$(cat out)" ]
-    sed -n 's/^CT_COMMAND(\([a-z]*\),.*/\1/p' "$ROOT/tools/report/views/arguments.def" >names
+    sed -n 's/^CT_COMMAND(\([a-z]*\),.*/\1/p' "$ROOT/tools/report/cli/arguments.def" >names
     [ "$(wc -l <names)" -eq 22 ]
     while read -r name; do grep -q "^  $name " out; done <names
-    sed -n 's/^CT_ARGUMENT([A-Z_]*, "\([a-z-]*\)".*/--\1/p' "$ROOT/tools/report/views/arguments.def" >names
+    sed -n 's/^CT_ARGUMENT([A-Z_]*, "\([a-z-]*\)".*/--\1/p' "$ROOT/tools/report/cli/arguments.def" >names
     [ "$(wc -l <names)" -ge 14 ]
     while read -r name; do grep -q -- "$name" out; done <names
 }

@@ -29,7 +29,7 @@ with open(GROWING, "wb") as growing_file:
     growing_file.write(traces.growing())
 STARTED = 1795351937  # 2026-11-22T12:52:17Z
 
-with open(os.path.join(ROOT, "tools/report/views/arguments.def"), encoding="utf-8") as def_file:
+with open(os.path.join(ROOT, "tools/report/cli/arguments.def"), encoding="utf-8") as def_file:
     DEF = def_file.read()
 COMMANDS = re.findall(r"^CT_COMMAND\((\w+),", DEF, re.M)
 # name -> (letter, argument, commands that take it)
@@ -310,7 +310,7 @@ def enumerators(path, beginning):
 
 @case("results have the names that CUDA 13's headers give them")
 def named_results():
-    with open(os.path.join(ROOT, "tools/report/views/result_names.def"), encoding="utf-8") as f:
+    with open(os.path.join(ROOT, "tools/report/print/result_names.def"), encoding="utf-8") as f:
         table = f.read()
     folder = os.environ.get("CUDA_INC") or "/usr/local/cuda/include"
     for kind, header, beginning in (("DRIVER", "cuda.h", "typedef enum cudaError_enum"),

@@ -12,6 +12,7 @@
 #include "bundle/bundle_text.h"
 #include "copy/zip_write.h"
 #include "symbols/source_locations.h"
+#include "views/views.h"
 
 #define SECOND UINT64_C(1000000000)
 

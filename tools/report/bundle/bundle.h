@@ -4,8 +4,8 @@
 #ifndef CT_BUNDLE_H
 #define CT_BUNDLE_H
 
+#include "print/view.h"
 #include "symbols/phase_rules.h"
-#include "views/views.h"
 
 // Writes the file and says what is in it. Returns an exit code.
 int ct_bundle_write(const struct ct_arguments *o, const struct ct_phase_rules *rules);

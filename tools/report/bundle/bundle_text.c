@@ -8,13 +8,14 @@
 #include "base/version.h"
 #include "page/page.h"
 #include "page/page_bundle.h"
-#include "views/companions.h"
+#include "print/companions.h"
+#include "print/recorder_line.h"
+#include "print/trace_state.h"
+#include "print/view_scan.h"
 #include "views/processes.h"
 #include "views/processes_json.h"
 #include "views/processes_text.h"
-#include "views/recorder_line.h"
-#include "views/trace_state.h"
-#include "views/view_scan.h"
+#include "views/views.h"
 
 enum { SUMMARY_LINES = 25, RECORDER_LINES = 3 }; // summary.md has at most 60
 

@@ -5,7 +5,7 @@
 #define CT_BUNDLE_TEXT_H
 
 #include "copy/scrub.h"
-#include "views/new_trace.h"
+#include "print/new_trace.h"
 
 // A file of the bundle.
 struct ct_bundle_text {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "command/opened_trace.h"
 
+#include "cli/progress.h"
 #include "command/traits.h"
 #include "symbols/source_locations.h"
-#include "views/progress.h"
 
 int ct_opened_trace_open(struct ct_opened_trace *to, const struct ct_arguments *o,
                          const struct ct_terminal *terminal, const char *path,

@@ -4,8 +4,9 @@
 #include "command/opened_trace.h"
 #include "command/report_trace.h"
 #include "command/restrictions.h"
+#include "print/time_range.h"
 #include "views/gate.h"
-#include "views/time_range.h"
+#include "views/views.h"
 
 // Opens both; one trace is opened once.
 static int open_diff(struct ct_opened_trace *a, struct ct_opened_trace *b,

@@ -3,7 +3,7 @@
 #ifndef CT_COMMAND_REPORT_DIFF_H
 #define CT_COMMAND_REPORT_DIFF_H
 
-#include "views/views.h"
+#include "print/view.h"
 
 // Returns the exit code.
 int ct_report_diff(const struct ct_arguments *o, const struct ct_terminal *terminal,

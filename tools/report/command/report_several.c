@@ -8,10 +8,10 @@
 #include "command/report_trace.h"
 #include "command/restrictions.h"
 #include "page/page.h"
+#include "print/time_range.h"
 #include "views/explain.h"
 #include "views/gate.h"
 #include "views/processes.h"
-#include "views/time_range.h"
 
 static void print_title(const struct ct_terminal *terminal, const char *path, int is_first) {
     fputs(is_first ? "" : "\n", stdout);

@@ -3,7 +3,7 @@
 #ifndef CT_COMMAND_REPORT_SEVERAL_H
 #define CT_COMMAND_REPORT_SEVERAL_H
 
-#include "views/views.h"
+#include "print/view.h"
 
 // Reports what the command line names, a single trace included: in one table where the command
 // looks at several traces together, else one report after the other. Returns the exit code.

@@ -4,14 +4,15 @@
 #include "command/opened_trace.h"
 #include "command/restrictions.h"
 #include "command/traits.h"
+#include "print/companions.h"
+#include "print/document.h"
+#include "print/time_range.h"
+#include "print/trace_state.h"
+#include "print/view_scan.h"
 #include "views/check_quick.h"
-#include "views/companions.h"
-#include "views/document.h"
 #include "views/explain.h"
 #include "views/gate.h"
-#include "views/time_range.h"
-#include "views/trace_state.h"
-#include "views/view_scan.h"
+#include "views/views.h"
 
 int ct_report_error(const struct ct_error *error, int in_list) {
     ct_terminal_warn(error->text);
@@ -22,7 +23,7 @@ int ct_report_error(const struct ct_error *error, int in_list) {
 
 static int (*const views[CT_COMMANDS])(struct ct_view *) = {
 #define CT_COMMAND(name, help, example) ct_view_##name,
-#include "views/arguments.def"
+#include "cli/arguments.def"
 };
 
 static int show(struct ct_view *v, int in_list) {

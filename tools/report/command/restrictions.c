@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "command/traits.h"
-#include "views/trace_state.h"
+#include "print/trace_state.h"
 
 // Sets a warning about what is, or may be, missing at the end of a trace. Returns 0 if nothing is.
 static int check_end(const struct ct_trace *t, struct ct_error *e) {

@@ -3,7 +3,7 @@
 #ifndef CT_COMMAND_TRAITS_H
 #define CT_COMMAND_TRAITS_H
 
-#include "views/arguments.h"
+#include "cli/arguments.h"
 
 // Whether the command says something of the trace. The others copy it, or change it.
 int ct_command_is_about_trace(enum ct_command command);

@@ -5,7 +5,7 @@
 
 #include "diagnose/trace_case.h"
 
-// Whether a trace has to be looked at for leaks (analyze/leaks.h, which needs two more passes):
+// Whether a trace has to be looked at for leaks (sites/leaks.h, which needs two more passes):
 // some call site has taken memory again and again, and has given none back.
 int ct_leak_verdict_is_possible(const struct ct_trace_case *c);
 // Adds the verdict if `c->leaks` has growth that matters: more than was missing for the failed

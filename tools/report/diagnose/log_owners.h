@@ -5,7 +5,7 @@
 #ifndef CT_LOG_OWNERS_H
 #define CT_LOG_OWNERS_H
 
-#include "analyze/processes.h"
+#include "processes/processes.h"
 #include "text/read_text.h"
 
 #define CT_LOG_SHARED SIZE_MAX // lines that are of no given process alone

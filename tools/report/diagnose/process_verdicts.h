@@ -4,8 +4,8 @@
 #ifndef CT_PROCESS_VERDICTS_H
 #define CT_PROCESS_VERDICTS_H
 
-#include "analyze/processes.h"
 #include "diagnose/verdicts.h"
+#include "processes/processes.h"
 
 // Moves the verdicts of the processes, lists in the order of `all`, into one list: the strongest
 // first, of equal ones that of the process that failed first. Where one process has failed, those

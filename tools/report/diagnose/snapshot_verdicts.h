@@ -5,8 +5,8 @@
 #ifndef CT_SNAPSHOT_VERDICTS_H
 #define CT_SNAPSHOT_VERDICTS_H
 
-#include "analyze/site_groups.h"
 #include "diagnose/verdicts.h"
+#include "sites/site_groups.h"
 #include "snapshot/snapshot_pool.h"
 #include "symbols/phases.h"
 

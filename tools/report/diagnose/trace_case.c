@@ -3,8 +3,8 @@
 
 #include <stdlib.h>
 
-#include "analyze/neighbour_label.h"
 #include "base/human.h"
+#include "processes/neighbour_label.h"
 
 static struct ct_human_text size(uint64_t bytes) {
     return ct_human_bytes(bytes, CT_UNITS_IEC);

@@ -6,13 +6,13 @@
 
 #include "analyze/account.h"
 #include "analyze/graph_captures.h"
-#include "analyze/leaks.h"
-#include "analyze/neighbours.h"
 #include "analyze/oom_cause.h"
 #include "analyze/scan.h"
-#include "analyze/siblings.h"
 #include "diagnose/verdicts.h"
+#include "processes/neighbours.h"
+#include "processes/siblings.h"
 #include "read/facts.h"
+#include "sites/leaks.h"
 #include "text/facts.h"
 
 struct ct_trace_case {

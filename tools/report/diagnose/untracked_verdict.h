@@ -5,7 +5,7 @@
 
 #include "diagnose/trace_case.h"
 
-// Whether a trace has to be looked at for it (analyze/leaks.h, which needs two more passes).
+// Whether a trace has to be looked at for it (sites/leaks.h, which needs two more passes).
 // `curve`: of the case's device.
 int ct_untracked_verdict_is_possible(const struct ct_trace_case *c,
                                      const struct ct_untracked_curve *curve);

@@ -2,8 +2,8 @@
 // Finds moments and what is held there by the same way as the view top, so that both agree.
 #include "export/export.h"
 
-#include "analyze/site_groups.h"
 #include "base/utf8.h"
+#include "sites/site_groups.h"
 
 static struct ct_scan_request request_for(const struct ct_export *x, int device) {
     return (struct ct_scan_request){.from_ns = x->from_ns,

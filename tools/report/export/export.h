@@ -7,11 +7,11 @@
 #ifndef CT_EXPORT_H
 #define CT_EXPORT_H
 
-#include "analyze/allocation_rows.h"
 #include "analyze/moment.h"
-#include "analyze/site_totals.h"
 #include "export/formats.h"
 #include "read/new_file.h"
+#include "sites/allocation_rows.h"
+#include "sites/site_totals.h"
 #include "symbols/phases.h"
 
 enum { CT_EXPORT_NAME = 1024 };

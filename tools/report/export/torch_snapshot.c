@@ -7,8 +7,8 @@
 #include <cutrace/model/failures.h>
 #include <inttypes.h>
 
-#include "analyze/site_groups.h"
 #include "export/torch_snapshot_write.h"
+#include "sites/site_groups.h"
 
 // JavaScript represents smaller numbers exactly.
 #define MOST_EXACT (UINT64_C(1) << 53)

@@ -5,9 +5,9 @@
 
 #include <cutrace/model/failures.h>
 
-#include "analyze/site_groups.h"
 #include "base/human.h"
 #include "export/export.h"
+#include "sites/site_groups.h"
 
 // ---- words --------------------------------------------------------------------------------------
 // Each is written once, and then recalled by its number.

@@ -8,10 +8,11 @@
 #include "page/html.h"
 #include "page/page_bundle.h"
 #include "page/page_sections.h"
+#include "print/document.h"
+#include "print/output_name.h"
 #include "read/new_file.h"
-#include "views/document.h"
-#include "views/output_name.h"
 #include "views/processes_json.h"
+#include "views/views.h"
 
 static const struct {
     const char *id, *title;

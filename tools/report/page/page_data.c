@@ -4,10 +4,10 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "views/document.h"
-#include "views/label.h"
-#include "views/trace_state.h"
-#include "views/verdict.h"
+#include "print/document.h"
+#include "print/label.h"
+#include "print/trace_state.h"
+#include "print/verdict.h"
 
 // Sites that are told apart, and frames of one.
 enum { MOST_SITES = 600, MOST_FRAMES = 64 };

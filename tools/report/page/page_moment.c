@@ -4,7 +4,7 @@
 #include <inttypes.h>
 
 #include "page/html.h"
-#include "views/label.h"
+#include "print/label.h"
 
 void ct_page_moment_link(FILE *out, const struct ct_view *v, uint64_t t_ns, int device) {
     const uint64_t start = v->trace->start_ns;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "page/page_phases.h"
 
-#include "analyze/site_groups.h"
 #include "page/html.h"
 #include "page/page_moment.h"
-#include "views/label.h"
-#include "views/trace_state.h"
+#include "print/label.h"
+#include "print/trace_state.h"
+#include "sites/site_groups.h"
 
 enum { SITES = 3 };
 

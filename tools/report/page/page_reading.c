@@ -6,14 +6,15 @@
 
 #include "page/html.h"
 #include "page/page_phases.h"
+#include "print/document.h"
+#include "print/trace_state.h"
 #include "views/coverage.h"
 #include "views/coverage_json.h"
-#include "views/document.h"
 #include "views/frag.h"
 #include "views/leaks.h"
 #include "views/phases.h"
 #include "views/summary_json.h"
-#include "views/trace_state.h"
+#include "views/views.h"
 
 enum { COLUMNS = 110 };
 

@@ -5,7 +5,7 @@
 
 #include "analyze/untracked_share.h"
 #include "page/device_series.h"
-#include "views/summary_read.h"
+#include "print/summary_read.h"
 
 struct ct_page_reading {
     struct ct_summary summary;

@@ -5,17 +5,17 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "analyze/site_groups.h"
 #include "base/utf8.h"
 #include "page/html.h"
 #include "page/page_moment.h"
+#include "print/coverage_limits.h"
+#include "print/label.h"
+#include "print/trace_state.h"
+#include "print/verdict.h"
+#include "sites/site_groups.h"
 #include "views/coverage.h"
-#include "views/coverage_limits.h"
-#include "views/label.h"
 #include "views/neighbours.h"
 #include "views/processes_text.h"
-#include "views/trace_state.h"
-#include "views/verdict.h"
 
 enum { SITE_ROWS = 40, LISTED_ROWS = 20, FAILURE_ROWS = 100, ALSO_POSSIBLE = 2 };
 

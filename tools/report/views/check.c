@@ -2,10 +2,11 @@
 // check: reads all that the file contains and reports what is wrong with it.
 #include <inttypes.h>
 
+#include "print/document.h"
+#include "print/trace_state.h"
 #include "read/event_names.h"
 #include "replay/digest_replay.h"
-#include "views/document.h"
-#include "views/trace_state.h"
+#include "views/views.h"
 
 struct findings {
     struct ct_digest_checked digests;

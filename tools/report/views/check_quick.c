@@ -6,8 +6,8 @@
 #include <inttypes.h>
 
 #include "base/human.h"
+#include "cli/terminal.h"
 #include "read/digest.h"
-#include "views/terminal.h"
 
 static uint64_t count_events(const struct ct_index *x) {
     uint64_t n = 0;

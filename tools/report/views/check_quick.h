@@ -5,7 +5,7 @@
 
 #include <stdio.h>
 
-#include "views/arguments.h"
+#include "cli/arguments.h"
 
 // Reads no body and no journal. Returns the exit status.
 int ct_check_quick(const struct ct_arguments *options, FILE *out, const char *path);

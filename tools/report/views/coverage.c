@@ -9,12 +9,13 @@
 #include "analyze/untracked_share.h"
 #include "base/heap.h"
 #include "base/utf8.h"
-#include "views/companions.h"
+#include "print/companions.h"
+#include "print/coverage_limits.h"
+#include "print/label.h"
+#include "print/table.h"
+#include "print/trace_state.h"
 #include "views/coverage_json.h"
-#include "views/coverage_limits.h"
-#include "views/label.h"
-#include "views/table.h"
-#include "views/trace_state.h"
+#include "views/views.h"
 
 enum { MOST_NAMES = 12, MOST_MODULES = 20 };
 

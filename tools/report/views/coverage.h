@@ -5,7 +5,7 @@
 
 #include "analyze/coverage.h"
 #include "analyze/untracked_share.h"
-#include "views/views.h"
+#include "print/view.h"
 
 // Prints what the recorder heard and what went past it.
 void ct_coverage_view_print_facts(struct ct_view *v, const struct ct_coverage *c);

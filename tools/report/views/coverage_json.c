@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "views/coverage_json.h"
 
-#include "views/document.h"
+#include "print/document.h"
 
 static void add_text(struct ct_json *j, const char *key, struct ct_string s) {
     if (s.length)

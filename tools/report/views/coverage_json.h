@@ -5,7 +5,7 @@
 
 #include "analyze/coverage.h"
 #include "analyze/untracked_share.h"
-#include "views/view_scan.h"
+#include "print/view_scan.h"
 
 void ct_coverage_print_json(struct ct_view *v, const struct ct_scan *s, const struct ct_coverage *c,
                             const struct ct_untracked_share *share);

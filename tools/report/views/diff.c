@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // diff: two traces, or two moments of one, side by side. Devices are compared with those of the
 // same ordinal; where each side has one, with that, because ranks see theirs under different numbers.
+#include "print/trace_state.h"
 #include "views/diff_shown.h"
 #include "views/gate.h"
-#include "views/trace_state.h"
+#include "views/views.h"
 
 // ---- figures ------------------------------------------------------------------------------------
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The JSON of a diff; JSON.md documents each key.
-#include "views/account_json.h"
+#include "print/account_json.h"
+#include "print/document.h"
 #include "views/diff_shown.h"
-#include "views/document.h"
 
 static void add_side(struct ct_json *j, const struct ct_diff *d, int side) {
     const struct ct_view *v = d->v[side];

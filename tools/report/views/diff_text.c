@@ -4,10 +4,10 @@
 #include <string.h>
 
 #include "base/utf8.h"
+#include "print/label.h"
+#include "print/table.h"
+#include "print/trace_state.h"
 #include "views/diff_shown.h"
-#include "views/label.h"
-#include "views/table.h"
-#include "views/trace_state.h"
 
 enum { USUAL_ROWS = 20, MOST_FILES = 3, MOST_FACTS = 20, VALUE = 120, LABEL = 1700 };
 

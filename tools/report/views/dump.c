@@ -4,9 +4,10 @@
 #include <string.h>
 
 #include "base/utf8.h"
+#include "print/document.h"
+#include "print/label.h"
 #include "read/event_names.h"
-#include "views/document.h"
-#include "views/label.h"
+#include "views/views.h"
 
 static const struct {
     uint32_t bit;

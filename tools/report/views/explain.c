@@ -10,14 +10,15 @@
 
 #include "base/utf8.h"
 #include "diagnose/text_verdicts.h"
+#include "print/document.h"
+#include "print/log_json.h"
+#include "print/log_text.h"
+#include "print/verdicts_json.h"
+#include "print/verdicts_text.h"
 #include "text/read_text.h"
-#include "views/document.h"
 #include "views/explain_snapshot.h"
 #include "views/explain_trace.h"
-#include "views/log_json.h"
-#include "views/log_text.h"
-#include "views/verdicts_json.h"
-#include "views/verdicts_text.h"
+#include "views/views.h"
 
 static const char adds[] =
     "which call sites held the device when it failed, what PyTorch's pool and everything outside "

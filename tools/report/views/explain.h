@@ -6,8 +6,8 @@
 
 #include <stdio.h>
 
+#include "print/view.h"
 #include "read/file_kind.h"
-#include "views/views.h"
 
 // The command that records a trace.
 #define CT_EXPLAIN_RECORD "cutrace run -- COMMAND"

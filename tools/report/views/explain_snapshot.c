@@ -8,12 +8,12 @@
 #include "base/heap.h"
 #include "base/utf8.h"
 #include "diagnose/snapshot_verdicts.h"
-#include "views/document.h"
+#include "print/document.h"
+#include "print/label.h"
+#include "print/table.h"
+#include "print/verdicts_json.h"
+#include "print/verdicts_text.h"
 #include "views/explain.h"
-#include "views/label.h"
-#include "views/table.h"
-#include "views/verdicts_json.h"
-#include "views/verdicts_text.h"
 
 #define MAX_BYTES (UINT64_C(4) << 30) // of a file
 

@@ -4,13 +4,13 @@
 #include <string.h>
 
 #include "base/utf8.h"
-#include "views/companions.h"
-#include "views/document.h"
-#include "views/summary_read.h"
-#include "views/trace_state.h"
-#include "views/verdict.h"
-#include "views/verdicts_json.h"
-#include "views/verdicts_text.h"
+#include "print/companions.h"
+#include "print/document.h"
+#include "print/summary_read.h"
+#include "print/trace_state.h"
+#include "print/verdict.h"
+#include "print/verdicts_json.h"
+#include "print/verdicts_text.h"
 
 static void print_text(struct ct_view *v, const struct ct_summary *s) {
     enum { MOST = 3 };

@@ -3,7 +3,7 @@
 #ifndef CT_EXPLAIN_TRACE_H
 #define CT_EXPLAIN_TRACE_H
 
-#include "views/views.h"
+#include "print/view.h"
 
 // Prints the verdicts of an open trace, with their evidence and advice, as text or JSON.
 int ct_explain_trace(struct ct_view *v);

@@ -5,11 +5,12 @@
 #include "base/utf8.h"
 #include "export/output.h"
 #include "export/tables.h"
-#include "views/document.h"
+#include "print/document.h"
+#include "print/label.h"
+#include "print/output_name.h"
+#include "print/trace_state.h"
 #include "views/export_torch.h"
-#include "views/label.h"
-#include "views/output_name.h"
-#include "views/trace_state.h"
+#include "views/views.h"
 
 #define CT_WRITER_STREAM(name) ct_export_write_##name
 #define CT_WRITER_FILE(name) ct_export_write_##name

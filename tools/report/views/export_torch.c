@@ -7,9 +7,9 @@
 
 #include "base/utf8.h"
 #include "export/torch_snapshot.h"
-#include "views/document.h"
-#include "views/label.h"
-#include "views/trace_state.h"
+#include "print/document.h"
+#include "print/label.h"
+#include "print/trace_state.h"
 
 // The viewer takes seconds for each 100,000 entries, and fails at some hundred megabytes.
 enum { DEFAULT_EVENTS = 100000 };

@@ -5,16 +5,17 @@
 
 #include <inttypes.h>
 
-#include "analyze/address_layout.h"
 #include "analyze/host_memory.h"
+#include "layout/address_layout.h"
+#include "print/document.h"
+#include "print/label.h"
+#include "print/pool_json.h"
+#include "print/table.h"
+#include "print/trace_state.h"
 #include "replay/torch_settings.h"
-#include "views/document.h"
 #include "views/frag_pool.h"
 #include "views/frag_program.h"
-#include "views/label.h"
-#include "views/pool_json.h"
-#include "views/table.h"
-#include "views/trace_state.h"
+#include "views/views.h"
 
 enum { TEXT_SAMPLES = 12, JSON_SAMPLES = 64, TEXT_REQUESTS = 3, JSON_REQUESTS = 100 };
 

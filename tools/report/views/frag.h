@@ -4,7 +4,7 @@
 #define CT_VIEW_FRAG_H
 
 #include "analyze/joint_pass.h"
-#include "views/view_scan.h"
+#include "print/view_scan.h"
 
 struct ct_frag_shown;
 

@@ -5,14 +5,14 @@
 
 #include <inttypes.h>
 
-#include "analyze/held_segments.h"
+#include "layout/held_segments.h"
+#include "print/label.h"
+#include "print/pool_json.h"
+#include "print/pool_text.h"
+#include "print/print.h"
+#include "print/table.h"
 #include "replay/torch_segments.h"
 #include "replay/torch_settings.h"
-#include "views/label.h"
-#include "views/pool_json.h"
-#include "views/pool_text.h"
-#include "views/print.h"
-#include "views/table.h"
 
 enum { TEXT_POINTS = 12, TEXT_WORST = 3, TEXT_HOLDERS = 5, JSON_SEGMENTS = 64 };
 

@@ -5,9 +5,9 @@
 #include <stdlib.h>
 
 #include "base/utf8.h"
-#include "views/document.h"
-#include "views/label.h"
-#include "views/table.h"
+#include "print/document.h"
+#include "print/label.h"
+#include "print/table.h"
 
 enum { TEXT_POOLS = 20 };
 

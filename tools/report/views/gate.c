@@ -8,9 +8,9 @@
 #include <string.h>
 
 #include "analyze/coarse_history.h"
-#include "analyze/gate_figures.h"
-#include "views/label.h"
-#include "views/trace_state.h"
+#include "compare/gate_figures.h"
+#include "print/label.h"
+#include "print/trace_state.h"
 
 enum { LINE = 900, SHARE = 10000 };
 

@@ -3,11 +3,12 @@
 #include <inttypes.h>
 
 #include "base/utf8.h"
+#include "print/companions.h"
+#include "print/document.h"
+#include "print/label.h"
+#include "print/trace_state.h"
 #include "read/digest.h"
-#include "views/companions.h"
-#include "views/document.h"
-#include "views/label.h"
-#include "views/trace_state.h"
+#include "views/views.h"
 
 enum { KEY = 36 }; // columns of "hook.cuDevicePrimaryCtxRelease.calls"
 

@@ -3,13 +3,14 @@
 // PyTorch's that grows without need; and untracked memory that grows.
 #include "views/leaks.h"
 
-#include "views/document.h"
-#include "views/label.h"
-#include "views/resumed.h"
-#include "views/table.h"
-#include "views/trace_state.h"
-#include "views/untracked_growth.h"
-#include "views/wrap.h"
+#include "cli/wrap.h"
+#include "print/document.h"
+#include "print/label.h"
+#include "print/resumed.h"
+#include "print/table.h"
+#include "print/trace_state.h"
+#include "print/untracked_growth.h"
+#include "views/views.h"
 
 #define HOUR UINT64_C(3600000000000)
 

@@ -3,8 +3,8 @@
 #ifndef CT_VIEW_LEAKS_H
 #define CT_VIEW_LEAKS_H
 
-#include "analyze/leaks.h"
-#include "views/view_scan.h"
+#include "print/view_scan.h"
+#include "sites/leaks.h"
 
 struct ct_leaks_shown;
 

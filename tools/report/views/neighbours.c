@@ -5,8 +5,8 @@
 #include <stdlib.h>
 
 #include "base/heap.h"
-#include "views/label.h"
-#include "views/print.h"
+#include "print/label.h"
+#include "print/print.h"
 
 // A growth by less than this part of the device is not worth a line.
 #define SMALL_PART 50u

@@ -3,10 +3,10 @@
 #ifndef CT_VIEW_NEIGHBOURS_H
 #define CT_VIEW_NEIGHBOURS_H
 
-#include "analyze/neighbour_label.h"
-#include "analyze/process.h"
-#include "views/document.h"
-#include "views/views.h"
+#include "print/document.h"
+#include "print/view.h"
+#include "processes/neighbour_label.h"
+#include "processes/process.h"
 
 // Prints "grew by 5.30 GiB between +10.000 s and +20.000 s" if that is much of the device, else an
 // empty text.

@@ -5,13 +5,14 @@
 #include <string.h>
 
 #include "analyze/capacity.h"
-#include "views/companions.h"
-#include "views/coverage_limits.h"
-#include "views/document.h"
-#include "views/pool_text.h"
-#include "views/print.h"
-#include "views/trace_state.h"
-#include "views/verdict.h"
+#include "print/companions.h"
+#include "print/coverage_limits.h"
+#include "print/document.h"
+#include "print/pool_text.h"
+#include "print/print.h"
+#include "print/trace_state.h"
+#include "print/verdict.h"
+#include "views/views.h"
 
 enum { FIELD = 10 }; // width of a field's name
 

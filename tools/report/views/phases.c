@@ -2,14 +2,15 @@
 // phases: the phases of a run, with what each took, kept and gave back, and its largest call sites.
 #include "views/phases.h"
 
-#include "analyze/site_groups.h"
-#include "views/account_json.h"
-#include "views/document.h"
-#include "views/label.h"
-#include "views/print.h"
-#include "views/program_marks_text.h"
-#include "views/table.h"
-#include "views/trace_state.h"
+#include "print/account_json.h"
+#include "print/document.h"
+#include "print/label.h"
+#include "print/print.h"
+#include "print/program_marks_text.h"
+#include "print/table.h"
+#include "print/trace_state.h"
+#include "sites/site_groups.h"
+#include "views/views.h"
 
 enum { SITES = 3, INDENT = 2 };
 

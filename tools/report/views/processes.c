@@ -6,20 +6,20 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "analyze/jobs.h"
-#include "analyze/site_groups.h"
 #include "base/workers.h"
+#include "cli/progress.h"
 #include "diagnose/join_verdicts.h"
 #include "diagnose/process_verdicts.h"
 #include "diagnose/text_verdicts.h"
-#include "views/coverage_limits.h"
-#include "views/label.h"
+#include "print/coverage_limits.h"
+#include "print/label.h"
+#include "print/recorder_line.h"
+#include "print/summary_read.h"
+#include "print/trace_state.h"
+#include "processes/jobs.h"
+#include "sites/site_groups.h"
 #include "views/processes_json.h"
 #include "views/processes_text.h"
-#include "views/progress.h"
-#include "views/recorder_line.h"
-#include "views/summary_read.h"
-#include "views/trace_state.h"
 
 enum { SMALL_BYTES = 256 << 10 }; // of all traces: too little for threads
 

@@ -5,9 +5,9 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "views/account_json.h"
-#include "views/document.h"
-#include "views/verdicts_json.h"
+#include "print/account_json.h"
+#include "print/document.h"
+#include "print/verdicts_json.h"
 
 static void add_text(struct ct_json *j, const char *key, const char *text) {
     if (text)

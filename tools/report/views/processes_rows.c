@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/utf8.h"
-#include "views/print.h"
+#include "print/print.h"
 
 // ---- names --------------------------------------------------------------------------------------
 

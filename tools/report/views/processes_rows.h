@@ -3,7 +3,7 @@
 #ifndef CT_PROCESSES_ROWS_H
 #define CT_PROCESSES_ROWS_H
 
-#include "views/label.h"
+#include "print/label.h"
 #include "views/processes_shown.h"
 
 // The number of a GPU: NVML's, or else CUDA's; with that of its host where there are several, and

@@ -3,11 +3,11 @@
 #ifndef CT_PROCESSES_SHOWN_H
 #define CT_PROCESSES_SHOWN_H
 
-#include "analyze/processes.h"
 #include "diagnose/log_owners.h"
 #include "diagnose/verdicts.h"
-#include "views/companions.h"
-#include "views/views.h"
+#include "print/companions.h"
+#include "print/view.h"
+#include "processes/processes.h"
 
 // Of one trace on the command line.
 struct ct_process_shown {

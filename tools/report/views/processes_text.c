@@ -5,12 +5,12 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "analyze/siblings.h"
 #include "base/utf8.h"
+#include "print/verdict.h"
+#include "processes/siblings.h"
 #include "views/processes_limits.h"
 #include "views/processes_rows.h"
 #include "views/processes_verdicts.h"
-#include "views/verdict.h"
 
 // What the functions of other views need; there is no trace.
 static struct ct_view view_of(const struct ct_processes_shown *s) {

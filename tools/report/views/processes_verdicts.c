@@ -5,10 +5,10 @@
 
 #include <inttypes.h>
 
-#include "views/label.h"
+#include "cli/wrap.h"
+#include "print/label.h"
+#include "print/verdicts_text.h"
 #include "views/processes_rows.h"
-#include "views/verdicts_text.h"
-#include "views/wrap.h"
 
 static struct ct_view view_of(const struct ct_processes_shown *s) {
     return (struct ct_view){.options = s->options, .terminal = s->terminal, .out = s->out};

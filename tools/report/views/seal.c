@@ -10,8 +10,9 @@
 
 #include "base/journal_probe.h"
 #include "base/utf8.h"
+#include "print/document.h"
 #include "read/new_file.h"
-#include "views/document.h"
+#include "views/views.h"
 
 struct seal {
     struct ct_view *v;

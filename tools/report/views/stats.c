@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // stats: sizes and lifetimes of allocations and blocks, the most frequent sizes, and the calls.
-#include "analyze/allocation_stats.h"
+#include "sites/allocation_stats.h"
 
 #include <inttypes.h>
 #include <string.h>
 
+#include "print/document.h"
+#include "print/print.h"
+#include "print/trace_state.h"
 #include "read/event_names.h"
-#include "views/document.h"
-#include "views/print.h"
-#include "views/trace_state.h"
+#include "views/views.h"
 
 enum { SIZES_SHOWN = 5, BAR = 39 };
 

@@ -4,16 +4,16 @@
 #include <string.h>
 
 #include "analyze/coarse_history.h"
+#include "print/account_json.h"
+#include "print/companions.h"
+#include "print/document.h"
+#include "print/pool_json.h"
+#include "print/recorder_line.h"
+#include "print/resumed.h"
+#include "print/untracked.h"
+#include "print/verdicts_json.h"
 #include "replay/torch_settings.h"
-#include "views/account_json.h"
-#include "views/companions.h"
-#include "views/document.h"
 #include "views/neighbours.h"
-#include "views/pool_json.h"
-#include "views/recorder_line.h"
-#include "views/resumed.h"
-#include "views/untracked.h"
-#include "views/verdicts_json.h"
 
 static void add_pool(struct ct_json *j, struct ct_summary *s, int d) {
     static const struct ct_torch_pool_totals none;

@@ -8,10 +8,11 @@
 #include <unistd.h>
 
 #include "base/utf8.h"
+#include "print/document.h"
 #include "read/chunk_build.h"
 #include "read/new_file.h"
 #include "symbols/source_locations.h"
-#include "views/document.h"
+#include "views/views.h"
 
 // The ids of a dictionary generation.
 struct generation {

@@ -6,12 +6,13 @@
 
 #include "analyze/coarse_history.h"
 #include "analyze/program_marks.h"
+#include "print/document.h"
+#include "print/label.h"
+#include "print/program_marks_text.h"
+#include "print/trace_state.h"
 #include "read/device_kind.h"
-#include "views/document.h"
-#include "views/label.h"
 #include "views/neighbours.h"
-#include "views/program_marks_text.h"
-#include "views/trace_state.h"
+#include "views/views.h"
 
 enum { ROWS = 12, PROCESS_ROWS = 3 };
 

@@ -3,14 +3,15 @@
 // tree of callers.
 #include <inttypes.h>
 
-#include "analyze/site_growth.h"
-#include "analyze/site_totals.h"
-#include "views/document.h"
-#include "views/label.h"
-#include "views/resumed.h"
-#include "views/site_table.h"
+#include "print/document.h"
+#include "print/label.h"
+#include "print/resumed.h"
+#include "print/site_table.h"
+#include "print/trace_state.h"
+#include "sites/site_growth.h"
+#include "sites/site_totals.h"
 #include "views/top_tree.h"
-#include "views/trace_state.h"
+#include "views/views.h"
 
 static void print_hidden(struct ct_view *v, const struct ct_site_totals *t) {
     uint64_t hidden = 0, frames = 0;

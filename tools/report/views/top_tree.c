@@ -2,9 +2,9 @@
 // Rows are nested at most CT_SITE_TREE_LEVELS deep, and so are the functions here.
 #include "views/top_tree.h"
 
-#include "analyze/site_tree.h"
 #include "base/utf8.h"
-#include "views/print.h"
+#include "print/print.h"
+#include "sites/site_tree.h"
 
 // Columns of figures, with the number of allocations and without.
 enum { ROWS = 20, INDENT = 3, WIDE = 33, NARROW = 23, FIT_WIDE = 100 };

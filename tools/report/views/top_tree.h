@@ -5,7 +5,7 @@
 
 #include "analyze/live_at.h"
 #include "base/json.h"
-#include "views/views.h"
+#include "print/view.h"
 
 void ct_top_tree_print(struct ct_view *v, const struct ct_live_totals *held);
 // Adds the key `tree`.

@@ -5,10 +5,11 @@
 
 #include "base/utf8.h"
 #include "copy/copy_trace.h"
+#include "print/document.h"
+#include "print/label.h"
+#include "print/new_trace.h"
 #include "read/new_file.h"
-#include "views/document.h"
-#include "views/label.h"
-#include "views/new_trace.h"
+#include "views/views.h"
 
 static void print_json(struct ct_view *v, const struct ct_copied *c, uint64_t bytes) {
     struct ct_json json = {.out = v->out}, *j = &json;

@@ -1,41 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // The views, one for each command: each turns a trace, or the results of its analysis, into text or
-// JSON on `out`.
+// JSON on the view's output.
 #ifndef CT_VIEWS_H
 #define CT_VIEWS_H
 
-#include "analyze/moment.h"
-#include "read/trace.h"
-#include "symbols/call_sites.h"
-#include "symbols/phases.h"
-#include "views/arguments.h"
-#include "views/terminal.h"
-
-struct ct_companions; // companions.h
-struct ct_page;       // page/page.h
-struct ct_processes;  // analyze/processes.h
-
-struct ct_view {
-    const struct ct_arguments *options;
-    const struct ct_terminal *terminal;
-    struct ct_trace *trace;
-    struct ct_call_sites *sites;
-    struct ct_phases *phases; // NULL: the view knows none
-    FILE *out;
-    uint64_t from_ns, to_ns;                // the range of --from and --to
-    struct ct_instant at;                   // of --at, if it is a time or an event
-    const struct ct_companions *companions; // of --log, --error and --metrics; NULL: none
-    struct ct_page *page;                   // of the command html; else NULL
-    // All traces that are looked at together, and the position of this one; NULL: it is the only
-    // one.
-    const struct ct_processes *processes;
-    size_t process;
-    struct ct_view *before; // of the command diff: A, where this one is B; else NULL
-};
+#include "print/view.h"
 
 // int ct_view_summary(struct ct_view *v) and its like: each is defined in its command's own file
 // and returns an exit code.
 #define CT_COMMAND(name, help, example) int ct_view_##name(struct ct_view *v);
-#include "views/arguments.def"
+#include "cli/arguments.def"
 
 #endif

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/argument_table.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/nearest.h"
+
+// Sets of commands, for arguments.def.
+#define ON(name) (1u << CT_COMMAND_##name)
+#define ALL ((1u << CT_COMMANDS) - 1)
+// FRAMES show stacks, EVENTS tell of events.
+#define FRAMES \
+    (ON(summary) | ON(oom) | ON(top) | ON(leaks) | ON(frag) | ON(phases) | ON(diff) | ON(dump))
+#define EVENTS (FRAMES | ON(stats) | ON(timeline) | ON(coverage) | ON(export))
+
+const struct ct_command_row ct_argument_table_commands[CT_COMMANDS] = {
+#define CT_COMMAND(name, help, example) {#name, help, example},
+#include "cli/arguments.def"
+};
+
+const struct ct_argument_row ct_argument_table[CT_ARGUMENTS] = {
+#define CT_ARGUMENT(NAME, name, letter, argument, commands, help) \
+    {name, argument, help, letter, commands},
+#include "cli/arguments.def"
+};
+
+int ct_argument_table_find_command(const char *word) {
+    for (int c = 0; c < CT_COMMANDS; c++)
+        if (strcmp(word, ct_argument_table_commands[c].name) == 0)
+            return c;
+    return -1;
+}
+
+int ct_argument_table_find_name(const char *name, size_t length) {
+    for (int a = 0; a < CT_ARGUMENTS; a++)
+        if (strlen(ct_argument_table[a].name) == length &&
+            strncmp(ct_argument_table[a].name, name, length) == 0)
+            return a;
+    return -1;
+}
+
+int ct_argument_table_find_letter(char letter) {
+    for (int a = 0; a < CT_ARGUMENTS; a++)
+        if (ct_argument_table[a].letter == letter)
+            return a;
+    return -1;
+}
+
+int ct_argument_table_takes(enum ct_command command, enum ct_argument argument) {
+    return ct_argument_table[argument].commands >> command & 1;
+}
+
+const char *ct_argument_table_nearest_command(const char *word) {
+    struct ct_nearest n = {.typed = word, .length = strlen(word)};
+    for (int c = 0; c < CT_COMMANDS; c++)
+        ct_nearest_try(&n, ct_argument_table_commands[c].name);
+    return n.best;
+}
+
+const char *ct_argument_table_nearest_name(const char *name, size_t length) {
+    struct ct_nearest n = {.typed = name, .length = length};
+    for (int a = 0; a < CT_ARGUMENTS; a++)
+        ct_nearest_try(&n, ct_argument_table[a].name);
+    return n.best;
+}
+
+void ct_argument_table_list(enum ct_command command, char *to, size_t size) {
+    size_t at = 0;
+    *to = 0;
+    for (int a = 0; a < CT_ARGUMENTS && at < size; a++)
+        if (ct_argument_table_takes(command, (enum ct_argument)a))
+            at += (size_t)snprintf(to + at, size - at, "%s--%s", at ? ", " : "",
+                                   ct_argument_table[a].name);
+}

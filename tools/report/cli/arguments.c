@@ -1,0 +1,484 @@
+// SPDX-License-Identifier: Apache-2.0
+// Parses the command line by the table in arguments.def. Options, the command and file names may
+// come in any order.
+#include "cli/arguments.h"
+
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "diagnose/kv_arithmetic.h"
+
+enum { BUNDLE_BYTES = 25000000 }; // what bug trackers take
+
+struct parser {
+    struct ct_arguments *o;
+    char **argv;
+    int argc, at;             // the word that is parsed
+    int only_paths;           // "--" was read
+    int asks_help;            // "help" was read
+    char given[CT_ARGUMENTS]; // 0, '-' as --name, or the letter
+    struct ct_error *error;
+};
+
+// An option as it was typed: "--top" or "-n".
+static struct ct_human_text spell(const struct parser *p, enum ct_argument a) {
+    struct ct_human_text s;
+    if (p->given[a] == '-')
+        (void)snprintf(s.text, sizeof s.text, "--%s", ct_argument_table[a].name);
+    else
+        (void)snprintf(s.text, sizeof s.text, "-%c", p->given[a]);
+    return s;
+}
+
+const char *ct_arguments_command_name(enum ct_command command) {
+    return ct_argument_table_commands[command].name;
+}
+
+// Returns the position of one of "a|b|c", -1 if it is none.
+static int find_choice(const char *value, const char *choices) {
+    const size_t length = strlen(value);
+    for (int i = 0;; i++) {
+        const size_t n = strcspn(choices, "|");
+        if (n == length && strncmp(value, choices, n) == 0)
+            return i;
+        if (!choices[n])
+            return -1;
+        choices += n + 1;
+    }
+}
+
+static int parse_whole(const char *value, unsigned long most, unsigned long *to) {
+    char *end;
+    if (!value || *value < '0' || *value > '9')
+        return -1;
+    *to = strtoul(value, &end, 10);
+    return *end || *to > most ? -1 : 0;
+}
+
+// Returns the field of an option without a value, or NULL.
+static int *find_flag(struct ct_arguments *o, enum ct_argument a) {
+    switch (a) {
+    case CT_ARGUMENT_JSON:
+        return &o->json;
+    case CT_ARGUMENT_NO_PAGER:
+        return &o->no_pager;
+    case CT_ARGUMENT_STRICT:
+        return &o->strict;
+    case CT_ARGUMENT_QUICK:
+        return &o->quick;
+    case CT_ARGUMENT_NO_JOURNAL:
+        return &o->no_journal;
+    case CT_ARGUMENT_FORCE:
+        return &o->force;
+    case CT_ARGUMENT_ALL_FRAMES:
+        return &o->all_frames;
+    case CT_ARGUMENT_SEGMENTS:
+        return &o->segments;
+    case CT_ARGUMENT_TREE:
+        return &o->tree;
+    case CT_ARGUMENT_NOISE:
+        return &o->noise;
+    case CT_ARGUMENT_LICENSES:
+        return &o->licenses;
+    case CT_ARGUMENT_HELP:
+        return &o->help;
+    case CT_ARGUMENT_VERSION:
+        return &o->version;
+    case CT_ARGUMENT_DRY_RUN:
+        return &o->dry_run;
+    case CT_ARGUMENT_DEBUGINFOD:
+        return &o->lines.debuginfod;
+    default:
+        return NULL;
+    }
+}
+
+static int set_choice(struct ct_arguments *o, enum ct_argument a, const char *value) {
+    const int choice = find_choice(value, ct_argument_table[a].argument);
+    if (choice < 0)
+        return -1;
+    switch (a) {
+    case CT_ARGUMENT_UNITS:
+        o->units = (enum ct_human_units)choice;
+        return 0;
+    case CT_ARGUMENT_COLOR:
+        o->color = (enum ct_choice)choice;
+        return 0;
+    case CT_ARGUMENT_PROGRESS:
+        o->progress = (enum ct_choice)choice;
+        return 0;
+    case CT_ARGUMENT_DEMANGLE:
+        o->have_demangling = 1;
+        o->demangling = (enum ct_demangling)choice;
+        return 0;
+    case CT_ARGUMENT_SCRUB:
+        o->level = (enum ct_scrub_level)choice;
+        return 0;
+    case CT_ARGUMENT_LEVEL:
+        o->level = choice ? CT_SCRUB_STRICT : CT_SCRUB_PATHS;
+        return 0;
+    default:
+        return -1;
+    }
+}
+
+// The names of formats and tables of `export`, NULL for other options.
+static const char *find_names(enum ct_argument a) {
+    return a == CT_ARGUMENT_FORMAT  ? ct_export_format_names + 1
+           : a == CT_ARGUMENT_TABLE ? ct_export_table_names + 1
+                                    : NULL;
+}
+
+static int set_export(struct ct_arguments *o, enum ct_argument a, const char *value) {
+    const int choice = find_choice(value, find_names(a));
+    if (choice < 0)
+        return -1;
+    if (a == CT_ARGUMENT_FORMAT)
+        o->format = (enum ct_export_format)choice;
+    else
+        o->table = (unsigned)choice;
+    return 0;
+}
+
+static int set_events(struct ct_arguments *o, const char *value) {
+    unsigned long number = ULONG_MAX;
+    if (strcmp(value, "all") != 0 && (parse_whole(value, ULONG_MAX - 1, &number) || !number))
+        return -1;
+    o->events = number;
+    return 0;
+}
+
+// The last one counts, and for diff the last two.
+static int set_at(struct ct_arguments *o, const char *value) {
+    const struct ct_time before = o->at;
+    const int end_before = o->at_end;
+    o->at = (struct ct_time){CT_TIME_NONE, 0};
+    o->at_end = strcmp(value, "end") == 0;
+    if (!o->at_end && ct_parse_time(value, &o->at))
+        return -1;
+    o->at_before = o->at_count ? before : o->at;
+    o->at_end_before = o->at_count ? end_before : o->at_end;
+    o->at_count++;
+    return 0;
+}
+
+static int set_capacity(struct ct_arguments *o, const char *value) {
+    struct ct_parsed_size size;
+    if (ct_parse_size(value, &size) != CT_PARSE_OK || !size.bytes)
+        return -1;
+    o->capacity = size.bytes;
+    o->capacity_decimal = size.decimal;
+    o->capacity_text = value;
+    return 0;
+}
+
+// The size of a zip file, whose offsets have 32 bits.
+static int set_max_size(struct ct_arguments *o, const char *value) {
+    struct ct_parsed_size size;
+    if (ct_parse_size(value, &size) != CT_PARSE_OK || !size.bytes || size.bytes > UINT32_MAX - 1)
+        return -1;
+    o->max_bytes = size.bytes;
+    return 0;
+}
+
+// A length of time.
+static int set_around(struct ct_arguments *o, const char *value) {
+    struct ct_time time;
+    if (ct_parse_time(value, &time) || time.kind != CT_TIME_ELAPSED || !time.ns)
+        return -1;
+    o->around_ns = time.ns;
+    return 0;
+}
+
+static int set_value(struct ct_arguments *o, enum ct_argument a, const char *value) {
+    unsigned long number = 0;
+    switch (a) {
+    case CT_ARGUMENT_CAPACITY:
+        return set_capacity(o, value);
+    case CT_ARGUMENT_DEVICE:
+        if (parse_whole(value, 63, &number))
+            return -1;
+        o->device = (int)number;
+        return 0;
+    case CT_ARGUMENT_FROM:
+        return ct_parse_time(value, &o->from);
+    case CT_ARGUMENT_TO:
+        return ct_parse_time(value, &o->to);
+    case CT_ARGUMENT_AT:
+        return set_at(o, value);
+    case CT_ARGUMENT_FAIL_ON:
+        return ct_fail_on_parse(&o->fail_on, value);
+    case CT_ARGUMENT_AROUND:
+        return set_around(o, value);
+    case CT_ARGUMENT_TOP:
+    case CT_ARGUMENT_LIMIT:
+        if (parse_whole(value, 1000000, &number) || !number)
+            return -1;
+        o->top = (unsigned)number;
+        return 0;
+    case CT_ARGUMENT_EVENTS:
+        return set_events(o, value);
+    case CT_ARGUMENT_FORMAT:
+    case CT_ARGUMENT_TABLE:
+        return set_export(o, a, value);
+    case CT_ARGUMENT_OUTPUT:
+        o->output = value;
+        return *value ? 0 : -1;
+    case CT_ARGUMENT_LOG:
+        o->log = value;
+        return *value ? 0 : -1;
+    case CT_ARGUMENT_METRICS:
+        o->metrics = value;
+        return *value ? 0 : -1;
+    case CT_ARGUMENT_ERROR:
+        o->error_text = value;
+        return *value ? 0 : -1;
+    case CT_ARGUMENT_LENGTHS:
+        o->lengths = value;
+        return ct_kv_waste_add_list(&(struct ct_kv_waste){0}, value, 1);
+    case CT_ARGUMENT_BLOCK_SIZE:
+        if (parse_whole(value, 1 << 20, &number) || !number)
+            return -1;
+        o->block_tokens = number;
+        return 0;
+    case CT_ARGUMENT_MAX_SIZE:
+        return set_max_size(o, value);
+    case CT_ARGUMENT_WORDS:
+        o->words = value;
+        return *value ? 0 : -1;
+    case CT_ARGUMENT_SALT:
+        o->salt = value;
+        return *value ? 0 : -1;
+    case CT_ARGUMENT_RULES:
+        o->rules = value;
+        return *value ? 0 : -1;
+    case CT_ARGUMENT_SYSROOT:
+        o->lines.sysroot = value;
+        return *value ? 0 : -1;
+    case CT_ARGUMENT_DEBUG_DIR:
+        o->lines.debug_dir = value;
+        return *value ? 0 : -1;
+    default:
+        return set_choice(o, a, value);
+    }
+}
+
+static int set_argument(struct ct_arguments *o, enum ct_argument a, const char *value) {
+    int *flag = find_flag(o, a);
+    if (flag) {
+        *flag = 1;
+        return 0;
+    }
+    return value ? set_value(o, a, value) : -1;
+}
+
+// ---- errors -------------------------------------------------------------------------------------
+
+static int report_unknown_option(const struct parser *p) {
+    const char *word = p->argv[p->at], *name = word + strspn(word, "-");
+    const char *nearest = ct_argument_table_nearest_name(name, strcspn(name, "="));
+    if (word[1] != '-' && !word[2]) // (a letter is near to nothing)
+        nearest = NULL;
+    if (nearest)
+        return ct_error_set(p->error, CT_EXIT_USAGE, "unknown option %.100s; did you mean --%s?",
+                            word, nearest);
+    return ct_error_set(p->error, CT_EXIT_USAGE, "unknown option %.100s; see cutrace-report --help",
+                        word);
+}
+
+static int report_wrong_value(const struct parser *p, enum ct_argument a, const char *value) {
+    const struct ct_argument_row *row = &ct_argument_table[a];
+    const char *separator = p->given[a] == '-' ? "=" : " ";
+    struct ct_parsed_size size;
+    if (a == CT_ARGUMENT_CAPACITY && ct_parse_size(value, &size) == CT_PARSE_NO_UNIT)
+        return ct_error_set(p->error, CT_EXIT_USAGE,
+                            "%s%s%.40s: a size needs its unit: write %.40sGiB, %.40sGB or %.40sB",
+                            spell(p, a).text, separator, value, value, value, value);
+    if (a == CT_ARGUMENT_FAIL_ON)
+        return ct_error_set(p->error, CT_EXIT_USAGE, "%s%s%.100s: %s", spell(p, a).text, separator,
+                            value, p->o->fail_on.reason);
+    return ct_error_set(p->error, CT_EXIT_USAGE, "%s%s%.100s: expected %s: %s", spell(p, a).text,
+                        separator, value, find_names(a) ? find_names(a) : row->argument, row->help);
+}
+
+static int report_unused_option(const struct parser *p, enum ct_argument a) {
+    const char *command = ct_arguments_command_name(p->o->command);
+    char list[400];
+    ct_argument_table_list(p->o->command, list, sizeof list);
+    return ct_error_set(p->error, CT_EXIT_USAGE, "%s: %s has no use for it; it takes %s",
+                        spell(p, a).text, command, list);
+}
+
+static int report_mistyped(const struct parser *p, const char *word, const char *what) {
+    const char *nearest = ct_argument_table_nearest_command(word);
+    if (nearest)
+        return ct_error_set(p->error, CT_EXIT_USAGE, "%.100s: %s; did you mean `%s`?", word, what,
+                            nearest);
+    return ct_error_set(p->error, CT_EXIT_USAGE, "%.100s: %s; see cutrace-report --help", word,
+                        what);
+}
+
+// ---- words --------------------------------------------------------------------------------------
+
+// Parses one option and, where it has one, its value from the same or the next word.
+static int parse_option(struct parser *p) {
+    const char *word = p->argv[p->at], *value = NULL;
+    const int is_name = word[1] == '-';
+    const size_t length = is_name ? strcspn(word + 2, "=") : 0;
+    const int found = is_name ? ct_argument_table_find_name(word + 2, length)
+                              : ct_argument_table_find_letter(word[1]);
+    if (found < 0)
+        return report_unknown_option(p);
+    const enum ct_argument a = (enum ct_argument)found;
+    const struct ct_argument_row *row = &ct_argument_table[a];
+    p->given[a] = is_name ? '-' : row->letter;
+    if (is_name && word[2 + length])
+        value = word + 3 + length;
+    else if (!is_name && word[2])
+        value = word + 2;
+    if (!row->argument && value)
+        return ct_error_set(p->error, CT_EXIT_USAGE, "%s takes no value", spell(p, a).text);
+    if (row->argument && !value) {
+        if (p->at + 1 >= p->argc)
+            return ct_error_set(p->error, CT_EXIT_USAGE, "%s needs a value: %s", spell(p, a).text,
+                                row->argument);
+        value = p->argv[++p->at];
+    }
+    return set_argument(p->o, a, value) ? report_wrong_value(p, a, value) : 0;
+}
+
+// Parses a word that is no option: "help", a command, or a path. A name of a command is never a
+// path; ./top is one.
+static int parse_word(struct parser *p) {
+    struct ct_arguments *o = p->o;
+    char *word = p->argv[p->at];
+    const int command = p->only_paths ? -1 : ct_argument_table_find_command(word);
+    if (command >= 0 && o->have_command)
+        return ct_error_set(p->error, CT_EXIT_USAGE,
+                            "two commands, %s and %s; a trace of that name is ./%s",
+                            ct_arguments_command_name(o->command), word, word);
+    if (command >= 0) {
+        o->command = (enum ct_command)command;
+        o->have_command = 1;
+    } else if (!p->only_paths && !o->have_command && strcmp(word, "help") == 0) {
+        p->asks_help = o->help = 1;
+    } else if (p->asks_help) {
+        return report_mistyped(p, word, "not a command");
+    } else {
+        o->paths[o->path_count++] = word;
+    }
+    return 0;
+}
+
+// Whether a word looks like a command, and no file has that name.
+static int is_mistyped(const char *word) {
+    return word[strspn(word, "abcdefghijklmnopqrstuvwxyz")] == 0 && access(word, F_OK) != 0;
+}
+
+// ---- what does not go together ------------------------------------------------------------------
+
+static int check_output(const struct parser *p) {
+    const struct ct_arguments *o = p->o;
+    if (!o->output)
+        return 0;
+    if (strcmp(o->output, "-") == 0)
+        return ct_error_set(p->error, CT_EXIT_USAGE, "%s: the result must be a file; name one",
+                            p->given[CT_ARGUMENT_OUTPUT] == '-' ? "--output=-" : "-o -");
+    if (o->path_count > 1 && o->command != CT_COMMAND_html && o->command != CT_COMMAND_bundle &&
+        o->command != CT_COMMAND_merge)
+        return ct_error_set(p->error, CT_EXIT_USAGE, "%s takes one trace",
+                            spell(p, CT_ARGUMENT_OUTPUT).text);
+    return 0;
+}
+
+static int check_paths(const struct parser *p) {
+    const struct ct_arguments *o = p->o;
+    if (o->command == CT_COMMAND_explain)
+        return 0; // (standard input, if there is none)
+    for (int i = 0; i < o->path_count && !o->have_command && !p->only_paths; i++)
+        if (is_mistyped(o->paths[i]))
+            return report_mistyped(p, o->paths[i], "neither a command nor a file");
+    if (!o->path_count)
+        return ct_error_set(p->error, CT_EXIT_USAGE,
+                            "no trace named; usage: cutrace-report %s [OPTION...] TRACE...",
+                            o->have_command ? ct_arguments_command_name(o->command) : "[COMMAND]");
+    return 0;
+}
+
+// diff compares two traces, or two moments of one.
+static int check_diff(const struct parser *p) {
+    const struct ct_arguments *o = p->o;
+    if (o->command != CT_COMMAND_diff) {
+        if (ct_fail_on_has_change(&o->fail_on))
+            return ct_error_set(p->error, CT_EXIT_USAGE,
+                                "--fail-on: a bound with + is a change, and only diff knows one");
+        return 0;
+    }
+    if (o->path_count > 2)
+        return ct_error_set(p->error, CT_EXIT_USAGE, "diff compares two traces, and %d are named",
+                            o->path_count);
+    if (o->path_count == 2 && strcmp(o->paths[0], "-") == 0 && strcmp(o->paths[1], "-") == 0)
+        return ct_error_set(p->error, CT_EXIT_USAGE,
+                            "diff: standard input is one trace; name a file for the other");
+    if (o->path_count == 1 && o->at_count < 2)
+        return ct_error_set(p->error, CT_EXIT_USAGE,
+                            "diff compares two traces, or two moments of one: name a second trace, "
+                            "or give --at twice: --at=1h --at=oom");
+    if (o->at_count > 2)
+        return ct_error_set(p->error, CT_EXIT_USAGE,
+                            "diff compares two moments, and --at is given %u times", o->at_count);
+    return 0;
+}
+
+// A format of `export` has no use for some of its options.
+static int check_format(const struct parser *p) {
+    static const struct {
+        enum ct_argument argument;
+        unsigned option;
+    } rows[] = {{CT_ARGUMENT_AT, CT_EXPORT_AT},
+                {CT_ARGUMENT_TABLE, CT_EXPORT_TABLE},
+                {CT_ARGUMENT_EVENTS, CT_EXPORT_EVENTS}};
+    const struct ct_export_format_row *format = &ct_export_formats[p->o->format];
+    for (size_t i = 0; i < sizeof rows / sizeof *rows && p->o->command == CT_COMMAND_export; i++)
+        if (p->given[rows[i].argument] && !(format->options & rows[i].option))
+            return ct_error_set(p->error, CT_EXIT_USAGE, "%s: --format=%s has no use for it",
+                                spell(p, rows[i].argument).text, format->name);
+    return 0;
+}
+
+static int check_arguments(const struct parser *p) {
+    const struct ct_arguments *o = p->o;
+    const char *servers = getenv("DEBUGINFOD_URLS");
+    if (check_paths(p))
+        return -1;
+    for (int a = 0; a < CT_ARGUMENTS; a++)
+        if (p->given[a] && !ct_argument_table_takes(o->command, (enum ct_argument)a))
+            return report_unused_option(p, (enum ct_argument)a);
+    if (check_output(p) || check_diff(p) || check_format(p))
+        return -1;
+    if (o->lines.debuginfod && (!servers || !*servers))
+        return ct_error_set(p->error, CT_EXIT_USAGE,
+                            "--debuginfod: the environment names no server: set DEBUGINFOD_URLS");
+    return 0;
+}
+
+int ct_arguments_parse(struct ct_arguments *o, int argc, char **argv, struct ct_error *error) {
+    struct parser p = {.o = o, .argv = argv, .argc = argc, .error = error};
+    *o = (struct ct_arguments){.device = -1, .level = CT_SCRUB_PATHS};
+    o->paths = argv; // filled in place, never ahead of the word that is read
+    for (p.at = 1; p.at < argc; p.at++) {
+        const char *word = argv[p.at];
+        const int is_option = !p.only_paths && word[0] == '-' && word[1];
+        if (is_option && strcmp(word, "--") == 0)
+            p.only_paths = 1;
+        else if (is_option ? parse_option(&p) : parse_word(&p))
+            return -1;
+    }
+    if (!o->max_bytes)
+        o->max_bytes = o->command == CT_COMMAND_bundle ? BUNDLE_BYTES : UINT32_MAX - 1;
+    if (o->help || o->version || o->licenses || o->noise)
+        return 0;
+    return check_arguments(&p);
+}

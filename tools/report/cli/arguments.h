@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// The command line: a command, its options, and the traces.
+#ifndef CT_ARGUMENTS_H
+#define CT_ARGUMENTS_H
+
+#include <stdint.h>
+
+#include "analyze/moment.h"
+#include "base/error.h"
+#include "base/human.h"
+#include "base/parse.h"
+#include "cli/argument_table.h"
+#include "cli/fail_on.h"
+#include "copy/scrub.h"
+#include "export/formats.h"
+#include "symbols/demangle.h"
+#include "symbols/dwarf_lines.h"
+
+enum ct_choice { CT_AUTO, CT_ALWAYS, CT_NEVER };
+
+struct ct_arguments {
+    enum ct_command command;
+    int have_command; // one was named
+    int json, no_pager, strict, quick, no_journal, force, all_frames, noise, licenses, help,
+        version;
+    int segments, tree;
+    const char *output;        // NULL = not given
+    const char *log, *metrics; // files beside the trace; NULL = not given
+    const char *error_text;    // a message; NULL = not given
+    const char *rules;         // likewise: a file of rules for phases
+    const char *lengths;       // likewise: a list of requests' tokens
+    uint64_t block_tokens;     // of --block-size, 0 = not given
+    uint64_t capacity;         // 0 = not given
+    int capacity_decimal;      // its unit was a power of 1000
+    const char *capacity_text; // as typed
+    int device;                // -1 = all
+    struct ct_time from, to;   // time_range.h makes times of events of them
+    enum ct_scrub_level level; // of scrubbing
+    const char *words, *salt;  // for it; NULL = not given
+    int dry_run;
+    uint64_t max_bytes; // of a zip file
+    uint64_t around_ns; // of --around, 0 = not given
+    unsigned top;       // 0 = the default of the view
+    uint64_t events;    // 0 = not given, UINT64_MAX = all
+    enum ct_export_format format;
+    unsigned table;    // of the format: enum ct_export_table
+    int at_end;        // --at=end
+    struct ct_time at; // the moment to describe
+    // Of diff, where --at is given twice: that of A. Else the same as `at`.
+    int at_end_before;
+    struct ct_time at_before;
+    unsigned at_count;         // how often it was given
+    struct ct_fail_on fail_on; // of --fail-on; count 0: not given
+    int have_demangling;
+    enum ct_demangling demangling;
+    enum ct_human_units units;
+    enum ct_choice color;
+    enum ct_choice progress; // CT_ALWAYS = plain
+    struct ct_debug_search lines;
+    char **paths;
+    int path_count;
+};
+
+// Returns 0, or -1 with the error set (exit code 2).
+int ct_arguments_parse(struct ct_arguments *o, int argc, char **argv, struct ct_error *error);
+const char *ct_arguments_command_name(enum ct_command command);
+
+#endif

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reports after the first second: on a terminal every 200 ms in one line, with --progress=plain a
+// line every 5 s.
+#include "cli/progress.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { LEAST_MS = 1000 }; // of a pass, before its speed says how long the rest takes
+
+static struct {
+    pthread_mutex_t lock;
+    enum ct_choice mode;
+    int is_terminal, shown;
+    int64_t start_ms, last_ms;
+    struct ct_progress_part *parts; // NULL: one trace
+    // Of the present pass over the trace, which began when less was done than before.
+    int64_t pass_ms;
+    unsigned percent;
+} progress = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static int64_t now_ms(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+void ct_progress_init(const struct ct_arguments *o) {
+    progress.mode = o->progress;
+    progress.is_terminal = isatty(STDERR_FILENO);
+    progress.start_ms = progress.last_ms = progress.pass_ms = now_ms();
+}
+
+void ct_progress_begin_parts(struct ct_progress_part *first) {
+    pthread_mutex_lock(&progress.lock);
+    progress.parts = first;
+    pthread_mutex_unlock(&progress.lock);
+}
+
+static unsigned percent_of(uint64_t done, uint64_t total) {
+    if (!total)
+        return 0;
+    return done >= total ? 100 : (unsigned)((double)done * 100 / (double)total);
+}
+
+// Each trace counts the same: how large those are that are not open yet is not known.
+static unsigned percent_of_parts(void) {
+    unsigned sum = 0, n = 0;
+    for (const struct ct_progress_part *p = progress.parts; p; p = p->next, n++)
+        sum += percent_of(p->done, p->total);
+    return n ? sum / n : 0;
+}
+
+static void print(int64_t now, unsigned percent) {
+    const int64_t of_pass = now - progress.pass_ms;
+    char left[48] = "";
+    if (percent && of_pass >= LEAST_MS && !progress.parts) // (parts begin passes of their own)
+        (void)snprintf(left, sizeof left, ", %lld s left of this pass",
+                       (long long)((of_pass * (100 - percent) / percent + 999) / 1000));
+    fprintf(stderr, progress.mode == CT_AUTO ? "\rreading %3u %%%s \033[K" : "reading %u %%%s\n",
+            percent, left);
+    fflush(stderr);
+}
+
+static void report(uint64_t done, uint64_t total) {
+    const int64_t now = now_ms();
+    const int every = progress.mode == CT_AUTO ? 200 : 5000;
+    const unsigned percent = progress.parts ? percent_of_parts() : percent_of(done, total);
+    if (percent < progress.percent)
+        progress.pass_ms = now;
+    progress.percent = percent;
+    if (now - progress.start_ms < 1000 || now - progress.last_ms < every)
+        return;
+    progress.last_ms = now;
+    progress.shown = progress.mode == CT_AUTO;
+    print(now, percent);
+}
+
+void ct_progress_report(void *user, uint64_t done, uint64_t total) {
+    struct ct_progress_part *part = user;
+    if (progress.mode == CT_NEVER || (progress.mode == CT_AUTO && !progress.is_terminal) || !total)
+        return;
+    pthread_mutex_lock(&progress.lock);
+    if (part) {
+        part->done = done;
+        part->total = total;
+    }
+    report(done, total);
+    pthread_mutex_unlock(&progress.lock);
+}
+
+void ct_progress_clear(void) {
+    pthread_mutex_lock(&progress.lock);
+    if (progress.shown)
+        fputs("\r\033[K", stderr);
+    progress.shown = 0;
+    pthread_mutex_unlock(&progress.lock);
+}

@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/wrap.h"
+
+#include <string.h>
+
+#include "base/elide.h"
+#include "base/heap.h"
+#include "cli/joined_words.h"
+
+struct wrap {
+    struct ct_wrap_style style;
+    FILE *out;
+    char *line; // what was written since the last end of a line
+    size_t length, capacity;
+};
+
+// What no line break divides; a name may have spaces. Positions are offsets in the line.
+struct word {
+    size_t at, end, columns, spaces; // spaces: before it
+    size_t name, name_end;           // the name within the word; equal: it has none
+    int joined;                      // to the word before
+};
+
+struct line {
+    char *text; // without marks
+    size_t bytes;
+    struct word *words;
+    size_t count, capacity;
+    size_t hang; // where continuation lines begin
+    int is_row;
+};
+
+static size_t count_columns(const char *text, size_t n) {
+    size_t columns = 0;
+    for (size_t i = 0; i < n;) {
+        const size_t escape = ct_joined_words_escape(text + i, n - i);
+        columns += !escape && ((unsigned char)text[i] & 0xC0) != 0x80;
+        i += escape ? escape : 1;
+    }
+    return columns;
+}
+
+// ---- words --------------------------------------------------------------------------------------
+
+// Returns the word that the end of the text so far belongs to: the last one, or a new one.
+static struct word *get_word(struct line *l, int *in_word) {
+    if (!*in_word) {
+        const size_t before = l->count ? l->words[l->count - 1].end : 0;
+        CT_HEAP_GROW(l->words, l->count, l->capacity);
+        l->words[l->count++] =
+            (struct word){.at = l->bytes, .end = l->bytes, .spaces = l->bytes - before};
+        *in_word = 1;
+    }
+    return &l->words[l->count - 1];
+}
+
+// Removes the marks from the text, in place, and divides it into words.
+static void find_words(struct line *l, size_t length) {
+    int in_word = 0, in_name = 0, has_hang = 0;
+    for (size_t i = 0; i < length; i++) {
+        const char c = l->text[i];
+        if (c == *CT_WRAP_HANG) {
+            l->hang = count_columns(l->text, l->bytes);
+            has_hang = 1;
+        } else if (c == *CT_WRAP_ROW) {
+            l->is_row = 1;
+        } else if (c == *CT_WRAP_NAME) {
+            get_word(l, &in_word)->name = l->bytes;
+            in_name = 1;
+        } else if (c == *CT_WRAP_NAME_END) {
+            get_word(l, &in_word)->name_end = l->bytes;
+            in_name = 0;
+        } else if (c == ' ' && !in_name) {
+            in_word = 0;
+            l->text[l->bytes++] = c;
+        } else {
+            struct word *w = get_word(l, &in_word);
+            l->text[l->bytes++] = c;
+            w->end = l->bytes;
+        }
+    }
+    if (!has_hang)
+        l->hang = (l->count ? l->words[0].spaces : 0) + 2;
+}
+
+static int is_joined(const struct line *l, const struct word *w) {
+    const struct word *before = w - 1;
+    return w->spaces == 1 && ct_joined_words(l->text + before->at, before->end - before->at,
+                                             l->text + w->at, w->end - w->at);
+}
+
+// Whether a word that is not marked names a place in code: a path or a symbol.
+static int looks_like_name(const char *text, size_t n) {
+    return memchr(text, '/', n) || memmem(text, n, "::", 2);
+}
+
+static void measure_words(struct line *l) {
+    for (size_t i = 0; i < l->count; i++) {
+        struct word *w = &l->words[i];
+        w->columns = count_columns(l->text + w->at, w->end - w->at);
+        w->joined = i && is_joined(l, w);
+        if (w->name_end <= w->name && looks_like_name(l->text + w->at, w->end - w->at)) {
+            w->name = w->at;
+            w->name_end = w->end;
+        }
+    }
+}
+
+// ---- lines --------------------------------------------------------------------------------------
+
+// Writes a word, in at most `most` columns if it has a name that can be elided. Returns its
+// columns.
+static size_t write_word(const struct wrap *w, const struct line *l, const struct word *word,
+                         size_t most) {
+    const char *text = l->text;
+    if (word->columns <= most || !w->style.mark || word->name_end <= word->name) {
+        fwrite(text + word->at, 1, word->end - word->at, w->out);
+        return word->columns;
+    }
+    const size_t n = word->name_end - word->name, columns = count_columns(text + word->name, n);
+    const size_t over = word->columns - most;
+    char *name = ct_heap_resize(NULL, n + 1, 1);
+    memcpy(name, text + word->name, n);
+    name[n] = 0;
+    ct_elide(name, columns > over ? columns - over : 0, w->style.mark);
+    fwrite(text + word->at, 1, word->name - word->at, w->out);
+    fputs(name, w->out);
+    fwrite(text + word->name_end, 1, word->end - word->name_end, w->out);
+    const size_t left = count_columns(name, strlen(name));
+    free(name);
+    return word->columns - columns + left;
+}
+
+// Returns the end of the words that stay on one line with this one, and their columns.
+static size_t find_group(const struct line *l, size_t first, size_t most, size_t *columns) {
+    size_t i = first + 1;
+    *columns = l->words[first].columns;
+    for (; i < l->count && l->words[i].joined; i++)
+        *columns += l->words[i].spaces + l->words[i].columns;
+    if (*columns <= most)
+        return i;
+    *columns = l->words[first].columns; // no line holds them all
+    return first + 1;
+}
+
+static void write_wrapped(const struct wrap *w, const struct line *l) {
+    const size_t width = w->style.width, hang = l->hang <= width * 5 / 8 ? l->hang : 2;
+    size_t column = 0, columns;
+    for (size_t i = 0, end; i < l->count; i = end) {
+        size_t spaces = l->words[i].spaces;
+        end = find_group(l, i, width - hang, &columns);
+        if (i && column + spaces + columns > width) {
+            putc('\n', w->out);
+            column = 0;
+            spaces = hang;
+        }
+        for (size_t k = i; k < end; k++) {
+            fprintf(w->out, "%*s", (int)(k == i ? spaces : l->words[k].spaces), "");
+            column += k == i ? spaces : l->words[k].spaces;
+            column += write_word(w, l, &l->words[k], width > column ? width - column : 0);
+        }
+    }
+}
+
+static void write_line(struct wrap *w) {
+    struct line l = {.text = w->line};
+    find_words(&l, w->length);
+    if (l.is_row || count_columns(l.text, l.bytes) <= w->style.width) {
+        fwrite(l.text, 1, l.bytes, w->out);
+    } else {
+        measure_words(&l);
+        write_wrapped(w, &l);
+    }
+    free(l.words);
+    w->length = 0;
+}
+
+// ---- the stream ---------------------------------------------------------------------------------
+
+static void append(struct wrap *w, const char *text, size_t n) {
+    if (w->length + n > w->capacity) {
+        w->capacity = 2 * (w->length + n);
+        w->line = ct_heap_resize(w->line, w->capacity, 1);
+    }
+    memcpy(w->line + w->length, text, n);
+    w->length += n;
+}
+
+static ssize_t write_text(void *cookie, const char *text, size_t n) {
+    struct wrap *w = cookie;
+    for (size_t at = 0; at < n;) {
+        const char *end = memchr(text + at, '\n', n - at);
+        const size_t length = (end ? (size_t)(end - text) : n) - at;
+        append(w, text + at, length);
+        at += length;
+        if (end) {
+            write_line(w);
+            putc('\n', w->out);
+            at++;
+        }
+    }
+    return ferror(w->out) ? 0 : (ssize_t)n;
+}
+
+static int close_stream(void *cookie) {
+    struct wrap *w = cookie;
+    FILE *out = w->out;
+    if (w->length)
+        write_line(w);
+    free(w->line);
+    free(w);
+    return ferror(out) ? -1 : 0;
+}
+
+FILE *ct_wrap_open(const struct ct_wrap_style *style, FILE *out) {
+    struct wrap *w = ct_heap_alloc_zeroed(1, sizeof *w);
+    *w = (struct wrap){.style = *style, .out = out};
+    FILE *stream =
+        fopencookie(w, "w", (cookie_io_functions_t){.write = write_text, .close = close_stream});
+    if (!stream)
+        ct_heap_exhausted();
+    return stream;
+}

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sorts the live ranges of a device by address and measures what lies between them.
+#include "layout/address_layout.h"
+
+#include "base/heap.h"
+
+#define BLOCK (UINT64_C(2) << 20)
+
+struct range {
+    uint64_t start, bytes;
+};
+
+static int compare_starts(const void *a, const void *b) {
+    const struct range *x = a, *y = b;
+    return x->start < y->start ? -1 : x->start > y->start;
+}
+
+// Lists what allocation calls returned. Mappings of VMM objects are left out: they can lie
+// anywhere, so gaps between them cost nothing.
+static size_t list_ranges(const struct ct_live *l, int device, struct range **ranges) {
+    size_t n = 0, capacity = 0;
+    *ranges = NULL;
+    for (uint32_t i = 0; i < ct_live_slot_count(l); i++) {
+        const struct ct_object *o = ct_live_object_at(l, i);
+        if (!o || o->kind != CT_KIND_ADDRESS || ct_device_to_index(o->device) != device ||
+            !ct_object_is_on_device(l, o) || !o->bytes || o->key > UINT64_MAX - o->bytes)
+            continue;
+        CT_HEAP_GROW(*ranges, n, capacity);
+        (*ranges)[n++] = (struct range){o->key, o->bytes};
+    }
+    if (n)
+        qsort(*ranges, n, sizeof **ranges, compare_starts);
+    return n;
+}
+
+// Counts the blocks of a small allocation; a block that small allocations share counts once.
+static void add_small(struct ct_address_layout *f, const struct range *r, uint64_t *next_block) {
+    const uint64_t first = r->start / BLOCK, last = (r->start + r->bytes - 1) / BLOCK;
+    f->small_bytes += r->bytes;
+    for (uint64_t b = first > *next_block ? first : *next_block; b <= last; b++)
+        f->small_blocks++;
+    if (last + 1 > *next_block)
+        *next_block = last + 1;
+}
+
+struct ct_address_layout ct_address_layout_measure(const struct ct_replay *r, int device,
+                                                   uint64_t capacity) {
+    struct ct_address_layout f = {0};
+    struct range *ranges;
+    const size_t n = list_ranges(&r->live, device, &ranges);
+    const uint64_t far = capacity ? capacity : UINT64_C(1) << 40;
+    uint64_t end = 0, next_block = 0;
+    for (size_t i = 0; i < n; i++) {
+        const struct range *at = &ranges[i];
+        f.ranges++;
+        f.range_bytes += at->bytes;
+        if (i && at->start > end && at->start - end <= far) {
+            const uint64_t gap = at->start - end;
+            f.gaps++;
+            f.gap_bytes += gap;
+            f.gap_max = gap > f.gap_max ? gap : f.gap_max;
+        }
+        if (at->start + at->bytes > end)
+            end = at->start + at->bytes;
+        if (at->bytes < BLOCK)
+            add_small(&f, at, &next_block);
+        else
+            f.rounding_bytes += (BLOCK - at->bytes % BLOCK) % BLOCK;
+    }
+    free(ranges);
+    return f;
+}

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which call site holds each address at a moment: a column of the map of addresses over time.
+#ifndef CT_ADDRESS_PICTURE_H
+#define CT_ADDRESS_PICTURE_H
+
+#include "layout/address_axis.h"
+#include "layout/held_now.h"
+
+// What a row of a column shows, or the position of the call site that holds most of it, behind
+// these.
+enum { CT_ADDRESS_NOTHING, CT_ADDRESS_IDLE, CT_ADDRESS_MANY, CT_ADDRESS_SITES };
+// Added to the latter two: most of the row is idle, and their blocks lie in the rest of it.
+#define CT_ADDRESS_MOSTLY_IDLE 0x80000000u
+
+struct ct_address_picture {
+    const struct ct_address_axis *axis;
+    struct ct_address_cell *cells; // of one column, CT_ADDRESS_ROWS
+};
+
+void ct_address_picture_init(struct ct_address_picture *p, const struct ct_address_axis *axis);
+// Reads the present state; `owners` gets one of each row of the axis. Visits all that is live,
+// twice.
+void ct_address_picture_read(struct ct_address_picture *p, struct ct_held_now *h, uint32_t *owners);
+// A block, or an allocation that is no segment.
+struct ct_address_block {
+    uint64_t start, bytes, t_ns; // t_ns: when it was allocated
+    uint32_t site;               // position of the call site
+};
+// Lists those that are in use at the present state, at most `most`, of which the largest, by
+// address. Sets `all` to how many there are. `*list` is the caller's.
+size_t ct_address_picture_list(struct ct_held_now *h, size_t most, struct ct_address_block **list,
+                               size_t *all);
+void ct_address_picture_free(struct ct_address_picture *p);
+
+#endif

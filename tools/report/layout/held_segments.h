@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// Segments that blocks hold open: partly free, but PyTorch cannot return them to the driver. Listed
+// by segment and by the call site of the blocks.
+#ifndef CT_HELD_SEGMENTS_H
+#define CT_HELD_SEGMENTS_H
+
+#include "layout/segment_blocks.h"
+#include "sites/site_groups.h"
+
+struct ct_held_segment {
+    uint64_t start, bytes, free;
+    uint64_t blocks, block_bytes, oldest_ns;
+    uint32_t stack;                        // of its largest block
+    uint64_t largest_block, largest_event; // its size, and the event that made it
+    int expandable;
+    int exclusive; // all of its blocks have this call site
+};
+
+// The blocks of one call site in held segments.
+struct ct_segment_holder {
+    uint32_t stack; // one of the site's
+    uint64_t blocks, block_bytes, oldest_ns;
+    uint64_t segments, free_bytes; // the segments that they hold open; free bytes in those
+    uint64_t exclusive_bytes;      // of segments that no other site has blocks in
+};
+
+struct ct_held_segments {
+    struct ct_held_segment *segments;  // the most free bytes first
+    struct ct_segment_holder *holders; // likewise
+    size_t segment_count, holder_count;
+};
+
+// Stacks with the same label are one call site, as in site_groups.h.
+void ct_held_segments_find(struct ct_held_segments *h, struct ct_call_sites *sites,
+                           const struct ct_replay *r, int device);
+void ct_held_segments_free(struct ct_held_segments *h);
+
+#endif

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "print/new_trace.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "print/view_scan.h"
+
+int ct_new_trace_is_same_file(const char *a, const char *b) {
+    struct stat x, y;
+    return !stat(a, &x) && !stat(b, &y) && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+}
+
+int ct_new_trace_check_output(const char *trace, const struct ct_arguments *o,
+                              struct ct_error *error) {
+    const char *command = ct_arguments_command_name(o->command);
+    if (!o->output)
+        return ct_error_set(error, CT_EXIT_USAGE, "%s: name the new file with --output=FILE",
+                            command);
+    if (ct_new_trace_is_same_file(trace, o->output))
+        return ct_error_set(error, CT_EXIT_USAGE, "%.400s: is the trace itself; name another file",
+                            o->output);
+    if (ct_new_file_would_replace(o->output) && !o->force)
+        return ct_error_set(error, CT_EXIT_USAGE, "%.400s: exists already; --force replaces it",
+                            o->output);
+    return 0;
+}
+
+int ct_new_trace_check_end(const struct ct_view *v, struct ct_error *error) {
+    const struct ct_trace *t = v->trace;
+    if (t->journal_found < 0)
+        return ct_error_set(error, CT_EXIT_BAD_TRACE, "%s", t->journal_error.text);
+    if (t->running)
+        return ct_error_set(error, CT_EXIT_USAGE,
+                            "%.400s: process %" PRIu32 " is still recording; end it first",
+                            t->source.name, t->journal.head.pid);
+    return 0;
+}
+
+int ct_new_trace_check(const struct ct_view *v, struct ct_error *error) {
+    return ct_new_trace_check_output(v->trace->source.name, v->options, error) ||
+                   ct_new_trace_check_end(v, error)
+               ? -1
+               : 0;
+}
+
+// The crossing, else the peak of the device that had most.
+static int find_moment(struct ct_view *v, uint64_t *t_ns) {
+    struct ct_scan s;
+    const struct ct_scan_request request = ct_view_scan_request_pools(v);
+    ct_scan_run(&s, v->trace, &request);
+    const struct ct_oom_event *crossing = ct_scan_find_crossing(&s);
+    const int device = ct_view_scan_main_device(v, &s);
+    const int has_peak = device >= 0 && s.device[device].peak_known;
+    if (crossing)
+        *t_ns = crossing->t_ns;
+    else if (has_peak)
+        *t_ns = s.device[device].peak_t_ns;
+    ct_scan_free(&s);
+    ct_trace_rewind(v->trace);
+    return crossing || has_peak;
+}
+
+int ct_new_trace_around(struct ct_view *v, struct ct_copy_request *request,
+                        struct ct_error *error) {
+    const uint64_t around = v->options->around_ns;
+    uint64_t at;
+    if (!around)
+        return 0;
+    if (!find_moment(v, &at))
+        return ct_error_set(error, CT_EXIT_USAGE,
+                            "%.400s: --around: no OOM occurred and no GPU memory was allocated",
+                            v->trace->source.name);
+    const uint64_t from = at > around ? at - around : 0,
+                   to = at > UINT64_MAX - around ? UINT64_MAX : at + around;
+    request->from_ns = from > request->from_ns ? from : request->from_ns;
+    request->to_ns = to < request->to_ns ? to : request->to_ns;
+    return 0;
+}
+
+int ct_new_trace_put(void *user, const void *bytes, size_t n) {
+    return ct_new_file_write(user, bytes, n);
+}
+
+int ct_new_trace_write(struct ct_trace *t, struct ct_new_file *file, const char *path,
+                       const struct ct_copy_request *request, struct ct_copied *copied,
+                       struct ct_error *error) {
+    if (ct_new_file_open(file, path)) {
+        *error = file->error;
+        return -1;
+    }
+    *error = (struct ct_error){.status = CT_EXIT_OK};
+    if (ct_copy_trace(t, request, copied, error)) {
+        ct_new_file_discard(file);
+        if (!*error->text)
+            *error = file->error;
+        return -1;
+    }
+    if (ct_new_file_commit(file)) {
+        *error = file->error;
+        return -1;
+    }
+    return 0;
+}
+
+// ---- in memory ----------------------------------------------------------------------------------
+
+static int put_memory(void *user, const void *bytes, size_t n) {
+    struct ct_memory_copy *copy = user;
+    for (size_t done = 0; done < n;) {
+        const ssize_t got = write(copy->fd, (const char *)bytes + done, n - done);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got <= 0)
+            return -1;
+        done += (size_t)got;
+    }
+    copy->bytes += n;
+    return 0;
+}
+
+int ct_new_trace_open(const struct ct_memory_copy *copy, const char *name, struct ct_trace *t,
+                      struct ct_error *error) {
+    t->source = (struct ct_source){.name = name,
+                                   .fd = fcntl(copy->fd, F_DUPFD_CLOEXEC, 3),
+                                   .bytes = copy->bytes,
+                                   .file_bytes = copy->bytes};
+    t->journal.file.fd = -1;
+    return ct_trace_open_source(t, error);
+}
+
+// Reads what was written: the bodies, and each string by itself.
+static const char *find_left(struct ct_trace *t, const struct ct_scrub *scrub) {
+    const struct ct_definitions *n = &t->definitions;
+    const char *left = NULL;
+    for (size_t i = 1; i < n->string_count && !left; i++)
+        left = ct_scrub_find(scrub, n->strings[i].at, n->strings[i].length, 1);
+    for (size_t i = 0; i < t->index.count && !left; i++) {
+        struct ct_in body;
+        if (ct_trace_read_body(t, i, &body))
+            return "an unreadable chunk";
+        left = ct_scrub_find(scrub, body.at, (size_t)(body.end - body.at), 0);
+    }
+    return left;
+}
+
+// The second pass.
+static int check_names(const struct ct_memory_copy *copy, const struct ct_trace *of,
+                       const struct ct_scrub *scrub, struct ct_error *error) {
+    struct ct_trace t = {.no_journal = 1};
+    int rc = ct_new_trace_open(copy, of->source.name, &t, error);
+    const char *left = rc ? NULL : find_left(&t, scrub);
+    if (left)
+        rc = ct_error_set(error, CT_EXIT_OUTPUT,
+                          "%.300s: nothing is written: after scrubbing, %.100s is still in it; "
+                          "--level=strict replaces more, or report this",
+                          of->source.name, left);
+    ct_trace_close(&t);
+    return rc;
+}
+
+int ct_new_trace_in_memory(struct ct_trace *t, struct ct_copy_request *request,
+                           struct ct_scrub *scrub, struct ct_memory_copy *copy,
+                           struct ct_error *error) {
+    signal(SIGXFSZ, SIG_IGN); // a limit of file sizes counts for memory, too
+    *copy = (struct ct_memory_copy){.fd = memfd_create("trace", MFD_CLOEXEC)};
+    *error = (struct ct_error){.status = CT_EXIT_OUTPUT};
+    request->put = put_memory;
+    request->user = copy;
+    if (scrub && scrub->level != CT_SCRUB_NO) {
+        scrub->names = &t->definitions;
+        request->rename = ct_scrub_rename;
+        request->rename_info = ct_scrub_rename_info;
+        request->rename_user = scrub;
+        request->level = ct_scrub_level_name(scrub->level);
+    }
+    int rc = copy->fd < 0 ? -1 : ct_copy_trace(t, request, &copy->copied, error);
+    if (rc && !*error->text)
+        (void)ct_error_set(error, CT_EXIT_OUTPUT, "%.400s: cannot be copied in memory: %s",
+                           t->source.name, strerror(errno));
+    if (!rc && request->rename)
+        rc = check_names(copy, t, scrub, error);
+    if (rc)
+        ct_new_trace_close(copy);
+    return rc ? -1 : 0;
+}
+
+void ct_new_trace_close(struct ct_memory_copy *copy) {
+    if (copy->fd >= 0)
+        close(copy->fd);
+    copy->fd = -1;
+}

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the commands that write a copy of a trace have in common.
+#ifndef CT_NEW_TRACE_H
+#define CT_NEW_TRACE_H
+
+#include "copy/copy_trace.h"
+#include "copy/scrub.h"
+#include "print/view.h"
+#include "read/new_file.h"
+
+// Whether two paths name one file.
+int ct_new_trace_is_same_file(const char *a, const char *b);
+// Checks an output for a trace: it is named, is not this trace, replaces nothing without --force.
+int ct_new_trace_check_output(const char *trace, const struct ct_arguments *o,
+                              struct ct_error *error);
+// Checks that a copy can be made: the output, and that the trace has all that it will ever have.
+int ct_new_trace_check(const struct ct_view *v, struct ct_error *error);
+// The second of these alone.
+int ct_new_trace_check_end(const struct ct_view *v, struct ct_error *error);
+// Narrows the range of the request to --around, if it is given. 0, or -1 with an error.
+int ct_new_trace_around(struct ct_view *v, struct ct_copy_request *request, struct ct_error *error);
+// Writes the copy into a new file; without success nothing is left of it.
+int ct_new_trace_write(struct ct_trace *t, struct ct_new_file *file, const char *path,
+                       const struct ct_copy_request *request, struct ct_copied *copied,
+                       struct ct_error *error);
+// A copy in memory, without names that the scrub replaces (NULL: with all of them). What is written
+// is read again: a copy in which a name is left is no copy.
+struct ct_memory_copy {
+    int fd; // -1: none
+    uint64_t bytes;
+    struct ct_copied copied;
+};
+int ct_new_trace_in_memory(struct ct_trace *t, struct ct_copy_request *request,
+                           struct ct_scrub *scrub, struct ct_memory_copy *copy,
+                           struct ct_error *error);
+void ct_new_trace_close(struct ct_memory_copy *copy);
+// Opens the copy as a trace of this name, which must last. 0, or -1 with an error.
+int ct_new_trace_open(const struct ct_memory_copy *copy, const char *name, struct ct_trace *t,
+                      struct ct_error *error);
+// For ct_copy_request.put: `user` is a struct ct_new_file.
+int ct_new_trace_put(void *user, const void *bytes, size_t n);
+
+#endif

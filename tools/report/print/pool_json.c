@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// Writes the figures of PyTorch's pool; JSON.md documents each key.
+#include "print/pool_json.h"
+
+#include "replay/torch_settings.h"
+
+void ct_pool_json_add_module(struct ct_json *j, const struct ct_definitions *n, uint32_t module) {
+    if (module)
+        ct_json_bytes(j, "module", n->strings[module].at, n->strings[module].length);
+    else
+        ct_json_null(j, "module");
+}
+
+void ct_pool_json_add_figures(struct ct_json *j, const struct ct_torch_pool_totals *f, int bound) {
+    ct_json_number_or_null(j, "reserved_bytes", f->reported, f->reserved);
+    ct_json_number_or_null(j, "allocated_bytes", f->reported, f->allocated);
+    ct_json_number(j, "segments", f->segments);
+    ct_json_number(j, "segment_bytes", f->segment_bytes);
+    ct_json_number(j, "free_bytes", f->free.bytes);
+    ct_json_number(j, "largest_free_bytes", f->free.largest);
+    ct_json_bool(j, "largest_free_is_bound", bound);
+    ct_json_number(j, "free_blocks", f->free.ranges);
+    ct_json_ratio(j, "external_fragmentation", f->free.bytes - f->free.largest, f->free.bytes);
+    ct_json_number(j, "asleep_bytes", f->asleep_bytes);
+    ct_json_number(j, "asleep_segment_bytes", f->asleep_segment_bytes);
+    ct_json_null(j, "internal_bytes"); // the hook does not carry what was requested
+    if (f->reported)
+        ct_json_signed(j, "unreconciled_bytes", f->unreconciled);
+    else
+        ct_json_null(j, "unreconciled_bytes");
+}
+
+void ct_pool_json_add_pool(struct ct_json *j, const char *key, const struct ct_torch_pool_totals *f,
+                           int bound) {
+    if (!f->known) {
+        ct_json_null(j, key);
+        return;
+    }
+    ct_json_open(j, key, '{');
+    ct_pool_json_add_figures(j, f, bound);
+    ct_json_close(j, '}');
+}
+
+static void add_causes(struct ct_json *j, const char *key, const uint64_t n[CT_GROWTH_CAUSES],
+                       int known) {
+    if (!known) {
+        ct_json_null(j, key);
+        return;
+    }
+    ct_json_open(j, key, '{');
+    for (int k = 0; k < CT_GROWTH_CAUSES; k++)
+        ct_json_number(j, ct_pool_growth_cause_name((enum ct_growth_cause)k), n[k]);
+    ct_json_close(j, '}');
+}
+
+void ct_pool_json_add_without_blocks(struct ct_json *j, const struct ct_trace *t) {
+    const char *setting = ct_torch_settings_without_blocks(t);
+    if (setting)
+        ct_json_text(j, "without_blocks", setting);
+    else
+        ct_json_null(j, "without_blocks");
+}
+
+void ct_pool_json_add_growths(struct ct_json *j, const struct ct_view *v,
+                              const struct ct_pool_growth_counts *g, int known) {
+    add_causes(j, "growth_causes", g->grown, known);
+    add_causes(j, "oom_causes", g->ooms, known);
+    ct_json_number_or_null(j, "retries", known, g->retries);
+    ct_json_bool(j, "retries_is_bound", ct_torch_settings_hide_retries(v->trace));
+}
+
+void ct_pool_json_add_curve(struct ct_json *j, const struct ct_pool_curve *c, int device,
+                            int bound) {
+    ct_json_open(j, "fragmentation", '[');
+    for (unsigned i = 0; c->devices[device] && i < c->points; i++) {
+        const struct ct_pool_curve_point *p = &c->devices[device][i];
+        if (!p->figures.known)
+            continue;
+        ct_json_open(j, NULL, '{');
+        ct_json_number(j, "t_ns", p->t_ns);
+        ct_pool_json_add_figures(j, &p->figures, bound);
+        ct_json_number_or_null(j, "worst_t_ns", p->worst.known, p->worst_ns);
+        ct_pool_json_add_pool(j, "worst", &p->worst, bound);
+        ct_json_close(j, '}');
+    }
+    ct_json_close(j, ']');
+}

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+// Printing of what the views have in common.
+#include "print/print.h"
+
+#include <inttypes.h>
+
+#include "base/elide.h"
+#include "base/heap.h"
+#include "base/utf8.h"
+#include "print/resumed.h"
+
+void ct_print_label(struct ct_view *v, const char *label, size_t column) {
+    const size_t width = v->terminal->width;
+    fputs(CT_WRAP_ROW, v->out);
+    if (!v->terminal->ellipsis || column + ct_utf8_columns(label) <= width) {
+        fputs(label, v->out);
+        return;
+    }
+    char *text = ct_heap_resize(NULL, strlen(label) + 1, 1);
+    memcpy(text, label, strlen(label) + 1);
+    ct_elide(text, width > column ? width - column : 0, v->terminal->ellipsis);
+    fputs(text, v->out);
+    free(text);
+}
+
+void ct_print_name(struct ct_view *v, const char *label) {
+    fprintf(v->out, CT_WRAP_NAME "%s" CT_WRAP_NAME_END, label);
+}
+
+// Describes the frames that are not shown: the number of visible ones, what the stack ends with,
+// and the hidden ones.
+static void describe_rest(struct ct_view *v, const struct ct_shown_frames *a, unsigned visible,
+                          char *to, size_t size) {
+    const char *end = ct_call_sites_end_text(&v->trace->definitions, a->stack);
+    const uint32_t hidden = ct_call_sites_count_hidden(a);
+    size_t at = 0;
+    *to = 0;
+    if (visible)
+        at += (size_t)snprintf(to + at, size - at, "%u more", visible);
+    else if (end)
+        at += (size_t)snprintf(to + at, size - at, "%s", end);
+    if (hidden)
+        (void)snprintf(to + at, size - at, "%s%" PRIu32 " hidden", at ? ", " : "", hidden);
+}
+
+static unsigned count_visible(struct ct_shown_frames a) {
+    unsigned n = 0;
+    for (; a.node; ct_call_sites_next_frame(&a))
+        n++;
+    return n;
+}
+
+// Returns the label of a frame, and how often the frame repeats (a recursion); moves on to the next
+// frame.
+static void next_label(struct ct_shown_frames *a, char *to, size_t size) {
+    const struct ct_call_tree_node *nodes = a->sites->definitions->nodes;
+    const struct ct_shown_frames first = *a;
+    unsigned times = 0;
+    ct_call_sites_shown_label(a, to, size - 24);
+    for (; a->node && nodes[a->node].frame == nodes[first.node].frame &&
+           a->location == first.location;
+         ct_call_sites_next_frame(a))
+        times++;
+    const size_t n = strlen(to);
+    if (times > 1)
+        (void)snprintf(to + n, size - n, " (%u times)", times);
+}
+
+void ct_print_callers(struct ct_view *v, uint32_t stack, unsigned most) {
+    char label[400], rest[100];
+    struct ct_shown_frames a = ct_call_sites_shown_frames(v->sites, stack);
+    for (unsigned i = 0; a.node && i < most; i++) {
+        next_label(&a, label, sizeof label);
+        fputs(i ? " <- " : "", v->out);
+        ct_print_name(v, label);
+    }
+    describe_rest(v, &a, count_visible(a), rest, sizeof rest);
+    if (*rest)
+        fprintf(v->out, " ... %s", rest);
+}
+
+static void print_line(struct ct_view *v, const char *text, size_t column, unsigned *lines) {
+    if ((*lines)++)
+        fprintf(v->out, "\n%*s", (int)column, "");
+    ct_print_label(v, text, column);
+}
+
+void ct_print_stack(struct ct_view *v, uint32_t stack, unsigned most, size_t column) {
+    char text[400], rest[100];
+    struct ct_shown_frames a = ct_call_sites_shown_frames(v->sites, stack);
+    unsigned lines = 0;
+    while (a.node && (lines < most || v->sites->all_frames)) {
+        next_label(&a, text, sizeof text);
+        print_line(v, text, column, &lines);
+    }
+    describe_rest(v, &a, count_visible(a), rest, sizeof rest);
+    (void)snprintf(text, sizeof text, "... %s%s", rest,
+                   strstr(rest, "hidden") ? " (--all-frames)" : "");
+    if (*rest)
+        print_line(v, text, column, &lines);
+}
+
+void ct_print_site_groups(struct ct_view *v, const struct ct_site_groups *g, uint64_t whole,
+                          unsigned rows) {
+    const size_t shown = g->count <= rows + 1u ? g->count : rows;
+    const size_t n = shown + (g->count > shown); // with the row of the rest
+    uint64_t *bytes = ct_heap_alloc_zeroed(n, sizeof *bytes), rest = 0;
+    struct ct_human_text *sizes = ct_heap_resize(NULL, n, sizeof *sizes),
+                         *shares = ct_heap_resize(NULL, n, sizeof *shares);
+    for (size_t i = 0; i < g->count; i++) {
+        bytes[i < shown ? i : shown] += g->list[i].bytes;
+        rest += i < shown ? 0 : g->list[i].count;
+    }
+    const size_t residual = shown;
+    char label[1600];
+    ct_human_bytes_of_parts(sizes, bytes, n, whole, v->options->units, residual);
+    ct_human_percent_of_parts(shares, bytes, n, whole, residual);
+    fprintf(v->out, "  %s%12s %8s %9s  call site%s\n", v->terminal->dim, "bytes", "share", "count",
+            v->terminal->reset);
+    for (size_t i = 0; i < n; i++) {
+        fprintf(v->out, "  %12s %8s %9s  ", sizes[i].text, shares[i].text,
+                ct_human_count(i < shown ? g->list[i].count : rest).text);
+        if (i < shown) {
+            ct_resumed_label(v, &g->list[i], label, sizeof label);
+            ct_print_label(v, label, 35);
+        } else {
+            fprintf(v->out, "%zu more call sites", g->count - shown);
+        }
+        putc('\n', v->out);
+    }
+    free(bytes);
+    free(sizes);
+    free(shares);
+}

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// Text that several views print: labels, call stacks, reasons and tables of call sites.
+#ifndef CT_PRINT_H
+#define CT_PRINT_H
+
+#include "print/label.h"
+#include "sites/site_groups.h"
+
+// Prints the label of a call site at the end of a row of a table, from `column` on. A terminal shows
+// the ends of a label that is too wide.
+void ct_print_label(struct ct_view *v, const char *label, size_t column);
+// Prints it within a sentence.
+void ct_print_name(struct ct_view *v, const char *label);
+// Prints the frames of a stack that are not hidden, innermost first, at most `most`: "a <- b <- c".
+void ct_print_callers(struct ct_view *v, uint32_t stack, unsigned most);
+// The same, a line for each frame.
+void ct_print_stack(struct ct_view *v, uint32_t stack, unsigned most, size_t column);
+// Prints a table of call sites. `whole`: the bytes that are 100 %.
+void ct_print_site_groups(struct ct_view *v, const struct ct_site_groups *g, uint64_t whole,
+                          unsigned rows);
+
+#endif

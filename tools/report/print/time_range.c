@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+// A time of day has no date: it is that of the day on which the trace has this time, or else of the
+// day that is nearest to the trace.
+#include "print/time_range.h"
+
+#include <inttypes.h>
+
+#include "print/view_scan.h"
+
+#define DAY (UINT64_C(86400) * 1000000000)
+
+// The same instant on both clocks. Returns 0 if the trace does not have it.
+static int get_clocks(const struct ct_trace *t, uint64_t *monotonic, uint64_t *realtime) {
+    return ct_definitions_info_number(&t->definitions, "clock.monotonic_ns", monotonic) &&
+           ct_definitions_info_number(&t->definitions, "clock.realtime_ns", realtime);
+}
+
+int ct_time_range_utc(const struct ct_trace *t, uint64_t t_ns, uint64_t *utc_ns) {
+    uint64_t monotonic, realtime;
+    if (!get_clocks(t, &monotonic, &realtime))
+        return 0;
+    *utc_ns = realtime + (t_ns - monotonic);
+    return 1;
+}
+
+static uint64_t add(uint64_t a, uint64_t b) {
+    return a > UINT64_MAX - b ? UINT64_MAX : a + b;
+}
+
+static uint64_t distance(uint64_t utc, uint64_t first, uint64_t last) {
+    if (utc < first)
+        return first - utc;
+    return utc > last ? utc - last : 0;
+}
+
+// Chooses the day of a time of day.
+static int choose_day(const struct ct_trace *t, const char *option, uint64_t of_day, uint64_t *utc,
+                      struct ct_error *error) {
+    uint64_t first = 0, last = 0;
+    (void)ct_time_range_utc(t, t->start_ns, &first);
+    (void)ct_time_range_utc(t, t->t_last_ns > t->start_ns ? t->t_last_ns : t->start_ns, &last);
+    unsigned inside = 0;
+    *utc = first / DAY * DAY + of_day;
+    for (uint64_t day = first / DAY; day <= last / DAY && inside < 2; day++) {
+        const uint64_t candidate = day * DAY + of_day;
+        inside += !distance(candidate, first, last);
+        if (distance(candidate, first, last) < distance(*utc, first, last))
+            *utc = candidate;
+    }
+    if (inside < 2)
+        return 0;
+    return ct_error_set(error, CT_EXIT_USAGE,
+                        "%.200s: %s: the trace has this time on several days; add the date, as in "
+                        "%s",
+                        t->source.name, option, ct_human_date_and_time(*utc).text);
+}
+
+// A time of day, or UTC, becomes a time of the events.
+static int resolve_utc(const struct ct_trace *t, const char *option, const struct ct_time *time,
+                       uint64_t *to, struct ct_error *error) {
+    uint64_t utc = time->ns, monotonic, realtime;
+    if (!get_clocks(t, &monotonic, &realtime))
+        return ct_error_set(error, CT_EXIT_USAGE,
+                            "%.200s: %s: the trace does not have the time of day; give the time "
+                            "since its start",
+                            t->source.name, option);
+    if (time->kind == CT_TIME_OF_DAY && choose_day(t, option, time->ns, &utc, error))
+        return -1;
+    if (utc >= realtime)
+        *to = add(monotonic, utc - realtime);
+    else
+        *to = realtime - utc > monotonic ? 0 : monotonic - (realtime - utc);
+    return 0;
+}
+
+// The time of the crossing or of the peak, as summary finds them in the whole trace.
+static int resolve_event(struct ct_view *v, const char *option, enum ct_time_kind kind,
+                         uint64_t *to, struct ct_error *error) {
+    struct ct_scan s;
+    const struct ct_scan_request request = ct_view_scan_request_pools(v);
+    ct_scan_run(&s, v->trace, &request);
+    const struct ct_oom_event *crossing = ct_scan_find_crossing(&s);
+    const int device = ct_view_scan_main_device(v, &s);
+    const char *missing = NULL;
+    if (kind == CT_TIME_OF_CROSSING && crossing)
+        *to = crossing->t_ns;
+    else if (kind == CT_TIME_OF_PEAK && device >= 0 && s.device[device].peak_known)
+        *to = s.device[device].peak_t_ns;
+    else
+        missing = kind == CT_TIME_OF_PEAK ? "no GPU memory was allocated" : "no OOM occurred";
+    ct_scan_free(&s);
+    if (!missing)
+        return 0;
+    return ct_error_set(error, CT_EXIT_USAGE, "%.200s: %s: %s in this trace", v->trace->source.name,
+                        option, missing);
+}
+
+static int resolve_number(struct ct_trace *t, const char *option, uint64_t number, uint64_t *to,
+                          struct ct_error *error) {
+    if (ct_trace_find_event(t, number, to))
+        return 0;
+    return ct_error_set(error, CT_EXIT_USAGE, "%.200s: %s: event %" PRIu64 " is not in this trace",
+                        t->source.name, option, number);
+}
+
+static int resolve(struct ct_view *v, const char *option, const struct ct_time *time, uint64_t *to,
+                   struct ct_error *error) {
+    switch (time->kind) {
+    case CT_TIME_NONE:
+        return 0;
+    case CT_TIME_ELAPSED:
+        *to = add(v->trace->start_ns, time->ns);
+        return 0;
+    case CT_TIME_OF_DAY:
+    case CT_TIME_UTC:
+        return resolve_utc(v->trace, option, time, to, error);
+    case CT_TIME_OF_EVENT:
+        return resolve_number(v->trace, option, time->ns, to, error);
+    case CT_TIME_OF_CROSSING:
+    case CT_TIME_OF_PEAK:
+        return resolve_event(v, option, time->kind, to, error);
+    }
+    return 0;
+}
+
+int ct_time_range_resolve(struct ct_view *v, struct ct_error *error) {
+    uint64_t from = 0, to = UINT64_MAX;
+    v->from_ns = 0;
+    v->to_ns = UINT64_MAX;
+    v->at = (struct ct_instant){.event = v->options->at.kind == CT_TIME_OF_EVENT ? v->options->at.ns
+                                                                                 : UINT64_MAX};
+    if (resolve(v, "--from", &v->options->from, &from, error) ||
+        resolve(v, "--to", &v->options->to, &to, error))
+        return -1;
+    // (frag finds the moments "oom" and "peak" in its range itself)
+    if (v->options->at.kind != CT_TIME_OF_CROSSING && v->options->at.kind != CT_TIME_OF_PEAK &&
+        resolve(v, "--at", &v->options->at, &v->at.t_ns, error))
+        return -1;
+    if (from > to)
+        return ct_error_set(error, CT_EXIT_USAGE, "--from is later than --to");
+    v->from_ns = from;
+    v->to_ns = to;
+    return 0;
+}

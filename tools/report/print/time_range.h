@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+// --from, --to and --at as times of a trace's events.
+#ifndef CT_TIME_RANGE_H
+#define CT_TIME_RANGE_H
+
+#include "print/view.h"
+
+// Sets from_ns, to_ns and `at` of a view. 0, or -1 with an error: the trace cannot say when that
+// is.
+int ct_time_range_resolve(struct ct_view *v, struct ct_error *error);
+// Sets `utc_ns` to the time since 1970 at a time of the events. Returns 0 if the trace does not
+// have it.
+int ct_time_range_utc(const struct ct_trace *t, uint64_t t_ns, uint64_t *utc_ns);
+
+#endif

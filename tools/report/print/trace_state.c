@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0
+// Describes the gaps and the end of a trace.
+#include "print/trace_state.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include <cutrace/format/journal.h>
+
+#include "base/utf8.h"
+#include "print/label.h"
+
+int ct_trace_state_estimate(const struct ct_trace *t, char *to, size_t size) {
+    const struct ct_string *sample = ct_definitions_info(&t->definitions, "option.SAMPLE"),
+                           *least = ct_definitions_info(&t->definitions, "option.MIN_SIZE");
+    char n[40], bytes[40];
+    if (!sample && !least)
+        return 0;
+    size_t at = (size_t)snprintf(to, size, "an estimate: ");
+    if (sample) {
+        ct_utf8_sanitize(n, sizeof n, sample->at, sample->length);
+        at += (size_t)snprintf(to + at, size - at,
+                               "one allocation in %s was recorded (CUTRACE_SAMPLE=%s): multiply "
+                               "what is allocated by %s%s",
+                               n, n, n, least ? "; " : "");
+    }
+    if (least) {
+        ct_utf8_sanitize(bytes, sizeof bytes, least->at, least->length);
+        (void)snprintf(to + at, size - at,
+                       "smaller allocations were not recorded (CUTRACE_MIN_SIZE=%s)", bytes);
+    }
+    return 1;
+}
+
+void ct_trace_state_print_estimate(struct ct_view *v) {
+    char text[400];
+    if (ct_trace_state_estimate(v->trace, text, sizeof text))
+        fprintf(v->out, "%s%s%s\n", v->terminal->bold, text, v->terminal->reset);
+}
+
+// Why events before the first one are not there: a ring file, or trim, or both.
+static const char *describe_overwriting(const struct ct_trace *t) {
+    if (!t->trimmed_before)
+        return "overwritten";
+    return t->trimmed_before < t->overwritten_events ? "overwritten or left out by trim"
+                                                     : "left out by trim";
+}
+
+int ct_trace_state_print_overwritten(struct ct_view *v) {
+    const struct ct_trace *t = v->trace;
+    const struct ct_index_chunk *first = &t->index.chunks[0], *from = first;
+    const char *gone = describe_overwriting(t);
+    if (!t->overwritten_events && first->head.seq == 0)
+        return 0;
+    if (!(first->head.flags & CT_CHUNK_RESTART) && first->head.seq) {
+        fputs("the beginning was overwritten", v->out);
+        return 1;
+    }
+    for (size_t i = 0; i < t->index.count; i++)
+        if (t->index.chunks[i].overwritten)
+            from = &t->index.chunks[i];
+    if (first->head.first_event == 0 || from != first)
+        fprintf(v->out, "%s of the events before %" PRIu64 " were %s",
+                ct_human_count(t->overwritten_events).text, from->head.first_event, gone);
+    else
+        fprintf(v->out, "events 0 to %" PRIu64 " were %s", t->overwritten_events - 1, gone);
+    if (!t->trimmed_before)
+        fprintf(v->out, " (the file is a ring of %s)", ct_label_size(v, t->source.bytes).text);
+    if (t->exact)
+        fprintf(v->out, ", exact from %s on", ct_label_time(v, t->exact_from_ns).text);
+    else
+        fputs(", what was live then is not fully known", v->out);
+    return 1;
+}
+
+int ct_trace_state_print_torn(struct ct_view *v) {
+    const uint64_t n = v->trace->torn;
+    if (n)
+        fprintf(v->out, "%" PRIu64 " event%s being recorded when the process died", n,
+                n == 1 ? " was" : "s were");
+    return n != 0;
+}
+
+const char *ct_trace_state_missing(const struct ct_trace *t) {
+    if (!t->incomplete)
+        return NULL;
+    if (t->trimmed_after)
+        return "trimmed";
+    if (t->end_was_missing)
+        return "was_missing";
+    if (t->index.cut)
+        return "cut";
+    if (strcmp(t->source.name, "-") == 0)
+        return "standard_input";
+    if (t->no_journal)
+        return "journal_not_read";
+    return t->journal_found ? "journal_unusable" : "journal_missing";
+}
+
+int ct_trace_state_is_unknown(const struct ct_trace *t) {
+    return t->incomplete && !t->events;
+}
+
+struct ct_human_text ct_trace_state_until(const struct ct_view *v) {
+    struct ct_human_text until = {""};
+    if (v->trace->incomplete)
+        (void)snprintf(until.text, sizeof until.text, " up to %.30s",
+                       ct_label_time(v, v->trace->t_last_ns).text);
+    return until;
+}
+
+static void print_name(struct ct_view *v) {
+    const char *name = v->trace->source.name;
+    ct_utf8_print_sanitized(v->out, name, strlen(name));
+}
+
+// How to get what is missing.
+static void print_remedy(struct ct_view *v, const char *missing) {
+    if (strcmp(missing, "cut") == 0) {
+        fprintf(v->out, "the file is cut at offset %" PRIu64 "; get the whole file",
+                v->trace->index.cut_at);
+        return;
+    }
+    if (strcmp(missing, "trimmed") == 0) {
+        fputs("this is a part of a trace; ask for the whole one", v->out);
+        return;
+    }
+    if (strcmp(missing, "was_missing") == 0) {
+        fputs("the trace that this is a copy of had no end; look for it and its journal", v->out);
+        return;
+    }
+    if (strcmp(missing, "standard_input") == 0) {
+        fputs("standard input has no journal; name the file", v->out);
+        return;
+    }
+    print_name(v);
+    if (strcmp(missing, "journal_not_read") == 0)
+        fputs(CT_JOURNAL_SUFFIX " was not read; omit --no-journal", v->out);
+    else if (strcmp(missing, "journal_unusable") == 0)
+        fputs(CT_JOURNAL_SUFFIX " cannot be used", v->out);
+    else
+        fputs(CT_JOURNAL_SUFFIX " is not here; put it beside the trace", v->out);
+}
+
+void ct_trace_state_print_incomplete(struct ct_view *v) {
+    const struct ct_trace *t = v->trace;
+    const char *missing = ct_trace_state_missing(t);
+    if (!missing)
+        return;
+    fprintf(v->out, "%sINCOMPLETE: no clean end, ", v->terminal->bold);
+    if (t->events)
+        fprintf(v->out,
+                "and what happened after %s is unknown: ", ct_label_time(v, t->t_last_ns).text);
+    else
+        fputs("no event, and nothing is known of GPU memory: ", v->out);
+    print_remedy(v, missing);
+    fprintf(v->out, "%s\n", v->terminal->reset);
+}
+
+void ct_trace_state_print_trimmed(struct ct_view *v) {
+    const struct ct_trace *t = v->trace;
+    if (!t->trimmed_before && !t->trimmed_after)
+        return;
+    fprintf(v->out, "%sPART of a trace: %s of its event%s before", v->terminal->bold,
+            ct_human_count(t->trimmed_before).text, ct_human_plural(t->trimmed_before));
+    fprintf(v->out, " %s and ", ct_label_time(v, t->t_first_ns).text);
+    fprintf(v->out, "%s after %s were left out", ct_human_count(t->trimmed_after).text,
+            ct_label_time(v, t->t_last_ns).text);
+    fprintf(v->out, "%s\n", v->terminal->reset);
+}
+
+int ct_trace_state_is_complete(const struct ct_trace *t, uint64_t lost) {
+    return ct_trace_is_complete(t) && !lost && !t->torn;
+}
+
+const char *ct_trace_state_end(const struct ct_trace *t) {
+    if (t->ended)
+        return NULL;
+    if (t->running)
+        return "still recording";
+    return t->sealed ? "the process was killed" : "killed, or still running";
+}
+
+// Prints what is missing from a trace that is not complete, separated by commas.
+static void print_missing(struct ct_view *v, uint64_t lost, const char *unclean, const char *end) {
+    const struct ct_trace *t = v->trace;
+    const char *comma = "";
+    if (ct_trace_state_print_overwritten(v))
+        comma = ", ";
+    if (lost) {
+        fprintf(v->out, "%s%s event%s lost", comma, ct_human_count(lost).text,
+                ct_human_plural(lost));
+        comma = ", ";
+    }
+    if (t->index.damages) {
+        fprintf(v->out, "%sdamaged at offset %" PRIu64, comma, t->index.damage[0].offset);
+        comma = ", ";
+    }
+    if (t->torn) {
+        fputs(comma, v->out);
+        ct_trace_state_print_torn(v);
+        comma = ", ";
+    }
+    if (end)
+        fprintf(v->out, "%s%s%s", comma, unclean, end);
+}
+
+void ct_trace_state_print_line(struct ct_view *v, const struct ct_scan *s) {
+    ct_trace_state_print_line_with(v, s->lost);
+}
+
+void ct_trace_state_print_line_with(struct ct_view *v, uint64_t counted) {
+    const struct ct_trace *t = v->trace;
+    const uint64_t lost = ct_view_scan_lost_events(v, counted);
+    const char *end = ct_trace_state_end(t);
+    const char *unclean = end && !t->running ? "no clean end: " : "";
+    fprintf(v->out, "trace: %s event%s over %s; ", ct_human_count(t->events).text,
+            ct_human_plural(t->events),
+            ct_human_seconds(t->t_last_ns > t->t_first_ns ? t->t_last_ns - t->t_first_ns : 0).text);
+    if (ct_trace_state_is_complete(t, lost)) {
+        fprintf(v->out, "complete, from start to end%s%s%s\n", end ? "; " : "", unclean,
+                end ? end : "");
+        return;
+    }
+    fputs(v->terminal->bold, v->out);
+    print_missing(v, lost, unclean, end);
+    fprintf(v->out, "%s\n", v->terminal->reset);
+}

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// How complete a trace is, as text: sampled, overwritten, cut off, killed.
+#ifndef CT_TRACE_STATE_H
+#define CT_TRACE_STATE_H
+
+#include "print/view_scan.h"
+
+// Where options left out allocations: what that means for the figures. Returns 0 if all were
+// recorded.
+int ct_trace_state_estimate(const struct ct_trace *t, char *to, size_t size);
+// Prints that as a line, or nothing.
+void ct_trace_state_print_estimate(struct ct_view *v);
+// Prints "events 0 to 99 were overwritten (the file is a ring of 16.00 MiB), exact from +3.000 s
+// on". Returns 0 and prints nothing if none was.
+int ct_trace_state_print_overwritten(struct ct_view *v);
+// Prints "1 event was being recorded when the process died". Returns 0 and prints nothing if none
+// was.
+int ct_trace_state_print_torn(struct ct_view *v);
+// Why the end of an incomplete trace is missing, as JSON has it: "cut", "standard_input",
+// "journal_not_read" (--no-journal), "journal_unusable", "journal_missing", "trimmed", "was_missing"
+// (it is a copy of an incomplete one). NULL: it is not.
+const char *ct_trace_state_missing(const struct ct_trace *t);
+// Prints that as the line INCOMPLETE, with what is missing, since when, and how to get it; or
+// nothing.
+void ct_trace_state_print_incomplete(struct ct_view *v);
+// Prints that the trace is a part of another one as the line PART, or nothing.
+void ct_trace_state_print_trimmed(struct ct_view *v);
+// " up to +4.200 s" if the trace is incomplete, else "": for statements that something did not
+// happen.
+struct ct_human_text ct_trace_state_until(const struct ct_view *v);
+// Whether the trace is incomplete and has no event: no question about memory has an answer.
+int ct_trace_state_is_unknown(const struct ct_trace *t);
+// Whether the trace has every event from the start of the process to its end. `lost`: by
+// ct_view_scan_lost_events.
+int ct_trace_state_is_complete(const struct ct_trace *t, uint64_t lost);
+// How the recording ended, or NULL if it ended well.
+const char *ct_trace_state_end(const struct ct_trace *t);
+// Prints the line that says whether the trace is complete.
+void ct_trace_state_print_line(struct ct_view *v, const struct ct_scan *s);
+// The same for a view without a scan. `counted`: lost events by the LOST events of the range.
+void ct_trace_state_print_line_with(struct ct_view *v, uint64_t counted);
+
+#endif

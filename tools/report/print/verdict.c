@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+// Puts the results of analyze/oom_reason.c and analyze/oom_cause.c into words.
+#include "print/verdict.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/heap.h"
+#include "base/utf8.h"
+#include "print/label.h"
+#include "print/pool_text.h"
+
+// A text that grows as it is printed.
+struct text {
+    char *at;
+    size_t size;
+    FILE *out;
+};
+
+static void begin(struct text *t) {
+    *t = (struct text){.at = NULL};
+    t->out = open_memstream(&t->at, &t->size);
+    if (!t->out)
+        ct_heap_exhausted();
+}
+
+static char *end(struct text *t) {
+    if (fclose(t->out))
+        ct_heap_exhausted();
+    return t->at;
+}
+
+struct ct_human_text ct_verdict_time(const struct ct_view *v, uint64_t t_ns) {
+    struct ct_human_text s = ct_label_time(v, t_ns);
+    const struct ct_human_text wall = ct_label_utc(v, t_ns, 0);
+    const size_t n = strlen(s.text);
+    if (*wall.text)
+        (void)snprintf(s.text + n, sizeof s.text - n, " (%.24s)", wall.text);
+    return s;
+}
+
+void ct_verdict_print_thread(struct ct_view *v, uint32_t thread) {
+    const struct ct_definitions *n = &v->trace->definitions;
+    const struct ct_string *name = &n->strings[n->threads[thread].name];
+    fprintf(v->out, "%" PRIu64, n->threads[thread].tid);
+    if (n->threads[thread].name) {
+        putc(' ', v->out);
+        ct_utf8_print_sanitized(v->out, name->at, name->length);
+    }
+}
+
+// ---- the request --------------------------------------------------------------------------------
+
+char *ct_verdict_request(struct ct_view *v, const struct ct_oom_event *o, uint64_t capacity) {
+    const struct ct_oom_reason reason = ct_oom_reason_find(o, 0);
+    char api[100] = "PyTorch";
+    struct text t;
+    begin(&t);
+    if (o->op != CT_OP_BLOCK_OOM)
+        ct_label_api(v, o->api, api, sizeof api);
+    fprintf(t.out, "%s asked for %s", api,
+            o->bytes_known ? ct_label_size(v, o->bytes).text : "an unknown size");
+    if (reason.kind == CT_OOM_REASON_HOST_MEMORY)
+        fputs(" of page-locked host memory", t.out);
+    else if (reason.kind == CT_OOM_REASON_ADDRESS_SPACE)
+        fputs(" of address space", t.out);
+    else if (reason.free_known && v->options->capacity)
+        fprintf(t.out, "; %s of the budget was free", ct_label_size(v, reason.free).text);
+    else if (reason.free_known && capacity)
+        fprintf(t.out, "; %s of %s was free", ct_label_size(v, reason.free).text,
+                ct_label_size(v, capacity).text);
+    else if (reason.free_known)
+        fprintf(t.out, "; %s was free", ct_label_size(v, reason.free).text);
+    return end(&t);
+}
+
+// ---- the cause ----------------------------------------------------------------------------------
+
+static void print_missing(const struct ct_view *v, FILE *out, const struct ct_oom_event *o,
+                          const struct ct_oom_reason *reason) {
+    fprintf(out, "%s was missing", ct_oom_reason_missing(reason, v->options->units).text);
+    if (reason->rounded != o->bytes)
+        fprintf(out, " of the %s that it takes in steps of %s (inferred)",
+                ct_label_size(v, reason->rounded).text, reason->step == 512 ? "512 B" : "2 MiB");
+}
+
+// Says what PyTorch's pool had for the request.
+static void print_pool(const struct ct_view *v, FILE *out, const struct ct_pool_growth *w) {
+    fprintf(out, "; PyTorch's pool had %s free for %s requests, ",
+            ct_label_size(v, w->free.bytes).text,
+            w->class == CT_TORCH_POOL_SMALL ? "small" : "large");
+    if (w->cause == CT_GROWTH_FRAGMENTED)
+        fprintf(out, "but in %s pieces of at most %s", ct_human_count(w->free.ranges).text,
+                ct_label_size(v, w->free.largest).text);
+    else
+        fputs("but did not use it (see frag)", out);
+}
+
+static void print_not_enough(const struct ct_view *v, FILE *out, const struct ct_oom_event *o,
+                             const struct ct_oom_reason *reason,
+                             const struct ct_pool_growths *growths) {
+    const struct ct_oom_cause cause = ct_oom_cause_find(o, reason, growths);
+    const uint64_t total = o->reading_known ? o->total : o->split.total;
+    print_missing(v, out, o, reason);
+    if (cause.exceeds_device)
+        fputs("; the request is larger than the whole device", out);
+    if (cause.pool)
+        print_pool(v, out, cause.pool);
+    if (cause.idle_bytes)
+        fprintf(out, "; %s was idle in PyTorch's pool, in segments without a block",
+                ct_label_size(v, cause.idle_bytes).text);
+    if (cause.others_bytes)
+        fprintf(out, "; other processes held %s", ct_label_size(v, cause.others_bytes).text);
+    if (cause.mempool_idle_bytes)
+        fprintf(out, "; %s was idle in CUDA's memory pools",
+                ct_label_size(v, cause.mempool_idle_bytes).text);
+    if (!cause.exceeds_device && !cause.pool && !cause.idle_bytes && !cause.others_bytes &&
+        !cause.mempool_idle_bytes && total && o->split.tracked > total / 2)
+        fprintf(out, "; this process's own allocations held %s of the device",
+                ct_human_percent(o->split.tracked, total).text);
+}
+
+static void print_budget(const struct ct_view *v, FILE *out, const struct ct_oom_event *o) {
+    const uint64_t used = o->split.used_known ? o->split.used : o->split.tracked;
+    const char *source = "as read from the device";
+    if (!o->split.used_known)
+        source = "this process's allocations alone";
+    else if (o->split.moved_on)
+        source = "the last reading and the allocations since";
+    if (used > v->options->capacity)
+        fprintf(out, "%s was in use (%s), more than the budget of %s", ct_label_size(v, used).text,
+                source, ct_label_budget(v).text);
+    else
+        fprintf(out, "%s of the budget of %s was in use (%s)", ct_label_size(v, used).text,
+                ct_label_budget(v).text, source);
+}
+
+// Nothing can be said of a cause without a size, but what was free around the call.
+static void print_size_unknown(const struct ct_view *v, FILE *out, const struct ct_oom_event *o,
+                               const struct ct_oom_reason *reason) {
+    if (!reason->free_known) {
+        fputs("not known: neither the size of the request nor the free memory is known", out);
+        return;
+    }
+    fputs("not known, because the size of the request is not known; ", out);
+    if (o->free_before_known && o->reading_known)
+        fprintf(out, "%s was free before the call, %s after it",
+                ct_label_size(v, o->free_before).text, ct_label_size(v, o->free).text);
+    else
+        fprintf(out, "%s was free", ct_label_size(v, reason->free).text);
+}
+
+char *ct_verdict_cause(struct ct_view *v, const struct ct_oom_event *o,
+                       const struct ct_pool_growths *growths) {
+    const struct ct_oom_reason reason = ct_oom_reason_find(o, v->options->capacity != 0);
+    struct text t;
+    begin(&t);
+    switch (reason.kind) {
+    case CT_OOM_REASON_NOT_ENOUGH_FREE:
+        print_not_enough(v, t.out, o, &reason, growths);
+        break;
+    case CT_OOM_REASON_ENOUGH_FREE:
+        fprintf(t.out,
+                "%s was free in total, which is enough: it was in pieces, or the driver or a limit "
+                "kept it back (inferred)",
+                ct_label_size(v, reason.free).text);
+        break;
+    case CT_OOM_REASON_HOST_MEMORY:
+        fputs("page-locked host memory was missing, not memory of the GPU", t.out);
+        break;
+    case CT_OOM_REASON_ADDRESS_SPACE:
+        fputs("addresses were missing, not memory", t.out);
+        break;
+    case CT_OOM_REASON_BUDGET:
+        print_budget(v, t.out, o);
+        break;
+    case CT_OOM_REASON_POOL_LIMIT:
+        fputs("PyTorch did not ask the driver: it has a limit of its own, such as a memory "
+              "fraction (inferred)",
+              t.out);
+        break;
+    case CT_OOM_REASON_SIZE_UNKNOWN:
+        print_size_unknown(v, t.out, o, &reason);
+        break;
+    case CT_OOM_REASON_UNKNOWN:
+        fputs(ct_oom_cause_find(o, &reason, NULL).exceeds_device
+                  ? "the request is larger than the whole device; the free memory was not read"
+                  : "not known: the free memory was not read",
+              t.out);
+        break;
+    }
+    return end(&t);
+}
+
+// ---- incidents ----------------------------------------------------------------------------------
+
+char *ct_verdict_incidents(const struct ct_incidents *n) {
+    const struct ct_incident_counts c = ct_incidents_count(n);
+    const char *how = c.freed == c.retried ? "freeing memory and retrying" : "retrying";
+    struct text t;
+    begin(&t);
+    if (!c.failed) {
+        fprintf(t.out, "%zu incident%s, recovered by PyTorch %s", c.retried,
+                ct_human_plural(c.retried), how);
+        return end(&t);
+    }
+    fprintf(t.out, "%zu incident%s", c.failed, ct_human_plural(c.failed));
+    if (c.recovered_later && c.failed == 1)
+        fputs(", followed by a success of the same size", t.out);
+    else if (c.recovered_later)
+        fprintf(t.out, ", %zu followed by a success of the same size", c.recovered_later);
+    if (c.retried)
+        fprintf(t.out, " (%zu more recovered by PyTorch %s)", c.retried, how);
+    return end(&t);
+}
+
+void ct_verdict_print_moment(struct ct_view *v, const struct ct_moment *m) {
+    static const char *const words[] = {"the OOM, ", "the peak, ", "the end, ", ""};
+    fprintf(v->out, "as of %s%s", words[m->kind], ct_verdict_time(v, m->t_ns).text);
+    if (m->event != UINT64_MAX)
+        fprintf(v->out, ", event %" PRIu64, m->event);
+    fputs("; what came later is left out\n", v->out);
+}

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// The sentences that say what ran out of memory, and why. The caller frees the texts.
+#ifndef CT_VERDICT_H
+#define CT_VERDICT_H
+
+#include "analyze/oom_cause.h"
+#include "print/view.h"
+
+// What was asked for, and what was free: "PyTorch asked for 24.00 MiB; 8.19 MiB of 79.18 GiB was
+// free". `capacity`: of the device; 0: unknown.
+char *ct_verdict_request(struct ct_view *v, const struct ct_oom_event *o, uint64_t capacity);
+// Why the request failed, in one sentence without its full stop. `growths`: may be NULL.
+char *ct_verdict_cause(struct ct_view *v, const struct ct_oom_event *o,
+                       const struct ct_pool_growths *growths);
+// How many incidents there are, and what became of them. Needs at least one.
+char *ct_verdict_incidents(const struct ct_incidents *n);
+// "+5.944 s (12:54:35Z)".
+struct ct_human_text ct_verdict_time(const struct ct_view *v, uint64_t t_ns);
+// The thread of an event: "1849 python3"; "" if it is not known. Prints it.
+void ct_verdict_print_thread(struct ct_view *v, uint32_t thread);
+// Prints the line that says up to when the trace is described: "as of +4.200 s, event 17; ...".
+void ct_verdict_print_moment(struct ct_view *v, const struct ct_moment *m);
+
+#endif

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+// The options of a view become the request of a scan.
+#include "print/view_scan.h"
+
+#include <inttypes.h>
+
+struct ct_scan_request ct_view_scan_request(const struct ct_view *v) {
+    return (struct ct_scan_request){.from_ns = v->from_ns,
+                                    .to_ns = v->to_ns,
+                                    .device = v->options->device,
+                                    .capacity = v->options->capacity,
+                                    .phases = v->phases};
+}
+
+struct ct_scan_request ct_view_scan_request_pools(const struct ct_view *v) {
+    struct ct_scan_request request = ct_view_scan_request(v);
+    request.points = CT_VIEW_CURVE_POINTS;
+    return request;
+}
+
+void ct_view_scan_run(const struct ct_view *v, struct ct_scan *s,
+                      const struct ct_scan_request *request) {
+    char text[100];
+    const int device = v->options->device;
+    ct_scan_run(s, v->trace, request);
+    if (device < 0 || s->device[device].seen)
+        return;
+    (void)snprintf(text, sizeof text, "warning: --device=%d: no event is of this GPU", device);
+    ct_terminal_warn(text);
+}
+
+uint64_t ct_view_scan_lost_events(const struct ct_view *v, uint64_t counted) {
+    uint64_t total = 0;
+    (void)ct_definitions_info_number(&v->trace->definitions, "recorder.lost_events", &total);
+    return (total > counted ? total : counted) + v->trace->missing_events;
+}
+
+int ct_view_scan_main_device(const struct ct_view *v, const struct ct_scan *s) {
+    int best = -1;
+    if (v->options->device >= 0)
+        return v->options->device;
+    for (int d = 0; d < CT_DEVICES; d++)
+        if (s->device[d].seen && (best < 0 || s->device[d].peak_bytes > s->device[best].peak_bytes))
+            best = d;
+    return best;
+}
+
+int ct_view_scan_is_moment_asked(const struct ct_arguments *o) {
+    return o->at_end || o->at.kind != CT_TIME_NONE;
+}
+
+enum ct_moment_kind ct_view_scan_wanted_moment(const struct ct_arguments *o,
+                                               enum ct_moment_kind usual) {
+    if (o->at_end)
+        return CT_MOMENT_END;
+    switch (o->at.kind) {
+    case CT_TIME_NONE:
+        return usual;
+    case CT_TIME_OF_CROSSING:
+        return CT_MOMENT_OOM;
+    case CT_TIME_OF_PEAK:
+        return CT_MOMENT_PEAK;
+    default:
+        return CT_MOMENT_TIME;
+    }
+}
+
+// Finds an OOM or a peak, whose event only a scan knows.
+static struct ct_moment find_moment(const struct ct_view *v, const struct ct_scan *s,
+                                    enum ct_moment_kind kind) {
+    const struct ct_moment m =
+        ct_moment_find(s, v->trace, kind, ct_view_scan_main_device(v, s), NULL);
+    char text[100];
+    if (m.kind == kind)
+        return m;
+    (void)snprintf(text, sizeof text, "warning: --at: there is no such moment; %s describes %s",
+                   ct_argument_table_commands[v->options->command].name,
+                   m.kind == CT_MOMENT_PEAK ? "the peak" : "the end");
+    ct_terminal_warn(text);
+    return m;
+}
+
+struct ct_moment ct_view_scan_asked_moment(const struct ct_view *v, const struct ct_scan *s) {
+    const enum ct_moment_kind kind = ct_view_scan_wanted_moment(v->options, CT_MOMENT_END);
+    const uint64_t last = v->trace->t_last_ns, end = v->to_ns < last ? v->to_ns : last;
+    struct ct_scan own;
+    if (kind == CT_MOMENT_END)
+        return (struct ct_moment){kind, -1, UINT64_MAX, end};
+    if (kind == CT_MOMENT_TIME)
+        return (struct ct_moment){kind, -1, v->at.event, v->at.t_ns < end ? v->at.t_ns : end};
+    if (s)
+        return find_moment(v, s, kind);
+    const struct ct_scan_request request = ct_view_scan_request_pools(v);
+    ct_scan_run(&own, v->trace, &request);
+    const struct ct_moment m = find_moment(v, &own, kind);
+    ct_scan_free(&own);
+    return m;
+}

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// The scan of the trace that most views begin with.
+#ifndef CT_VIEW_SCAN_H
+#define CT_VIEW_SCAN_H
+
+#include "analyze/moment.h"
+#include "print/view.h"
+
+enum { CT_VIEW_CURVE_POINTS = 60 }; // of the pools' curves
+
+struct ct_scan_request ct_view_scan_request(const struct ct_view *v);
+// The same for a view that analyses PyTorch's blocks.
+struct ct_scan_request ct_view_scan_request_pools(const struct ct_view *v);
+// Scans the trace; warns if it has no event of the device that --device names.
+void ct_view_scan_run(const struct ct_view *v, struct ct_scan *s,
+                      const struct ct_scan_request *request);
+// The number of lost events: by the recorder, and in missing chunks. `counted`: by the LOST events
+// of the range.
+uint64_t ct_view_scan_lost_events(const struct ct_view *v, uint64_t counted);
+// The device of --device, or else the one with the highest peak; -1 if none was seen.
+int ct_view_scan_main_device(const struct ct_view *v, const struct ct_scan *s);
+int ct_view_scan_is_moment_asked(const struct ct_arguments *o); // by --at
+// The kind of moment that --at asks for; `usual`: without it.
+enum ct_moment_kind ct_view_scan_wanted_moment(const struct ct_arguments *o,
+                                               enum ct_moment_kind usual);
+// The moment that --at asks for, of a view that describes a period: warns if there is none. `s`: a
+// scan of the range, or NULL; then one is run where it is needed.
+struct ct_moment ct_view_scan_asked_moment(const struct ct_view *v, const struct ct_scan *s);
+
+#endif
