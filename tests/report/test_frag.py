@@ -106,11 +106,11 @@ def other_moments():
         equal(peak["moment"]["t_ns"], max(summary["devices"], key=lambda d: d["peak_bytes"])["peak_t_ns"], path)
 
 
-@case("a moment that the trace does not have is said, and is no usage error; --at belongs to frag")
+@case("a moment that the trace does not have is said, and is no usage error; a view of a period has no --at")
 def no_such_moment():
     (path,) = [p for p in RECORDED if p.endswith("/training.zst")]
     equal(read("frag", path, "--at=oom", warns=True)["moment"]["what"], "peak")
-    equal(report("summary", "--at=end", path)[0], 2)
+    equal(report("timeline", "--at=end", path)[0], 2)
     equal(report("frag", "--at=never", path)[0], 2)
 
 

@@ -2,12 +2,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """cutrace watch --once: its figures against the ledgers of the simulated driver and of the stand-in for PyTorch's
 allocator, its trends against the line that a trace was written along, and files that somebody else has put there."""
+import atexit
 import json
 import os
 import random
 import re
+import shutil
 import subprocess
 import sys
+import tempfile
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
@@ -305,7 +308,9 @@ def trace_of_another():
 def another_user():
     if os.geteuid():
         raise Skip("needs root")
-    where = written([G] * 20)
+    where = tempfile.mkdtemp(dir="/tmp")  # the suite's own folder may be root's alone
+    atexit.register(shutil.rmtree, where)
+    shutil.copytree(written([G] * 20), where, dirs_exist_ok=True)
     os.chmod(where, 0o755)
     for name in os.listdir(where):
         os.chown(os.path.join(where, name), 1, 1)
