@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The memory of a small model server: weights, a key/value cache, requests that come and go, and a
-// cache of prefixes that only grows, until the device is out of memory.
+// The memory of a small model server: weights, a key/value cache, workspaces, requests that come and
+// go, and a cache of prefixes that only grows, until the device is out of memory.
 //
 // It reaches the driver by dlopen and dlsym, to run on a GPU and on the simulated driver alike.
 // Sizes follow from the free memory at the start. Exit status 3: out of memory, as intended.
@@ -62,7 +62,12 @@ STAGE void allocate_kv_cache(size_t bytes) {
         need(allocate(bytes / LAYERS) != 0, "no room for the key/value cache");
 }
 
-STAGE device_ptr attention_workspace(size_t bytes) {
+STAGE void allocate_workspaces(size_t unit) {
+    for (int slot = 0; slot < SLOTS; slot++)
+        need(allocate(unit * (1 + (size_t)slot * 7 % 5)) != 0, "no room for the workspaces");
+}
+
+STAGE device_ptr allocate_logits(size_t bytes) {
     return allocate(bytes);
 }
 
@@ -70,16 +75,14 @@ STAGE device_ptr remember_prefix(size_t unit) {
     return allocate(unit / 2);
 }
 
-// One request: a workspace that replaces that of an older one, and a prefix that stays.
+// One request: logits until it is answered, and for each third one a prefix that stays.
 STAGE int serve(int request, size_t unit) {
-    static device_ptr workspace[SLOTS];
-    device_ptr *slot = &workspace[request % SLOTS];
-    if (*slot)
-        cu.mem_free(*slot);
-    *slot = attention_workspace(unit * (1 + (size_t)request * 7 % 5));
-    if (!*slot)
+    const device_ptr logits = allocate_logits(unit / 64 * (1 + (size_t)request % 3));
+    if (!logits)
         return 0;
-    return request % 3 != 0 || remember_prefix(unit) != 0;
+    const int is_served = request % 3 != 0 || remember_prefix(unit) != 0;
+    cu.mem_free(logits);
+    return is_served;
 }
 
 int main(void) {
@@ -88,6 +91,7 @@ int main(void) {
     need(cu.mem_get_info(&free_bytes, &total) == 0, "cuMemGetInfo fails");
     load_weights(free_bytes / 100 * 52);
     allocate_kv_cache(free_bytes / 100 * 25);
+    allocate_workspaces(free_bytes / 256);
     int request = 0;
     while (serve(request, free_bytes / 256)) {
         request++;

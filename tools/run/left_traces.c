@@ -177,7 +177,8 @@ static void print_verdict(const struct left *l) {
     ct_json_to_text(ct_json_find(verdict, "summary"), sentence, sizeof sentence);
     if (!*scenario || (strcmp(scenario, "none") == 0 && l->status == 0))
         return;
-    fprintf(l->out, "cutrace: verdict %s (confidence %.4s): ", scenario, confidence);
+    fprintf(l->out, "cutrace: verdict %s (confidence %.2f): ", scenario,
+            strtod(confidence, NULL)); // rounded as the report does it
     ct_utf8_print_sanitized(l->out, sentence, strlen(sentence));
     fputs("\ncutrace: the evidence: cutrace-report", l->out);
     for (size_t i = 0; i < l->list->count; i++)
