@@ -121,6 +121,10 @@ def sixteen():
         with Screen(where) as s:
             s.wait("16 processes alive of 16")
             s.wait_for_rows(largest[:6])
+            s.press("End")
+            s.wait_for_rows(largest[10:])
+            s.press("PageUp")
+            s.wait_for_rows(largest[4:10])  # all are in their order: a header may have been read before the allocation
             s.press("Home")
             s.wait(rf"^> +{largest[0]} ")
             s.press("Down", "Down")
