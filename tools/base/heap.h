@@ -31,6 +31,18 @@ static inline void *ct_heap_alloc_zeroed(size_t count, size_t size) {
     return p;
 }
 
+// A copy of n bytes as a text, which the caller frees.
+static inline char *ct_heap_copy(const char *at, size_t n) {
+    char *copy = ct_heap_resize(NULL, n + 1, 1);
+    memcpy(copy, at, n);
+    copy[n] = 0;
+    return copy;
+}
+
+static inline char *ct_heap_copy_text(const char *text) {
+    return ct_heap_copy(text, strlen(text));
+}
+
 // Makes room for one more element in an array, whose capacity doubles. Evaluates its arguments more
 // than once.
 #define CT_HEAP_GROW(array, count, capacity)                                \

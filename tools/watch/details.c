@@ -34,11 +34,6 @@ static uint64_t read_cpu_ns(void) {
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-static char *copy(const char *text) {
-    char *made = ct_heap_resize(NULL, strlen(text) + 1, 1);
-    return strcpy(made, text);
-}
-
 // ---- the pass -----------------------------------------------------------------------------------
 
 static int is_allocation(const struct ct_event *e) {
@@ -84,7 +79,7 @@ static void read_moment(struct reader *x) {
         ct_utf8_sanitize(d->program, sizeof d->program, exe->at, exe->length);
     const struct ct_phase_title title = ct_phases_title(&x->phase);
     if (x->phase.phase != CT_PHASE_UNKNOWN)
-        d->phase = copy(title.text);
+        d->phase = ct_heap_copy_text(title.text);
 }
 
 // ---- devices ------------------------------------------------------------------------------------
@@ -194,7 +189,7 @@ static void add_site(struct reader *x, const struct ct_site_group *g,
     struct ct_watch_details *d = x->to;
     const size_t at = ct_site_groups_find(before, &x->sites, g->kind, g->stack);
     const uint64_t then = at && before->list ? before->list[at - 1].bytes : 0;
-    d->sites[d->site_count++] = (struct ct_watch_site){.label = copy(g->label),
+    d->sites[d->site_count++] = (struct ct_watch_site){.label = ct_heap_copy_text(g->label),
                                                        .kind = ct_holding_kind_name(g->kind),
                                                        .bytes = g->bytes,
                                                        .count = g->count,
@@ -253,9 +248,9 @@ static int is_judged_before(const struct reader *x) {
 
 static void set_verdict(struct ct_watch_details *d, const char *scenario, const char *title,
                         const char *summary, double confidence) {
-    d->scenario = copy(scenario);
-    d->title = copy(title);
-    d->summary = copy(summary);
+    d->scenario = ct_heap_copy_text(scenario);
+    d->title = ct_heap_copy_text(title);
+    d->summary = ct_heap_copy_text(summary);
     d->confidence = confidence;
 }
 

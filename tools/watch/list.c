@@ -170,10 +170,8 @@ static void add_journal(struct ct_watch_list *l, struct ct_watch_journal *j, con
         return;
     }
     e->process.trace = join(folder, name);
-    e->folder = ct_heap_resize(NULL, strlen(folder) + 1, 1);
-    e->name = ct_heap_resize(NULL, strlen(name) + 1, 1);
-    strcpy(e->folder, folder);
-    strcpy(e->name, name);
+    e->folder = ct_heap_copy_text(folder);
+    e->name = ct_heap_copy_text(name);
     l->count++;
 }
 

@@ -49,18 +49,11 @@ void ct_frame_table_free(struct ct_frame_table *t) {
     ct_names_free(&t->made_up);
 }
 
-static char *copy(const char *text) {
-    char *made = strdup(text);
-    if (!made)
-        ct_heap_exhausted();
-    return made;
-}
-
 static uint32_t append(struct ct_frame_table *t, const char *name, const char *file, uint64_t line,
                        uint64_t address) {
     CT_HEAP_GROW(t->list, t->count, t->room);
-    t->list[t->count] = (struct ct_export_frame){.name = copy(*name ? name : "?"),
-                                                 .file = *file ? copy(file) : NULL,
+    t->list[t->count] = (struct ct_export_frame){.name = ct_heap_copy_text(*name ? name : "?"),
+                                                 .file = *file ? ct_heap_copy_text(file) : NULL,
                                                  .line = line,
                                                  .address = address};
     return (uint32_t)t->count++;

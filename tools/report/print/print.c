@@ -16,8 +16,7 @@ void ct_print_label(struct ct_view *v, const char *label, size_t column) {
         fputs(label, v->out);
         return;
     }
-    char *text = ct_heap_resize(NULL, strlen(label) + 1, 1);
-    memcpy(text, label, strlen(label) + 1);
+    char *text = ct_heap_copy_text(label);
     ct_elide(text, width > column ? width - column : 0, v->terminal->ellipsis);
     fputs(text, v->out);
     free(text);

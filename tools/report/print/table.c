@@ -28,15 +28,10 @@ void ct_table_begin_row(struct ct_table *t) {
     };
 }
 
-static char *copy_text(const char *text) {
-    const size_t n = strlen(text) + 1;
-    return memcpy(ct_heap_resize(NULL, n, 1), text, n);
-}
-
 void ct_table_add_cell(struct ct_table *t, const char *text) {
     struct ct_table_row *r = &t->rows[t->count - 1];
     CT_ASSERT(r->count < t->column_count);
-    r->cells[r->count++] = copy_text(text);
+    r->cells[r->count++] = ct_heap_copy_text(text);
 }
 
 static void free_row(struct ct_table_row *r) {
@@ -75,7 +70,7 @@ void ct_table_merge_equal(struct ct_table *t) {
             (void)snprintf(range, sizeof range, "%.90s to %.90s", first->cells[0],
                            t->rows[end - 1].cells[0]);
             free(first->cells[0]);
-            first->cells[0] = copy_text(range);
+            first->cells[0] = ct_heap_copy_text(range);
         }
         for (size_t k = i + 1; k < end; k++)
             free_row(&t->rows[k]);

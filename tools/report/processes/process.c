@@ -12,12 +12,7 @@
 // ---- facts --------------------------------------------------------------------------------------
 
 static char *copy_string(const struct ct_string *s) {
-    if (!s)
-        return NULL;
-    char *copy = ct_heap_resize(NULL, (size_t)s->length + 1, 1);
-    memcpy(copy, s->at, s->length);
-    copy[s->length] = 0;
-    return copy;
+    return s ? ct_heap_copy(s->at, s->length) : NULL;
 }
 
 static char *copy_fact(const struct ct_trace *t, const char *key) {

@@ -8,13 +8,6 @@
 #include "base/heap.h"
 #include "base/version_order.h"
 
-static char *copy_text(const char *at, size_t n) {
-    char *copy = ct_heap_resize(NULL, n + 1, 1);
-    memcpy(copy, at, n);
-    copy[n] = 0;
-    return copy;
-}
-
 // A recorder writes some hundred; a stranger's trace may have any number.
 enum { MOST = 4096 };
 
@@ -37,18 +30,18 @@ static void add(struct ct_fact_list *facts, char *name, const char *at, size_t n
         return;
     }
     CT_HEAP_GROW(facts->list, facts->count, facts->cap);
-    facts->list[facts->count++] = (struct ct_fact){.name = name, .value = copy_text(at, n)};
+    facts->list[facts->count++] = (struct ct_fact){.name = name, .value = ct_heap_copy(at, n)};
 }
 
 // Adds a fact, or replaces its value.
 static void put(struct ct_fact_list *facts, const char *name, const char *at, size_t n) {
     struct ct_fact *fact = find(facts, name);
     if (!fact) {
-        add(facts, copy_text(name, strlen(name)), at, n);
+        add(facts, ct_heap_copy(name, strlen(name)), at, n);
         return;
     }
     free(fact->value);
-    fact->value = copy_text(at, n);
+    fact->value = ct_heap_copy(at, n);
 }
 
 // The part of a key behind its prefix; NULL: it has another one, or a NUL.
@@ -56,7 +49,7 @@ static char *copy_name(const struct ct_string *key, const char *prefix) {
     const size_t n = strlen(prefix);
     if (key->length <= n || memcmp(key->at, prefix, n) != 0 || memchr(key->at, 0, key->length))
         return NULL;
-    return copy_text(key->at + n, key->length - n);
+    return ct_heap_copy(key->at + n, key->length - n);
 }
 
 static int ends(const char *text, const char *end) {
@@ -75,7 +68,7 @@ static void add_origins(struct ct_facts *f, const struct ct_definitions *n) {
             name[strlen(name) - strlen(".from")] = 0;
             struct ct_fact *fact = find(&f->flags, name);
             if (fact && !fact->from)
-                fact->from = copy_text(value->at, value->length);
+                fact->from = ct_heap_copy(value->at, value->length);
         }
         free(name);
     }
@@ -121,7 +114,7 @@ void ct_facts_read(struct ct_facts *f, const struct ct_definitions *n) {
     if (torch) // of the copy whose allocator reports blocks
         put(&f->versions, "torch", torch->at, torch->length);
     if (program)
-        f->program = copy_text(program->at, program->length);
+        f->program = ct_heap_copy(program->at, program->length);
 }
 
 static void free_facts(struct ct_fact_list *facts) {
