@@ -21,6 +21,7 @@
 #include "base/human.h"
 #include "base/journal_probe.h"
 #include "base/nearest.h"
+#include "base/now.h"
 #include "base/process_alive.h"
 #include "run/words.h"
 
@@ -209,15 +210,13 @@ static int flush(struct target *t) {
 
 static void print_device(const struct ct_journal_device *d, int ordinal) {
     const uint64_t total = atomic_load(&d->total), sampled = atomic_load(&d->sampled_ns);
-    struct timespec now;
     if (!atomic_load(&d->tracked) && !atomic_load(&d->peak) && !atomic_load(&d->ooms) && !total)
         return;
     printf("GPU %-6d tracked %s, peak %s, OOM %" PRIu64, ordinal,
            ct_human_bytes(atomic_load(&d->tracked), CT_UNITS_IEC).text,
            ct_human_bytes(atomic_load(&d->peak), CT_UNITS_IEC).text, atomic_load(&d->ooms));
     if (total) {
-        clock_gettime(CLOCK_MONOTONIC, &now);
-        const uint64_t at = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+        const uint64_t at = ct_now_ns(CLOCK_MONOTONIC);
         printf(", free %s of %s (%s ago)",
                ct_human_bytes(atomic_load(&d->free_bytes), CT_UNITS_IEC).text,
                ct_human_bytes(total, CT_UNITS_IEC).text,

@@ -12,10 +12,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/signalfd.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/human.h"
+#include "base/now.h"
 #include "base/parse.h"
 #include "run/fetch_page.h"
 #include "run/metrics_file.h"
@@ -155,12 +155,6 @@ static char *complete_url(const char *url) {
 
 // ---- recording ----------------------------------------------------------------------------------
 
-static uint64_t clock_now(clockid_t clock) {
-    struct timespec now;
-    clock_gettime(clock, &now);
-    return (uint64_t)now.tv_sec * SECOND + (uint64_t)now.tv_nsec;
-}
-
 static void take(void *cookie, const char *bytes, size_t n) {
     ct_metrics_filter_add(cookie, bytes, n);
 }
@@ -207,7 +201,7 @@ static int scrape(struct recording *r) {
                              .signals = r->signals,
                              .take = take,
                              .cookie = &r->filter};
-    const uint64_t utc_ns = clock_now(CLOCK_REALTIME);
+    const uint64_t utc_ns = ct_now_ns(CLOCK_REALTIME);
     ct_metrics_filter_begin(&r->filter);
     switch (ct_fetch_page(&fetch)) {
     case CT_FETCHED:
@@ -227,7 +221,7 @@ static int scrape(struct recording *r) {
 // Waits until a time of the monotonic clock. Returns 1 if a signal came.
 static int wait_until(const struct recording *r, uint64_t at) {
     for (;;) {
-        const uint64_t now = clock_now(CLOCK_MONOTONIC);
+        const uint64_t now = ct_now_ns(CLOCK_MONOTONIC);
         struct pollfd wait = {.fd = r->signals, .events = POLLIN};
         if (now >= at)
             return 0;
@@ -238,18 +232,18 @@ static int wait_until(const struct recording *r, uint64_t at) {
 }
 
 static int record(struct recording *r) {
-    const uint64_t start = clock_now(CLOCK_MONOTONIC), end = start + r->duration_ns;
+    const uint64_t start = ct_now_ns(CLOCK_MONOTONIC), end = start + r->duration_ns;
     for (uint64_t next = start;;) {
         const int status = scrape(r);
         if (status < 0)
             return NO_CURL;
-        const uint64_t now = clock_now(CLOCK_MONOTONIC);
+        const uint64_t now = ct_now_ns(CLOCK_MONOTONIC);
         while (next <= now) // (scrapes that took longer than the interval are left out)
             next += r->interval_ns;
         if (status > 0 || (r->duration_ns && now >= end))
             break;
         if (wait_until(r, r->duration_ns && end < next ? end : next) ||
-            (r->duration_ns && clock_now(CLOCK_MONOTONIC) >= end))
+            (r->duration_ns && ct_now_ns(CLOCK_MONOTONIC) >= end))
             break;
     }
     return r->scrapes ? DONE : NO_ANSWER;

@@ -4,10 +4,10 @@
 #include "watch/details.h"
 
 #include <inttypes.h>
-#include <time.h>
 
 #include "analyze/capacity.h"
 #include "analyze/scan.h"
+#include "base/now.h"
 #include "base/utf8.h"
 #include "print/summary_read.h"
 #include "sites/site_groups.h"
@@ -27,12 +27,6 @@ struct reader {
     struct ct_series series;
     struct ct_phase_at phase;
 };
-
-static uint64_t read_cpu_ns(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
 
 // ---- the pass -----------------------------------------------------------------------------------
 
@@ -313,7 +307,7 @@ int ct_watch_details_read(struct ct_watch_details *d, const struct ct_watch_read
                           struct ct_error *error) {
     struct reader *x = ct_heap_alloc_zeroed(1, sizeof *x);
     const struct ct_trace_files files = {reading->name, reading->trace, reading->journal};
-    const uint64_t before = read_cpu_ns();
+    const uint64_t before = ct_now_ns(CLOCK_PROCESS_CPUTIME_ID);
     x->of = reading;
     x->to = d;
     *d = (struct ct_watch_details){0};
@@ -324,6 +318,6 @@ int ct_watch_details_read(struct ct_watch_details *d, const struct ct_watch_read
         read_all(x);
     ct_trace_close(&x->trace);
     free(x);
-    d->cost_ns = read_cpu_ns() - before;
+    d->cost_ns = ct_now_ns(CLOCK_PROCESS_CPUTIME_ID) - before;
     return status;
 }

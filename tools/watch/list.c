@@ -7,10 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/heap.h"
+#include "base/now.h"
 #include "base/process_alive.h"
 #include "base/utf8.h"
 #include "watch/details.h"
@@ -19,12 +19,6 @@
 #define SEARCH_NS UINT64_C(30000000000) // between two looks at all of /proc
 #define ANEW_NS UINT64_C(15000000000)   // details are read anew, changed or not
 enum { COST_SHARE = 64 };               // details take one part in so many of a core
-
-uint64_t ct_watch_clock_ns(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
 
 struct ct_watch_target ct_watch_target_parse(const char *word) {
     struct stat st;
@@ -149,7 +143,7 @@ static void take_header(struct ct_watch_entry *e) {
     e->is_changed |=
         p->state != before || p->events != head->events || p->bytes_written != head->bytes_written;
     p->is_stale = e->is_changed;
-    p->read_ns = ct_watch_clock_ns();
+    p->read_ns = ct_now_ns(CLOCK_MONOTONIC);
     p->events = head->events;
     p->lost = head->lost;
     p->bytes_written = head->bytes_written;
@@ -197,7 +191,7 @@ static void consider(void *user, const char *folder, const char *name) {
 }
 
 void ct_watch_list_find(struct ct_watch_list *l, int all) {
-    const uint64_t now = ct_watch_clock_ns();
+    const uint64_t now = ct_now_ns(CLOCK_MONOTONIC);
     char folder[4096];
     if (l->target.kind == CT_WATCH_DIR) {
         ct_watch_search_folder(l->target.text, consider, l);
@@ -228,7 +222,7 @@ static void tick_entry(struct ct_watch_entry *e) {
 }
 
 void ct_watch_list_tick(struct ct_watch_list *l) {
-    const uint64_t now = ct_watch_clock_ns();
+    const uint64_t now = ct_now_ns(CLOCK_MONOTONIC);
     l->earned_ns = l->tick_ns ? (now - l->tick_ns) / COST_SHARE : 0;
     l->owed_ns = l->owed_ns > l->earned_ns ? l->owed_ns - l->earned_ns : 0;
     l->tick_ns = now;
@@ -273,13 +267,13 @@ void ct_watch_list_read(struct ct_watch_list *l, struct ct_watch_entry *e) {
                                        .trace = -1,
                                        .journal = -1,
                                        .trace_id = p->trace_id,
-                                       .now_ns = lives ? ct_watch_clock_ns() : 0,
+                                       .now_ns = lives ? ct_now_ns(CLOCK_MONOTONIC) : 0,
                                        .since_ns = l->since_ns,
                                        .before = p->has_details ? &p->details : NULL};
     struct ct_watch_details d;
     struct ct_error error = {.text = ""};
     e->is_changed = 0;
-    e->tried_ns = ct_watch_clock_ns();
+    e->tried_ns = ct_now_ns(CLOCK_MONOTONIC);
     if (open_files(e, &reading, error.text)) {
         set_problem(p, error.text);
         return;
@@ -304,7 +298,7 @@ void ct_watch_list_read(struct ct_watch_list *l, struct ct_watch_entry *e) {
 // A trend is of the last minutes: where nothing happens, it becomes another one.
 static int is_due(const struct ct_watch_entry *e) {
     const int lives = e->process.state <= CT_WATCH_PAUSED;
-    return e->is_changed || (lives && ct_watch_clock_ns() - e->tried_ns > ANEW_NS);
+    return e->is_changed || (lives && ct_now_ns(CLOCK_MONOTONIC) - e->tried_ns > ANEW_NS);
 }
 
 // Those that were read longest ago come first.

@@ -52,6 +52,5 @@ void ct_watch_list_read_some(struct ct_watch_list *l, int first);
 // Whether a process belongs to what is asked for.
 int ct_watch_list_shows(const struct ct_watch_list *l, const struct ct_watch_entry *e);
 void ct_watch_list_free(struct ct_watch_list *l);
-uint64_t ct_watch_clock_ns(void);
 
 #endif

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/heap.h"
+#include "base/now.h"
 #include "cli/terminal.h"
 #include "watch/rows.h"
 #include "watch/text.h"
@@ -160,7 +161,7 @@ static char *format_details(const struct screen *s, const struct ct_watch_entry 
                                          .color = s->terminal.color,
                                          .sites = s->mode == DETAILS ? CT_WATCH_SITES : 10,
                                          .incidents = s->mode == DETAILS ? CT_WATCH_INCIDENTS : 3,
-                                         .now_ns = ct_watch_clock_ns()};
+                                         .now_ns = ct_now_ns(CLOCK_MONOTONIC)};
     FILE *out = memory ? ct_wrap_open(&wrap, memory) : NULL;
     if (!out)
         ct_heap_exhausted();
@@ -235,7 +236,7 @@ static void look(struct screen *s) {
 }
 
 static unsigned wait_ms(const struct screen *s) {
-    const uint64_t now = ct_watch_clock_ns();
+    const uint64_t now = ct_now_ns(CLOCK_MONOTONIC);
     if (s->is_paused)
         return 3600000;
     return s->next_ns > now ? (unsigned)((s->next_ns - now) / 1000000 + 1) : 0;
@@ -265,7 +266,7 @@ static void sort_by(struct screen *s, int step) {
 
 // From now on gains count: all details are read again.
 static void set_mark(struct screen *s) {
-    s->list->since_ns = ct_watch_clock_ns();
+    s->list->since_ns = ct_now_ns(CLOCK_MONOTONIC);
     for (size_t i = 0; i < s->list->count; i++)
         s->list->entries[i].is_changed = 1;
     s->next_ns = 0;
@@ -331,8 +332,8 @@ static void press(struct screen *s, int key) {
 
 static int run(struct screen *s) {
     while (!s->has_ended) {
-        if (!s->is_paused && ct_watch_clock_ns() >= s->next_ns) {
-            s->next_ns = ct_watch_clock_ns() + s->options->interval_ms * UINT64_C(1000000);
+        if (!s->is_paused && ct_now_ns(CLOCK_MONOTONIC) >= s->next_ns) {
+            s->next_ns = ct_now_ns(CLOCK_MONOTONIC) + s->options->interval_ms * UINT64_C(1000000);
             look(s);
         }
         if (draw(s))

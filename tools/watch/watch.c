@@ -3,6 +3,7 @@
 
 #include <unistd.h>
 
+#include "base/now.h"
 #include "cli/terminal.h"
 #include "watch/screen.h"
 #include "watch/text.h"
@@ -17,7 +18,7 @@ static void print_text(const struct ct_watch_list *l, const struct ct_watch_opti
                                          .color = terminal.color,
                                          .sites = 10,
                                          .incidents = CT_WATCH_INCIDENTS,
-                                         .now_ns = ct_watch_clock_ns()};
+                                         .now_ns = ct_now_ns(CLOCK_MONOTONIC)};
     ct_watch_text_all(out, l, &style);
     (void)fclose(out);
 }

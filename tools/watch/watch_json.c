@@ -4,6 +4,7 @@
 #include <cutrace/model/live_memory.h>
 
 #include "base/json.h"
+#include "base/now.h"
 
 static void add_text(struct ct_json *j, const char *key, const char *text) {
     if (text && *text)
@@ -178,7 +179,7 @@ void ct_watch_json_print(FILE *out, const struct ct_watch_list *l) {
     struct ct_json j = {.out = out};
     ct_json_open(&j, NULL, '{');
     ct_json_text(&j, "schema", "cutrace.watch/1");
-    ct_json_number(&j, "t_ns", ct_watch_clock_ns());
+    ct_json_number(&j, "t_ns", ct_now_ns(CLOCK_MONOTONIC));
     ct_json_open(&j, "processes", '[');
     for (size_t i = 0; i < l->count; i++)
         add_process(&j, &l->entries[i].process);

@@ -2,10 +2,10 @@
 // Reports after the first second: on a terminal every 200 ms in one line, with --progress=plain a
 // line every 5 s.
 #include "cli/progress.h"
+#include "base/now.h"
 
 #include <pthread.h>
 #include <stdio.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { LEAST_MS = 1000 }; // of a pass, before its speed says how long the rest takes
@@ -22,9 +22,7 @@ static struct {
 } progress = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static int64_t now_ms(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+    return (int64_t)(ct_now_ns(CLOCK_MONOTONIC) / 1000000);
 }
 
 void ct_progress_init(const struct ct_arguments *o) {

@@ -15,6 +15,7 @@
 
 #include "base/heap.h"
 #include "base/journal_probe.h"
+#include "base/now.h"
 #include "base/process_alive.h"
 
 #define TRIES 50
@@ -27,12 +28,6 @@ static int fail_damaged(const struct ct_journal_contents *j, struct ct_error *er
                         const char *what) {
     return ct_error_set(error, CT_EXIT_BAD_TRACE, "%s: %s is impossible: the journal is damaged",
                         j->file.name, what);
-}
-
-static uint64_t read_clock_ns(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
 // ---- header ----------------------------------------------------------------------------------------
@@ -248,7 +243,7 @@ static int compare_time(const void *a, const void *b) {
 
 static void read_rings(struct ct_journal_contents *j) {
     // Leave out events later than now: reading the rings would find some of them and miss others.
-    const uint64_t until = j->alive ? read_clock_ns() : UINT64_MAX;
+    const uint64_t until = j->alive ? ct_now_ns(CLOCK_MONOTONIC) : UINT64_MAX;
     const uint64_t step = (uint64_t)CT_JOURNAL_PAGE + j->head.ring_data;
     uint64_t bytes = 0;
     for (uint32_t i = 0; i < j->head.rings && i < j->head.rings_room; i++)
