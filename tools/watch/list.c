@@ -262,12 +262,12 @@ static int open_files(const struct ct_watch_entry *e, struct ct_watch_reading *r
 
 void ct_watch_list_read(struct ct_watch_list *l, struct ct_watch_entry *e) {
     struct ct_watch_process *p = &e->process;
-    const int lives = p->state == CT_WATCH_RECORDING || p->state == CT_WATCH_PAUSED;
     struct ct_watch_reading reading = {.name = p->trace,
                                        .trace = -1,
                                        .journal = -1,
                                        .trace_id = p->trace_id,
-                                       .now_ns = lives ? ct_now_ns(CLOCK_MONOTONIC) : 0,
+                                       .now_ns =
+                                           ct_watch_is_alive(p) ? ct_now_ns(CLOCK_MONOTONIC) : 0,
                                        .since_ns = l->since_ns,
                                        .before = p->has_details ? &p->details : NULL};
     struct ct_watch_details d;
@@ -297,8 +297,8 @@ void ct_watch_list_read(struct ct_watch_list *l, struct ct_watch_entry *e) {
 
 // A trend is of the last minutes: where nothing happens, it becomes another one.
 static int is_due(const struct ct_watch_entry *e) {
-    const int lives = e->process.state <= CT_WATCH_PAUSED;
-    return e->is_changed || (lives && ct_now_ns(CLOCK_MONOTONIC) - e->tried_ns > ANEW_NS);
+    return e->is_changed ||
+           (ct_watch_is_alive(&e->process) && ct_now_ns(CLOCK_MONOTONIC) - e->tried_ns > ANEW_NS);
 }
 
 // Those that were read longest ago come first.

@@ -24,6 +24,10 @@ const char *ct_watch_part_color(enum ct_watch_part part) {
     return parts[part].color;
 }
 
+int ct_watch_is_alive(const struct ct_watch_process *p) {
+    return p->state == CT_WATCH_RECORDING || p->state == CT_WATCH_PAUSED;
+}
+
 const char *ct_watch_state_name(enum ct_watch_state state) {
     static const char *const names[] = {"recording", "paused", "killed", "ended"};
     return names[state];

@@ -109,6 +109,8 @@ const char *ct_watch_part_key(enum ct_watch_part part);
 const char *ct_watch_part_title(enum ct_watch_part part);
 char ct_watch_part_letter(enum ct_watch_part part);
 const char *ct_watch_part_color(enum ct_watch_part part);
+// Whether the process still runs.
+int ct_watch_is_alive(const struct ct_watch_process *p);
 const char *ct_watch_state_name(enum ct_watch_state state);
 const char *ct_watch_outcome_name(enum ct_watch_outcome outcome);
 // The device on which the process holds the most, or NULL.

@@ -34,10 +34,6 @@ static const struct ct_watch_now *main_now(const struct ct_watch_process *p) {
     return best;
 }
 
-static int lives(const struct ct_watch_process *p) {
-    return p->state == CT_WATCH_RECORDING || p->state == CT_WATCH_PAUSED;
-}
-
 static uint64_t count_ooms(const struct ct_watch_process *p) {
     uint64_t sum = 0;
     for (size_t i = 0; i < sizeof p->now / sizeof *p->now; i++)
@@ -56,16 +52,17 @@ static struct ct_human_text text_of(const struct ct_watch_process *p, enum ct_ro
     case CT_ROW_STATE:
         return ct_human_format("%s", ct_watch_state_name(p->state));
     case CT_ROW_ALLOCATED:
-        return lives(p) ? ct_human_bytes(ct_watch_tracked(p), CT_UNITS_IEC) : ct_human_format("-");
+        return ct_watch_is_alive(p) ? ct_human_bytes(ct_watch_tracked(p), CT_UNITS_IEC)
+                                    : ct_human_format("-");
     case CT_ROW_GROWTH:
-        return d && lives(p) ? ct_watch_text_growth(&d->own) : ct_human_format("-");
+        return d && ct_watch_is_alive(p) ? ct_watch_text_growth(&d->own) : ct_human_format("-");
     case CT_ROW_FULL:
-        return lives(p) ? ct_watch_text_full(d) : ct_human_format("-");
+        return ct_watch_is_alive(p) ? ct_watch_text_full(d) : ct_human_format("-");
     case CT_ROW_OOM:
         return ct_human_format("%" PRIu64, count_ooms(p));
     case CT_ROW_FREE:
-        return now->total && lives(p) ? ct_human_bytes(now->free, CT_UNITS_IEC)
-                                      : ct_human_format("-");
+        return now->total && ct_watch_is_alive(p) ? ct_human_bytes(now->free, CT_UNITS_IEC)
+                                                  : ct_human_format("-");
     case CT_ROW_LOST:
         return ct_human_count(p->has_details ? p->details.lost : p->lost);
     default:
@@ -82,15 +79,15 @@ static double value_of(const struct ct_watch_process *p, enum ct_row_column c) {
     case CT_ROW_STATE:
         return -(double)p->state;
     case CT_ROW_ALLOCATED:
-        return lives(p) ? (double)ct_watch_tracked(p) : -1;
+        return ct_watch_is_alive(p) ? (double)ct_watch_tracked(p) : -1;
     case CT_ROW_GROWTH:
-        return d && lives(p) ? d->own.slope : -1e300;
+        return d && ct_watch_is_alive(p) ? d->own.slope : -1e300;
     case CT_ROW_FULL:
-        return d && lives(p) && d->has_full ? -(double)d->full.ns : -1e300;
+        return d && ct_watch_is_alive(p) && d->has_full ? -(double)d->full.ns : -1e300;
     case CT_ROW_OOM:
         return (double)count_ooms(p);
     case CT_ROW_FREE:
-        return lives(p) ? -(double)main_now(p)->free : -1e300;
+        return ct_watch_is_alive(p) ? -(double)main_now(p)->free : -1e300;
     case CT_ROW_LOST:
         return (double)(p->has_details ? p->details.lost : p->lost);
     default:

@@ -91,7 +91,7 @@ static void put_title(const struct screen *s, FILE *out) {
     char title[400];
     size_t alive = 0;
     for (size_t i = 0; i < s->list->count; i++)
-        alive += s->list->entries[i].process.state <= CT_WATCH_PAUSED;
+        alive += (size_t)ct_watch_is_alive(&s->list->entries[i].process);
     int n =
         snprintf(title, sizeof title, "%scutrace watch%s  %zu process%s alive of %zu, every %s",
                  s->terminal.bold, s->terminal.reset, alive, alive == 1 ? "" : "es", s->list->count,

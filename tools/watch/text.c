@@ -23,10 +23,6 @@ static struct ct_human_text ago(const struct ct_watch_style *style, uint64_t t_n
     return ct_human_seconds(style->now_ns > t_ns ? style->now_ns - t_ns : 0);
 }
 
-static int lives(const struct ct_watch_process *p) {
-    return p->state == CT_WATCH_RECORDING || p->state == CT_WATCH_PAUSED;
-}
-
 // ---- trends -------------------------------------------------------------------------------------
 
 struct ct_human_text ct_watch_text_growth(const struct ct_trend *t) {
@@ -122,11 +118,11 @@ static void print_device(FILE *out, const struct ct_watch_process *p,
         fprintf(out, " (%s)", d->name);
     if (d->capacity)
         fprintf(out, ": %s", bytes_of(d->capacity).text);
-    fprintf(out, "%s\n", lives(p) ? "" : ", as the process left it");
+    fprintf(out, "%s\n", ct_watch_is_alive(p) ? "" : ", as the process left it");
     if (d->is_read)
         print_bar(out, d, style);
     print_parts(out, d);
-    if (lives(p))
+    if (ct_watch_is_alive(p))
         print_trends(out, d);
 }
 
@@ -138,7 +134,7 @@ static void print_sites(FILE *out, const struct ct_watch_process *p,
     char since[60] = "the start";
     if (!d->site_count || !style->sites)
         return;
-    if (!d->since_start && lives(p))
+    if (!d->since_start && ct_watch_is_alive(p))
         (void)snprintf(since, sizeof since, "%s ago", ago(style, d->since_ns).text);
     else if (!d->since_start)
         (void)snprintf(since, sizeof since, "%s before the end",
@@ -188,7 +184,7 @@ static void print_incidents(FILE *out, const struct ct_watch_details *d,
 
 static void print_rates(FILE *out, const struct ct_watch_process *p) {
     const struct ct_watch_details *d = &p->details;
-    if (!lives(p) || d->recent_ns < LEAST_RATE_NS)
+    if (!ct_watch_is_alive(p) || d->recent_ns < LEAST_RATE_NS)
         return;
     const double seconds = (double)d->recent_ns / 1e9;
     fprintf(out, "rate: %.1f events/s, of these %.1f allocations/s in the last %s\n",
@@ -202,7 +198,7 @@ static void print_head(FILE *out, const struct ct_watch_process *p,
     const char *bold = style->color ? "\033[1m" : "", *reset = style->color ? "\033[0m" : "";
     fprintf(out, "%s%s (pid %u)%s, %s", bold, p->program, p->pid, reset,
             ct_watch_state_name(p->state));
-    if (lives(p))
+    if (ct_watch_is_alive(p))
         fprintf(out, ", %s allocated now", bytes_of(ct_watch_tracked(p)).text);
     if (d->phase)
         fprintf(out, "; phase: %s", d->phase);
