@@ -59,12 +59,10 @@ static void scan(struct reader *x) {
 static void read_moment(struct reader *x) {
     struct ct_watch_details *d = x->to;
     const struct ct_trace *t = &x->trace;
-    uint64_t total = 0;
-    (void)ct_definitions_info_number(&t->definitions, "recorder.lost_events", &total);
     d->start_ns = t->start_ns;
     d->t_ns = t->t_last_ns;
     d->events = t->events;
-    d->lost = (total > x->scan.lost ? total : x->scan.lost) + t->missing_events;
+    d->lost = ct_trace_count_lost(t, x->scan.lost);
     const uint64_t known =
         x->series.end_ns - (t->t_first_ns < x->series.end_ns ? t->t_first_ns : 0);
     d->recent_ns = known < RECENT_NS ? known : RECENT_NS;

@@ -319,7 +319,7 @@ static int print_state(struct ct_view *v) {
 static void write_method(FILE *out, struct ct_view *v, const struct ct_summary *s) {
     char *state = ct_page_reading_print(v, CT_COMMAND_coverage, print_state);
     char limits[CT_COVERAGE_LIMITS];
-    (void)ct_coverage_limits_write(v, ct_view_scan_lost_events(v, s->scan.lost), limits);
+    (void)ct_coverage_limits_write(v, ct_trace_count_lost(v->trace, s->scan.lost), limits);
     fputs(
         "<p>libcutrace.so was loaded into the process and recorded each call of CUDA's driver and "
         "runtime and of PyTorch's allocator that takes or gives back memory. Tracked memory is "

@@ -60,7 +60,7 @@ void ct_document_end(struct ct_json *j) {
 
 void ct_document_add_trace(struct ct_json *j, const struct ct_view *v, const struct ct_scan *s) {
     const struct ct_trace *t = v->trace;
-    const uint64_t lost = ct_view_scan_lost_events(v, s->lost);
+    const uint64_t lost = ct_trace_count_lost(v->trace, s->lost);
     char limits[CT_COVERAGE_LIMITS];
     (void)ct_coverage_limits_write(v, lost, limits);
     ct_json_open(j, "trace", '{');

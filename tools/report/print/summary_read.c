@@ -197,7 +197,7 @@ static void read_verdicts(struct ct_summary *s) {
         .graphs = read_graphs(s),
         .earlier_ooms = ct_summary_count_overwritten_ooms(s),
         .is_complete =
-            ct_trace_state_is_complete(v->trace, ct_view_scan_lost_events(v, s->scan.lost)),
+            ct_trace_state_is_complete(v->trace, ct_trace_count_lost(v->trace, s->scan.lost)),
     };
     if (v->options->capacity)
         return;

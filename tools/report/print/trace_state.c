@@ -211,7 +211,7 @@ void ct_trace_state_print_line(struct ct_view *v, const struct ct_scan *s) {
 
 void ct_trace_state_print_line_with(struct ct_view *v, uint64_t counted) {
     const struct ct_trace *t = v->trace;
-    const uint64_t lost = ct_view_scan_lost_events(v, counted);
+    const uint64_t lost = ct_trace_count_lost(v->trace, counted);
     const char *end = ct_trace_state_end(t);
     const char *unclean = end && !t->running ? "no clean end: " : "";
     fprintf(v->out, "trace: %s event%s over %s; ", ct_human_count(t->events).text,

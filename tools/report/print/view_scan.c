@@ -29,12 +29,6 @@ void ct_view_scan_run(const struct ct_view *v, struct ct_scan *s,
     ct_terminal_warn(text);
 }
 
-uint64_t ct_view_scan_lost_events(const struct ct_view *v, uint64_t counted) {
-    uint64_t total = 0;
-    (void)ct_definitions_info_number(&v->trace->definitions, "recorder.lost_events", &total);
-    return (total > counted ? total : counted) + v->trace->missing_events;
-}
-
 int ct_view_scan_main_device(const struct ct_view *v, const struct ct_scan *s) {
     int best = -1;
     if (v->options->device >= 0)

@@ -14,9 +14,6 @@ struct ct_scan_request ct_view_scan_request_pools(const struct ct_view *v);
 // Scans the trace; warns if it has no event of the device that --device names.
 void ct_view_scan_run(const struct ct_view *v, struct ct_scan *s,
                       const struct ct_scan_request *request);
-// The number of lost events: by the recorder, and in missing chunks. `counted`: by the LOST events
-// of the range.
-uint64_t ct_view_scan_lost_events(const struct ct_view *v, uint64_t counted);
 // The device of --device, or else the one with the highest peak; -1 if none was seen.
 int ct_view_scan_main_device(const struct ct_view *v, const struct ct_scan *s);
 int ct_view_scan_is_moment_asked(const struct ct_arguments *o); // by --at

@@ -37,7 +37,7 @@ static void read_events(struct ct_view *v, struct findings *f) {
         f->unknown_stacks += CT_HAS(&e, stack) && !e.stack;
         last = e.t_ns;
     }
-    f->lost = ct_view_scan_lost_events(v, f->lost);
+    f->lost = ct_trace_count_lost(v->trace, f->lost);
     f->digests = ct_digest_replay_check(t);
     if (f->events != t->events)
         f->miscounted = 1;

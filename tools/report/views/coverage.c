@@ -245,7 +245,7 @@ static void applied(void *share, const struct ct_replay *r, const struct ct_even
 static void print(struct ct_view *v, const struct ct_scan *s, const struct ct_coverage *c,
                   const struct ct_untracked_share *share) {
     fputs(v->terminal->bold, v->out);
-    ct_coverage_limits_print(v, ct_view_scan_lost_events(v, s->lost));
+    ct_coverage_limits_print(v, ct_trace_count_lost(v->trace, s->lost));
     fputs(v->terminal->reset, v->out);
     ct_trace_state_print_line(v, s);
     ct_coverage_view_print_facts(v, c);

@@ -62,7 +62,7 @@ static struct ct_label_device device_of(const struct gate *g, int device) {
 
 static void find_why(struct side *s) {
     const struct ct_trace *t = s->v->trace;
-    const uint64_t lost = ct_view_scan_lost_events(s->v, s->figures.lost);
+    const uint64_t lost = ct_trace_count_lost(s->v->trace, s->figures.lost);
     char estimate[300];
     if (t->incomplete && t->events)
         (void)snprintf(s->why, sizeof s->why, "INCOMPLETE: what happened after %s is not known",
@@ -118,7 +118,7 @@ static void judge_oom(struct gate *g) {
 
 static void judge_lost(struct gate *g) {
     const struct ct_trace *t = g->now.v->trace;
-    const uint64_t lost = ct_view_scan_lost_events(g->now.v, g->now.figures.lost);
+    const uint64_t lost = ct_trace_count_lost(g->now.v->trace, g->now.figures.lost);
     if (lost || t->index.damages || t->index.missing)
         say(g, MET,
             "%" PRIu64 " event%s lost, %" PRIu64 " chunk%s missing, %zu place%s damaged (check)",

@@ -292,7 +292,7 @@ int ct_view_oom(struct ct_view *v) {
         print_json(v, &s, &d);
     } else {
         print_text(v, &s, &d);
-        ct_coverage_limits_print(v, ct_view_scan_lost_events(v, s.lost));
+        ct_coverage_limits_print(v, ct_trace_count_lost(v->trace, s.lost));
         ct_companions_print(v, &s.incidents);
     }
     ct_scan_free(&s);

@@ -404,7 +404,7 @@ static void print_top(struct ct_summary *s) {
 
 static void print_limits(struct ct_summary *s) {
     char text[CT_COVERAGE_LIMITS];
-    const uint64_t lost = ct_view_scan_lost_events(s->v, s->scan.lost);
+    const uint64_t lost = ct_trace_count_lost(s->v->trace, s->scan.lost);
     if (ct_coverage_limits_write(s->v, lost, text) || !s->without_limits)
         fprintf(s->v->out, "limits: %s\n", text);
 }
