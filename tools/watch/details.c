@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // The report's own reader and replay, so that both say the same. One pass over the events gives the
-// state; what call sites held at an earlier moment takes another one, up to there.
+// state; what call sites held at an earlier moment takes another replay, from the last checkpoint
+// before it.
 #include "watch/details.h"
 
 #include <inttypes.h>
 
 #include "analyze/capacity.h"
+#include "analyze/moment.h"
 #include "analyze/scan.h"
 #include "base/now.h"
 #include "base/utf8.h"
@@ -48,6 +50,7 @@ static void scan(struct reader *x) {
     const struct ct_scan_request request = {.to_ns = UINT64_MAX,
                                             .device = -1,
                                             .blocks = 1,
+                                            .keyframes = 1,
                                             .phases = &x->phases,
                                             .applied = note_event,
                                             .applied_user = x};
@@ -144,26 +147,19 @@ static void read_device(struct reader *x, int index) {
 
 // ---- call sites ---------------------------------------------------------------------------------
 
-// The state behind the last event up to a time.
-static void replay_to(struct reader *x, struct ct_replay *r, uint64_t t_ns) {
-    const struct ct_event *e;
-    uint64_t number;
-    ct_replay_init(r, NULL, NULL);
-    r->tiles = 1;
-    ct_trace_rewind(&x->trace);
-    while ((e = ct_replay_next(r, &x->trace, &number)) && e->t_ns <= t_ns)
-        ct_replay_apply(r, e, number);
-    ct_replay_stop(r);
-}
-
 static void build_before(struct reader *x, struct ct_site_groups *before) {
+    const struct ct_moment since = {CT_MOMENT_TIME, -1, UINT64_MAX, x->to->since_ns};
     struct ct_replay *r = ct_heap_alloc_zeroed(1, sizeof *r);
+    struct ct_sharing sharing = {0};
     struct ct_live_totals live;
-    replay_to(x, r, x->to->since_ns);
+    ct_replay_init(r, NULL, NULL);
+    r->tiles = 1; // as that of the scan, which took the keyframes
+    ct_moment_replay(&since, r, &sharing, &x->trace, &x->scan.keyframes);
     ct_live_at_read(&live, r, -1, CT_ROWS_BY_BLOCK);
     ct_site_groups_build(before, &x->sites, live.holdings, live.holding_count);
     ct_live_at_free(&live);
     ct_replay_free(r);
+    ct_sharing_free(&sharing);
     free(r);
 }
 
