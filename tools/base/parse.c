@@ -194,3 +194,15 @@ int ct_parse_time(const char *text, struct ct_time *time) {
         return parse_duration(text + (*text == '+'), &time->ns);
     return 0;
 }
+
+int ct_parse_choice(const char *text, const char *choices) {
+    const size_t length = strlen(text);
+    for (int i = 0;; i++) {
+        const size_t n = strcspn(choices, "|");
+        if (n == length && strncmp(text, choices, n) == 0)
+            return i;
+        if (!choices[n])
+            return -1;
+        choices += n + 1;
+    }
+}

@@ -37,4 +37,7 @@ struct ct_time {
 // Or "oom", "peak", or the number of an event: "#1822", "event:1822". 0, or -1.
 int ct_parse_time(const char *text, struct ct_time *time);
 
+// The position of a text among "a|b|c", or -1.
+int ct_parse_choice(const char *text, const char *choices);
+
 #endif

@@ -2,7 +2,6 @@
 #include "run/watch_command.h"
 
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/parse.h"
@@ -22,14 +21,11 @@ static int set_interval(struct ct_watch_options *o, const char *text) {
 }
 
 static int set_color(struct ct_watch_options *o, const char *text) {
-    static const char *const choices[] = {"auto", "always", "never"}; // enum ct_choice
-    for (int i = 0; i < 3; i++)
-        if (strcmp(text, choices[i]) == 0) {
-            o->color = i;
-            return 0;
-        }
-    return ct_words_fail(CT_WATCH_WRONG_USAGE, "watch: --color is auto, always or never: %.40s",
-                         text);
+    o->color = ct_parse_choice(text, "auto|always|never"); // enum ct_choice
+    if (o->color < 0)
+        return ct_words_fail(CT_WATCH_WRONG_USAGE, "watch: --color is auto, always or never: %.40s",
+                             text);
+    return 0;
 }
 
 static int set_target(struct ct_watch_options *o, const char *text) {

@@ -36,19 +36,6 @@ const char *ct_arguments_command_name(enum ct_command command) {
     return ct_argument_table_commands[command].name;
 }
 
-// Returns the position of one of "a|b|c", -1 if it is none.
-static int find_choice(const char *value, const char *choices) {
-    const size_t length = strlen(value);
-    for (int i = 0;; i++) {
-        const size_t n = strcspn(choices, "|");
-        if (n == length && strncmp(value, choices, n) == 0)
-            return i;
-        if (!choices[n])
-            return -1;
-        choices += n + 1;
-    }
-}
-
 static int parse_whole(const char *value, unsigned long most, unsigned long *to) {
     char *end;
     if (!value || *value < '0' || *value > '9')
@@ -96,7 +83,7 @@ static int *find_flag(struct ct_arguments *o, enum ct_argument a) {
 }
 
 static int set_choice(struct ct_arguments *o, enum ct_argument a, const char *value) {
-    const int choice = find_choice(value, ct_argument_table[a].argument);
+    const int choice = ct_parse_choice(value, ct_argument_table[a].argument);
     if (choice < 0)
         return -1;
     switch (a) {
@@ -132,7 +119,7 @@ static const char *find_names(enum ct_argument a) {
 }
 
 static int set_export(struct ct_arguments *o, enum ct_argument a, const char *value) {
-    const int choice = find_choice(value, find_names(a));
+    const int choice = ct_parse_choice(value, find_names(a));
     if (choice < 0)
         return -1;
     if (a == CT_ARGUMENT_FORMAT)
