@@ -1,17 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// A library to preload before the recorder, for which a file is on a slow disk: a thread beside the main one that opens
-// what SLOW_OPEN names waits until the main thread, at the exit, waits for the recorder. It makes
-// the file SLOW_SAID first.
-#include <fcntl.h>
-#include <stdarg.h>
+// A library to preload before the recorder, for which a file is on a slow disk: a thread beside the
+// main one that opens what SLOW_OPEN names waits until the main thread, at the exit, waits for the
+// recorder. It makes the file SLOW_SAID first.
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/syscall.h>
 #include <time.h>
-#include <unistd.h>
 
-int open64(const char *path, int flags, ...);
+#include "../lib/open_hook.h"
 
 static atomic_int exiting, released;
 
@@ -31,7 +27,7 @@ int nanosleep(const struct timespec *t, struct timespec *left) {
 
 static void wait_for_the_exit(const char *said) {
     const struct timespec pause = {0, 100000};
-    close((int)syscall(SYS_openat, AT_FDCWD, said, O_WRONLY | O_CREAT, 0600));
+    say(said);
     while (!atomic_load(&released))
         (void)really_sleep(&pause, NULL);
 }
@@ -40,23 +36,7 @@ static int open_file(const char *path, int flags, mode_t mode) {
     const char *slow = getenv("SLOW_OPEN"), *said = getenv("SLOW_SAID");
     if (slow && said && !strcmp(path, slow) && !is_main_thread())
         wait_for_the_exit(said);
-    return (int)syscall(SYS_openat, AT_FDCWD, path, flags, mode);
-}
-
-int open(const char *path, int flags, ...) {
-    va_list arguments;
-    va_start(arguments, flags);
-    const mode_t mode = flags & O_CREAT ? va_arg(arguments, mode_t) : 0;
-    va_end(arguments);
-    return open_file(path, flags, mode);
-}
-
-int open64(const char *path, int flags, ...) {
-    va_list arguments;
-    va_start(arguments, flags);
-    const mode_t mode = flags & O_CREAT ? va_arg(arguments, mode_t) : 0;
-    va_end(arguments);
-    return open_file(path, flags, mode);
+    return really_open(path, flags, mode);
 }
 
 // Before the destructors of the libraries that are preloaded behind this one.

@@ -1,16 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // A library to preload for which the file OTHER_FILE_OF is another one, OTHER_FILE. Each time that
 // it is opened, a byte is added to OTHER_FILE_ASKED.
-#include <fcntl.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
-static int really_open(const char *path, int flags, mode_t mode) {
-    return (int)syscall(SYS_openat, AT_FDCWD, path, flags, mode);
-}
+#include "../lib/open_hook.h"
 
 static int open_file(const char *path, int flags, mode_t mode) {
     const char *of = getenv("OTHER_FILE_OF"), *other = getenv("OTHER_FILE"),
@@ -23,21 +17,4 @@ static int open_file(const char *path, int flags, mode_t mode) {
         abort();
     close(log);
     return fd;
-}
-
-int open(const char *path, int flags, ...) {
-    va_list arguments;
-    va_start(arguments, flags);
-    const mode_t mode = flags & O_CREAT ? va_arg(arguments, mode_t) : 0;
-    va_end(arguments);
-    return open_file(path, flags, mode);
-}
-
-int open64(const char *path, int flags, ...);
-int open64(const char *path, int flags, ...) {
-    va_list arguments;
-    va_start(arguments, flags);
-    const mode_t mode = flags & O_CREAT ? va_arg(arguments, mode_t) : 0;
-    va_end(arguments);
-    return open_file(path, flags, mode);
 }
