@@ -83,8 +83,9 @@ static void peer_next(struct ct_event *e) {
 static const struct stream peer_stream = {"peer", peer_begin, peer_next};
 
 // ---- the stream liveN ---------------------------------------------------------------------------
-// Each call takes one of 2N places, or gives it back: N are taken in the mean, and any of them may be given back next. Each
-// stack has one size, so that a trace of 256 MiB holds tens of millions of events.
+// Each call takes one of 2N places, or gives it back: N are taken in the mean, and any of them may
+// be given back next. Each stack has one size, so that a trace of 256 MiB holds tens of millions of
+// events.
 
 static uint64_t live_wanted;
 static uint8_t *is_taken; // by place

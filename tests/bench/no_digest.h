@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Included before live_state.c, for drain_cost_plain: the recorder without digests, to measure what they cost. Only the
-// call-back of a changed total remains, which then does nothing.
+// Included before live_state.c, for drain_cost_plain: the recorder without digests, to measure what
+// they cost. Only the call-back of a changed total remains, which then does nothing.
 #ifndef CT_BENCH_NO_DIGEST_H
 #define CT_BENCH_NO_DIGEST_H
 

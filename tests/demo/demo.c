@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The memory of a small model server: weights, a key/value cache, workspaces, requests that come and
-// go, and a cache of prefixes that only grows, until the device is out of memory.
+// The memory of a small model server: weights, a key/value cache, workspaces, requests that come
+// and go, and a cache of prefixes that only grows, until the device is out of memory.
 //
 // It reaches the driver by dlopen and dlsym, to run on a GPU and on the simulated driver alike.
 // Sizes follow from the free memory at the start. Exit status 3: out of memory, as intended.

@@ -2,9 +2,9 @@
 // Opens plugins: host_of_plugins local|deepbind|newlm PLUGIN... (the way may change between
 // plugins). With WAYS_LOOK_UP the program itself looks a driver function up first. With WAYS_FORK a
 // child of the program uses the last plugin, too. With WAYS_THREADS it says whether its C library
-// knows that it has threads. With WAYS_KEYS it has thread-specific data, and says what became of it.
-// With WAYS_END it ends in another way, behind the first plugin. With WAYS_WAIT it waits for a file
-// behind each plugin. With WAYS_LAST the last plugin is asked for that function.
+// knows that it has threads. With WAYS_KEYS it has thread-specific data, and says what became of
+// it. With WAYS_END it ends in another way, behind the first plugin. With WAYS_WAIT it waits for a
+// file behind each plugin. With WAYS_LAST the last plugin is asked for that function.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <pthread.h>

@@ -34,8 +34,8 @@ struct ct_moment ct_moment_find(const struct ct_scan *s, const struct ct_trace *
 // replay is initialized without a callback, and not begun; `sharing` is empty.
 void ct_moment_replay(const struct ct_moment *m, struct ct_replay *r, struct ct_sharing *sharing,
                       struct ct_trace *t, const struct ct_keyframes *keyframes);
-// Replays the trace up to just before an event, and reads what is live there. `keyframes`: of a scan
-// that follows PyTorch's blocks.
+// Replays the trace up to just before an event, and reads what is live there. `keyframes`: of a
+// scan that follows PyTorch's blocks.
 void ct_moment_read_before(struct ct_live_totals *to, struct ct_trace *t, uint64_t event,
                            int device, const struct ct_keyframes *keyframes);
 // Whether the state behind the scan, which took keyframes, is that of the moment.

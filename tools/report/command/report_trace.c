@@ -92,7 +92,7 @@ static int report(const struct ct_arguments *o, const struct ct_terminal *termin
     return status;
 }
 
-// ---- explain, whose input may be no trace --------------------------------------------------------
+// ---- explain, whose input may be no trace -------------------------------------------------------
 
 // A text has no trace, and neither has a snapshot.
 static int explain_input(const struct ct_arguments *o, const struct ct_terminal *terminal,

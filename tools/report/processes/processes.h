@@ -3,8 +3,8 @@
 // process), else that of the highest sum of tracked memory on one GPU, else the last event.
 //
 // Their events are on the same clock if they were recorded during one boot of one machine; those of
-// several hosts are aligned by the time of day (processes/hosts.h). Where that is not known there is
-// no such moment: then each process is described at its own OOM or peak, and nothing is summed.
+// several hosts are aligned by the time of day (processes/hosts.h). Where that is not known there
+// is no such moment: then each process is described at its own OOM or peak, and nothing is summed.
 #ifndef CT_PROCESSES_H
 #define CT_PROCESSES_H
 

@@ -82,8 +82,8 @@ enum ct_step {
 int ct_trace_open(struct ct_trace *t, const char *path, struct ct_error *error);
 // The same with t->source, which is open already. The trace closes it.
 int ct_trace_open_source(struct ct_trace *t, struct ct_error *error);
-// The same with files that the caller has opened, whatever their names lead to now. The trace closes
-// them. `name`: for messages; it must last.
+// The same with files that the caller has opened, whatever their names lead to now. The trace
+// closes them. `name`: for messages; it must last.
 struct ct_trace_files {
     const char *name;
     int trace, journal; // -1: there is none
@@ -103,8 +103,8 @@ int ct_trace_next(struct ct_trace *t, struct ct_event *event, uint64_t *number);
 // The number of lost events: by the recorder, and in missing chunks. `counted`: by the LOST events
 // of the range.
 uint64_t ct_trace_count_lost(const struct ct_trace *t, uint64_t counted);
-// How much earlier than it was the last event's time may be, exclusively: a time may be rounded down
-// (FORMAT.md, section 3). 1: it is exact.
+// How much earlier than it was the last event's time may be, exclusively: a time may be rounded
+// down (FORMAT.md, section 3). 1: it is exact.
 uint64_t ct_trace_time_span_ns(const struct ct_trace *t);
 // Finds the time of an event. Goes back to the first event. Returns 0 if the trace does not have
 // it.

@@ -13,8 +13,8 @@ struct findings {
     uint64_t events, lost, out_of_order, outside, unknown_ops, unknown_stacks, miscounted;
 };
 
-// Whether an event lies outside the times of its chunk, which are exact. Its own time may be rounded
-// down, also that of the first event, if an AMEND is before it.
+// Whether an event lies outside the times of its chunk, which are exact. Its own time may be
+// rounded down, also that of the first event, if an AMEND is before it.
 static int is_outside(const struct ct_trace *t, const struct ct_event *e) {
     const struct ct_chunk *head = &t->index.chunks[t->chunk].head;
     if (e->t_ns > head->t_last_ns)
