@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// cutrace: `run` starts a program with libcutrace.so preloaded, `doctor` says whether
-// that works, `ctl` sends a request to one that
-// is being traced, `watch` shows what such ones do, `record-metrics` writes what a server says of itself meanwhile.
+// cutrace: `run` starts a program with libcutrace.so preloaded, `doctor` says whether that works,
+// `ctl` sends a request to one that is being traced, `watch` shows what such ones do,
+// `record-metrics` writes what a server says of itself meanwhile.
 #include <stdio.h>
 #include <string.h>
 

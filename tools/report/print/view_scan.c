@@ -84,7 +84,7 @@ struct ct_moment ct_view_scan_asked_moment(const struct ct_view *v, const struct
         return (struct ct_moment){kind, -1, v->at.event, v->at.t_ns < end ? v->at.t_ns : end};
     if (s)
         return find_moment(v, s, kind);
-    const struct ct_scan_request request = ct_view_scan_request_pools(v);
+    const struct ct_scan_request request = ct_view_scan_request(v); // as top finds it
     ct_scan_run(&own, v->trace, &request);
     const struct ct_moment m = find_moment(v, &own, kind);
     ct_scan_free(&own);
