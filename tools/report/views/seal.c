@@ -69,8 +69,8 @@ static int seal_file(struct seal *s, int fd) {
 }
 
 static int sync_folder(const char *path) {
-    char *folder = strdup(path);
-    char *slash = folder ? strrchr(folder, '/') : NULL;
+    char *folder = ct_heap_copy_text(path);
+    char *slash = strrchr(folder, '/');
     if (slash)
         slash[slash == folder] = 0;
     const int fd = open(slash ? folder : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
