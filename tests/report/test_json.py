@@ -17,7 +17,7 @@ from mktrace import OPS, Trace  # noqa: E402
 from tap import ROOT, Skip, case, check, equal, main, read_json, report  # noqa: E402
 
 FOLDER = tempfile.mkdtemp()
-VIEWS = ("summary", "oom", "top", "leaks", "stats", "timeline", "phases", "frag", "info", "coverage", "check")
+VIEWS = ("summary", "oom", "top", "leaks", "stats", "timeline", "phases", "fit", "frag", "info", "coverage", "check")
 FILES = []
 
 

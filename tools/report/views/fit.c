@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// fit: whether what the process took would fit on this device or on one of another size, and how
+// far the settings of a server could go.
+#include "print/companions.h"
+#include "print/document.h"
+#include "print/trace_state.h"
+#include "print/view_scan.h"
+#include "views/fit_need.h"
+#include "views/views.h"
+
+struct fit {
+    struct ct_view *v;
+    struct ct_scan scan;
+    struct ct_device_needs needs;
+};
+
+static void note_event(void *user, const struct ct_replay *r, const struct ct_event *e) {
+    struct fit *f = user;
+    ct_device_needs_note(&f->needs, r, e, f->scan.event);
+}
+
+static void read_fit(struct fit *f) {
+    struct ct_scan_request request = ct_view_scan_request_pools(f->v);
+    request.capacity = 0; // the pass ends with the trace, not at the asked capacity
+    request.applied = note_event;
+    request.applied_user = f;
+    ct_view_scan_run(f->v, &f->scan, &request);
+    ct_device_needs_finish(&f->needs, &f->scan, f->v->trace);
+}
+
+static int is_shown(const struct fit *f, int device) {
+    const int asked = f->v->options->device;
+    return f->needs.device[device].known && (asked < 0 || asked == device);
+}
+
+static void print_text(struct fit *f) {
+    struct ct_view *v = f->v;
+    int any = 0;
+    for (int d = 0; d < CT_DEVICES; d++) {
+        if (!is_shown(f, d))
+            continue;
+        const struct ct_capacity recorded = ct_capacity_find(v->trace, &f->scan.end, d);
+        any = 1;
+        ct_fit_need_print(v, &f->needs.device[d], d, &recorded);
+    }
+    if (!any)
+        fprintf(v->out, "No GPU memory was allocated%s\n", ct_trace_state_until(v).text);
+    ct_companions_print(v, NULL);
+    ct_trace_state_print_line(v, &f->scan);
+}
+
+static void add_device(struct fit *f, struct ct_json *j, int device) {
+    const struct ct_view *v = f->v;
+    const struct ct_capacity recorded = ct_capacity_find(v->trace, &f->scan.end, device);
+    ct_json_open(j, NULL, '{');
+    ct_document_add_device(j, "ordinal", device);
+    ct_document_add_capacity(j, &recorded);
+    ct_fit_need_add_json(j, &f->needs.device[device],
+                         v->options->capacity ? v->options->capacity : recorded.bytes);
+    ct_json_close(j, '}');
+}
+
+static void print_json(struct fit *f) {
+    struct ct_view *v = f->v;
+    struct ct_json json = {.out = v->out}, *j = &json;
+    ct_document_begin(j, v);
+    ct_document_add_trace(j, v, &f->scan);
+    ct_json_number_or_null(j, "budget_bytes", v->options->capacity != 0, v->options->capacity);
+    ct_json_open(j, "devices", '[');
+    for (int d = 0; d < CT_DEVICES; d++)
+        if (is_shown(f, d))
+            add_device(f, j, d);
+    ct_json_close(j, ']');
+    ct_companions_add_json(j, v, NULL);
+    ct_document_end(j);
+}
+
+int ct_view_fit(struct ct_view *v) {
+    struct fit f = {.v = v};
+    read_fit(&f);
+    if (v->options->json)
+        print_json(&f);
+    else
+        print_text(&f);
+    ct_scan_free(&f.scan);
+    return CT_EXIT_OK;
+}
