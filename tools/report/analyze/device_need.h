@@ -23,8 +23,13 @@ struct ct_device_need {
     int untracked_known; // a reading shows it
     int with_host;       // the device has the host's memory: what is untracked is not known
     struct ct_need as_recorded, least;
-    uint64_t others;      // the most of other processes at a time; in no need
-    uint64_t managed;     // likewise: managed memory, which migrates
+    uint64_t untracked; // the most at a time, of this process
+    uint64_t others;    // likewise, of other processes: in no need
+    // With what others held at the same time: how large the device must have been; and the most
+    // that was in use and in no allocation.
+    uint64_t as_recorded_with_others, least_with_others;
+    uint64_t outside, outside_with_others, outside_least_with_others;
+    uint64_t managed;     // the most at once; in no need, because it migrates
     uint64_t overwritten; // allocated at once in the time whose events were overwritten; 0: less
     // A request failed for lack of memory, and the program got the error: what would have followed
     // is not known.
@@ -47,7 +52,13 @@ enum ct_need_fit {
 // For each event, behind ct_replay_apply.
 void ct_device_needs_note(struct ct_device_needs *n, const struct ct_replay *r,
                           const struct ct_event *e, uint64_t number);
-// After the last event: adds requests that failed, and what was overwritten.
+// The same for the need of one device.
+void ct_device_need_note(struct ct_device_need *n, const struct ct_replay *r, int device,
+                         uint64_t t_ns, uint64_t number);
+// Adds the requests that failed on a device from an event on.
+void ct_device_need_add_failures(struct ct_device_need *n, const struct ct_incidents *all,
+                                 int device, uint64_t from_event);
+// After the last event: adds all requests that failed, and what was overwritten.
 void ct_device_needs_finish(struct ct_device_needs *n, const struct ct_scan *s,
                             const struct ct_trace *t);
 enum ct_need_fit ct_device_need_judge(const struct ct_device_need *n, uint64_t capacity);
