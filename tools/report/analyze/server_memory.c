@@ -33,7 +33,7 @@ static int is_own_reading(const struct ct_phases *phases, const struct ct_event 
 static void note_start(struct ct_server_memory *m, const struct ct_phases *phases,
                        const struct ct_replay *r, int device, const struct ct_event *e) {
     const int is_read = is_own_reading(phases, e);
-    if ((m->start_is_read && !is_read) || (m->phase != CT_PHASE_UNKNOWN && !is_start(m->phase)))
+    if (m->start_is_read && !is_read)
         return;
     m->start_is_read = is_read;
     m->start_known = read_free(r, device, &m->start_free);
@@ -110,13 +110,33 @@ static void note_serving(struct ct_server_memory *m, const struct ct_phase_at *a
     const struct ct_breakdown s = ct_replay_split(r, device);
     const uint64_t in_pools = torch_free[0].bytes + torch_free[1].bytes + s.pool_idle,
                    bytes = s.tracked > in_pools ? s.tracked - in_pools : 0;
+    if (!m->window.known)
+        begin_window(&m->window, bytes);
+    note_step(&m->window, bytes, !at->inferred && is_allocation(e));
+}
+
+// Begins a phase, of an event whose stack has it: another thread's last phase is none of the server's.
+static void begin_phase(struct ct_server_memory *m, struct ct_phases *phases,
+                        const struct ct_phase_at *at, const struct ct_replay *r,
+                        const struct ct_event *e, uint64_t number) {
+    if (at->inferred || at->phase == m->phase)
+        return;
+    if (m->phase == CT_PHASE_KV_CACHE)
+        note_cache(m, phases, r, ct_event_device_index(e));
+    if (at->phase == CT_PHASE_KV_CACHE) {
+        m->cache_event = number;
+        m->cache_t_ns = e->t_ns;
+    }
+    if (at->framework != CT_FRAMEWORK_NONE)
+        m->framework = at->framework;
     if (at->phase == CT_PHASE_SLEEP || at->phase == CT_PHASE_WAKE_UP)
         m->slept = 1;
-    const int begins = !is_step(m->phase) && is_step(at->phase);
-    if (begins || !m->window.known)
-        begin_window(&m->window, bytes);
-    m->serves |= is_step(at->phase);
-    note_step(&m->window, bytes, !at->inferred && is_allocation(e));
+    if (is_step(at->phase) && !is_step(m->phase))
+        m->window.known = 0;
+    m->has_trial |= at->phase == CT_PHASE_PROFILE_GRAPHS;
+    m->has_graphs |= at->phase == CT_PHASE_GRAPHS;
+    m->serves |= is_step(at->phase) && m->has_cache;
+    m->phase = at->phase;
 }
 
 void ct_server_memories_note(struct ct_server_memories *all, struct ct_phases *phases,
@@ -126,25 +146,15 @@ void ct_server_memories_note(struct ct_server_memories *all, struct ct_phases *p
     struct ct_server_memory *m = &all->device[device];
     if (device >= CT_MAX_DEVICES)
         return;
-    if (m->phase == CT_PHASE_KV_CACHE && at->phase != CT_PHASE_KV_CACHE)
-        note_cache(m, phases, r, device);
-    if (at->phase == CT_PHASE_KV_CACHE && m->phase != CT_PHASE_KV_CACHE) {
-        m->cache_event = number;
-        m->cache_t_ns = e->t_ns;
-    }
-    if (at->phase == CT_PHASE_UNKNOWN || is_start(at->phase))
+    begin_phase(m, phases, at, r, e, number);
+    if (m->phase == CT_PHASE_UNKNOWN || is_start(m->phase))
         note_start(m, phases, r, device, e);
-    else if (at->phase == CT_PHASE_PROFILE)
+    else if (m->phase == CT_PHASE_PROFILE)
         note_profile(m, r, device);
-    if (at->framework != CT_FRAMEWORK_NONE)
-        m->framework = at->framework;
-    m->has_trial |= at->phase == CT_PHASE_PROFILE_GRAPHS;
-    m->has_graphs |= at->phase == CT_PHASE_GRAPHS;
     if (m->has_cache) {
         ct_device_need_note(&m->since, r, device, e->t_ns, number);
         note_serving(m, at, r, e, device);
     }
-    m->phase = at->phase;
 }
 
 void ct_server_memories_finish(struct ct_server_memories *all, const struct ct_scan *s) {
