@@ -3,7 +3,7 @@
 """Whether `cutrace-report fit` is right: real vLLM with each value that it calls safe has to serve, with steps of the
 largest size, and with the first value that it says fails it must not.
 
-Usage: test_fit.py [WORD...]    the cases whose names have one of the words
+Usage: test_fit.py [WORD...] [--FLAG...]    the cases whose names have one of the words; of these settings alone
 Needs real vLLM (scripts/fetch-vllm.py). What was tried goes to stdout."""
 import concurrent.futures
 import dataclasses
@@ -18,7 +18,8 @@ from tap import case, check, main, note, report, skip_all  # noqa: E402
 import bed  # noqa: E402
 from cases import FULL_GRAPHS, Case  # noqa: E402
 
-WORDS = sys.argv[1:]
+WORDS = [w for w in sys.argv[1:] if not w.startswith("--")]
+ONLY = [w for w in sys.argv[1:] if w.startswith("--")]
 if not WORDS and not os.environ.get("CUTRACE_VLLM"):
     skip_all("`make check-vllm-fit` runs it: vLLM to fetch, and a quarter of an hour")
 try:
@@ -61,6 +62,7 @@ def largest_steps(arguments):
 
 def serves(name, row, flag, value, environment):
     arguments = {"max_model_len": 2048, **row.arguments, flag[2:].replace("-", "_"): value}
+    environment = {**environment, "VLLM_ALLOW_LONG_MAX_MODEL_LEN": 1}  # (beyond what the model's config has)
     if flag == "--gpu-memory-utilization":
         arguments["max_model_len"] = 128  # (whether one long request fits the cache is another question)
     changed = dataclasses.replace(row, arguments=arguments, steps=[SHORT, *largest_steps(arguments)],
@@ -82,9 +84,11 @@ def judge(recorded):
     more = [f"--capacity={recorded.mib}MiB"] if recorded.mib else []
     environment = {"SIM_MEM_MB": recorded.mib} if recorded.mib else {}
     shown = json.loads(report("fit", "--json", "--log", first.path("log.txt"), *more, first.traces[0])[1])
-    settings = {s["flag"]: s for s in shown["devices"][0]["vllm"]["settings"]}
+    settings = {s["flag"]: s for s in shown["devices"][0]["vllm"]["bounds"]}
     problems = []
     for flag, what in recorded.tried.items():
+        if ONLY and flag not in ONLY:
+            continue
         s = settings[flag]
         note(f"{row.name}: {flag} {s['recorded']}: safe {s['safe']}, fails {s['fails']}")
         if not s["safe"] or (what == "both" and not s["fails"]):

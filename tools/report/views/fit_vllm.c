@@ -175,7 +175,7 @@ void ct_fit_vllm_add_json(struct ct_json *j, const struct ct_fit_vllm *f) {
     ct_json_open(j, "vllm", '{');
     add_text(j, "why_unknown", f->budget.known ? "" : f->budget.why);
     add_budget(j, &f->budget);
-    ct_json_open(j, "settings", '[');
+    ct_json_open(j, "bounds", '[');
     for (size_t i = 0; i < f->fit.count; i++)
         add_setting(j, &f->fit.list[i]);
     ct_json_close(j, ']');
