@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// Keeps a folder of traces in order while nobody looks (a sidecar): what cutrace watch --seal and
+// its like do at each tick, whichever view is shown beside it.
+#ifndef CT_WATCH_KEEPER_H
+#define CT_WATCH_KEEPER_H
+
+#include "base/map.h"
+#include "watch/told.h"
+
+struct ct_keeper_options {
+    int seal, dry_run;
+};
+
+struct ct_keeper {
+    const struct ct_keeper_options *options;
+    const char *folder;
+    struct ct_told told;
+    struct ct_map retry;   // hash of the path of what failed: when it is tried again
+    uint64_t next_ns;      // the next look
+    uint64_t now_ns;       // this one
+    int has_failed;
+};
+
+// Whether it has anything to do.
+int ct_keeper_is_wanted(const struct ct_keeper_options *o);
+// Lines go to `out`.
+void ct_keeper_begin(struct ct_keeper *k, const struct ct_keeper_options *o, const char *folder,
+                     FILE *out);
+// Does what is due; at most once a second.
+void ct_keeper_tick(struct ct_keeper *k);
+// Does it now.
+void ct_keeper_look(struct ct_keeper *k);
+void ct_keeper_end(struct ct_keeper *k);
+
+#endif
