@@ -102,7 +102,8 @@ int ct_watch_main(int argc, char **argv) {
     const int wrong = check_keeper(&o);
     if (wrong)
         return wrong;
-    if (!o.once && !ct_keeper_is_wanted(&o.keeper) && (!isatty(STDOUT_FILENO) || !isatty(STDIN_FILENO)))
+    if (!o.once && !ct_keeper_is_wanted(&o.keeper) &&
+        (!isatty(STDOUT_FILENO) || !isatty(STDIN_FILENO)))
         return ct_words_fail(CT_WATCH_WRONG_USAGE,
                              "watch: needs a terminal; --once prints what it shows");
     return ct_watch(&o);

@@ -2,6 +2,7 @@
 #include "watch/keeper.h"
 
 #include <cutrace/format/xxh64.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,6 +21,7 @@ int ct_keeper_is_wanted(const struct ct_keeper_options *o) {
 void ct_keeper_begin(struct ct_keeper *k, const struct ct_keeper_options *o, const char *folder,
                      FILE *out) {
     *k = (struct ct_keeper){.options = o, .folder = folder, .told = {.out = out}};
+    signal(SIGXFSZ, SIG_IGN); // a file-size limit is like a full disk
 }
 
 // ---- what failed before -------------------------------------------------------------------------

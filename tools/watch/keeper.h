@@ -15,9 +15,9 @@ struct ct_keeper {
     const struct ct_keeper_options *options;
     const char *folder;
     struct ct_told told;
-    struct ct_map retry;   // hash of the path of what failed: when it is tried again
-    uint64_t next_ns;      // the next look
-    uint64_t now_ns;       // this one
+    struct ct_map retry; // hash of the path of what failed: when it is tried again
+    uint64_t next_ns;    // the next look
+    uint64_t now_ns;     // this one
     int has_failed;
 };
 

@@ -18,6 +18,7 @@
 #include "base/process_alive.h"
 #include "copy/seal_trace.h"
 #include "watch/files.h"
+#include "watch/trace_magic.h"
 
 struct seal {
     struct ct_told *told;
@@ -86,6 +87,8 @@ static int open_trace(struct seal *s, char why[CT_WATCH_WHY]) {
         wrong = "is no regular file";
     else if (st.st_uid != geteuid())
         wrong = "belongs to another user";
+    else if (ct_trace_magic_find(s->trace) == CT_TRACE_MAGIC_NONE)
+        wrong = "is no trace";
     if (wrong)
         (void)snprintf(why, CT_WATCH_WHY, "%s", wrong);
     return wrong ? -1 : 0;
