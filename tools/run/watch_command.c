@@ -29,6 +29,20 @@ static int set_color(struct ct_watch_options *o, const char *text) {
     return 0;
 }
 
+static int set_keep(struct ct_watch_options *o, const char *text) {
+    if (ct_keeper_set_keep(&o->keeper, text))
+        return ct_words_fail(CT_WATCH_WRONG_USAGE,
+                             "watch: --keep is a number of traces (5) or a time (7d): %.40s", text);
+    return 0;
+}
+
+static int set_max_total(struct ct_watch_options *o, const char *text) {
+    if (ct_keeper_set_max_total(&o->keeper, text))
+        return ct_words_fail(CT_WATCH_WRONG_USAGE, "watch: --max-total is a size (4GiB): %.40s",
+                             text);
+    return 0;
+}
+
 static int set_target(struct ct_watch_options *o, const char *text) {
     if (o->target)
         return ct_words_fail(CT_WATCH_WRONG_USAGE, "watch: one DIR, PID or PATTERN: %.40s", text);
@@ -56,6 +70,12 @@ static int read_words(struct ct_watch_options *o, struct ct_words *w) {
         case CT_WORD_watch_SEAL:
             o->keeper.seal = 1;
             break;
+        case CT_WORD_watch_KEEP:
+            code = set_keep(o, w->value);
+            break;
+        case CT_WORD_watch_MAX_TOTAL:
+            code = set_max_total(o, w->value);
+            break;
         case CT_WORD_watch_DRY_RUN:
             o->keeper.dry_run = 1;
             break;
@@ -78,12 +98,15 @@ static int check_keeper(const struct ct_watch_options *o) {
     struct stat st;
     const int is_wanted = ct_keeper_is_wanted(&o->keeper);
     if (is_wanted && o->target && (stat(o->target, &st) || !S_ISDIR(st.st_mode)))
-        return ct_words_fail(CT_WATCH_WRONG_USAGE, "watch: --seal is of a folder: %.400s is none",
-                             o->target);
+        return ct_words_fail(
+            CT_WATCH_WRONG_USAGE,
+            "watch: --seal, --keep and --max-total are of a folder: %.400s is none", o->target);
     if (is_wanted && o->json)
-        return ct_words_fail(CT_WATCH_WRONG_USAGE, "watch: --json is of processes, without --seal");
+        return ct_words_fail(CT_WATCH_WRONG_USAGE,
+                             "watch: --json goes without --seal, --keep and --max-total");
     if (o->keeper.dry_run && (!is_wanted || !o->once))
-        return ct_words_fail(CT_WATCH_WRONG_USAGE, "watch: --dry-run needs --once and --seal");
+        return ct_words_fail(CT_WATCH_WRONG_USAGE,
+                             "watch: --dry-run needs --once, and --seal, --keep or --max-total");
     return 0;
 }
 

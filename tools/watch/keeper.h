@@ -5,22 +5,27 @@
 #define CT_WATCH_KEEPER_H
 
 #include "base/map.h"
-#include "watch/told.h"
+#include "watch/budget.h"
 
 struct ct_keeper_options {
     int seal, dry_run;
+    struct ct_budget_rules budget;
 };
 
 struct ct_keeper {
     const struct ct_keeper_options *options;
     const char *folder;
     struct ct_told told;
+    struct ct_budget budget;
     struct ct_map retry; // hash of the path of what failed: when it is tried again
     uint64_t next_ns;    // the next look
     uint64_t now_ns;     // this one
     int has_failed;
 };
 
+// Set what --keep and --max-total ask for. 0, or -1: it cannot be understood.
+int ct_keeper_set_keep(struct ct_keeper_options *o, const char *text);
+int ct_keeper_set_max_total(struct ct_keeper_options *o, const char *text);
 // Whether it has anything to do.
 int ct_keeper_is_wanted(const struct ct_keeper_options *o);
 // Lines go to `out`.
