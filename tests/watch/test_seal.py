@@ -17,20 +17,10 @@ import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 import death  # noqa: E402
 from death import Mounted, calls_so_far, journals, kill, program, start, traces, wait_for_calls, whole  # noqa: E402
-from live import CUTRACE, Holder, written  # noqa: E402
+from live import CUTRACE, Holder, children, elsewhere, ended_by, wait_for, written  # noqa: E402
 from tap import FULL, REPORT, Skip, case, check, equal, main, read_json  # noqa: E402
 from traces import G, M  # noqa: E402
 from ways import HANG, folder  # noqa: E402
-
-# In name spaces of its own, as in another container of the pod: it shares the folder and nothing else.
-ELSEWHERE = ["unshare", *([] if os.geteuid() == 0 else ["--map-current-user"]), "--pid", "--mount", "--fork", "--mount-proc"]
-
-
-def elsewhere():
-    if subprocess.run([*ELSEWHERE, "true"], capture_output=True, check=False).returncode:
-        raise Skip("unshare: no name spaces here")
-    return ELSEWHERE
-
 
 def seal(where, *words, before=(), **kw):
     """(exit code, lines)"""
@@ -50,34 +40,15 @@ def sealers(where, *befores):
     try:
         yield said
         for p in running:
-            for pid in [p.pid, *children(p.pid)]:  # (unshare waits for its child)
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGTERM)
+            ended_by(p, signal.SIGTERM)
         for p in running:
             said += p.communicate(timeout=HANG)[0].splitlines()
             equal(p.returncode, 0, said)
     finally:
         for p in running:
-            for pid in [*children(p.pid), p.pid]:
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
+            ended_by(p, signal.SIGKILL)
             p.wait()
             p.stdout.close()
-
-
-def children(pid):
-    try:
-        with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as f:
-            return [int(word) for word in f.read().split()]
-    except FileNotFoundError:
-        return []
-
-
-def wait_for(condition):
-    end = time.monotonic() + HANG
-    while not condition():
-        check(time.monotonic() < end, condition)
-        time.sleep(.02)
 
 
 def left(where, words="worker 2 0 64 0", calls=4000, **env):

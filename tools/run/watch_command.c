@@ -43,6 +43,13 @@ static int set_max_total(struct ct_watch_options *o, const char *text) {
     return 0;
 }
 
+static int set_bundle_on(struct ct_watch_options *o, const char *text) {
+    if (ct_parse_choice(text, "oom"))
+        return ct_words_fail(CT_WATCH_WRONG_USAGE, "watch: --bundle-on is oom: %.40s", text);
+    o->keeper.bundle_on_oom = 1;
+    return 0;
+}
+
 static int set_target(struct ct_watch_options *o, const char *text) {
     if (o->target)
         return ct_words_fail(CT_WATCH_WRONG_USAGE, "watch: one DIR, PID or PATTERN: %.40s", text);
@@ -76,6 +83,9 @@ static int read_words(struct ct_watch_options *o, struct ct_words *w) {
         case CT_WORD_watch_MAX_TOTAL:
             code = set_max_total(o, w->value);
             break;
+        case CT_WORD_watch_BUNDLE_ON:
+            code = set_bundle_on(o, w->value);
+            break;
         case CT_WORD_watch_DRY_RUN:
             o->keeper.dry_run = 1;
             break;
@@ -100,13 +110,16 @@ static int check_keeper(const struct ct_watch_options *o) {
     if (is_wanted && o->target && (stat(o->target, &st) || !S_ISDIR(st.st_mode)))
         return ct_words_fail(
             CT_WATCH_WRONG_USAGE,
-            "watch: --seal, --keep and --max-total are of a folder: %.400s is none", o->target);
+            "watch: --seal, --keep, --max-total and --bundle-on are of a folder: %.400s is none",
+            o->target);
     if (is_wanted && o->json)
-        return ct_words_fail(CT_WATCH_WRONG_USAGE,
-                             "watch: --json goes without --seal, --keep and --max-total");
+        return ct_words_fail(
+            CT_WATCH_WRONG_USAGE,
+            "watch: --json goes without --seal, --keep, --max-total and --bundle-on");
     if (o->keeper.dry_run && (!is_wanted || !o->once))
-        return ct_words_fail(CT_WATCH_WRONG_USAGE,
-                             "watch: --dry-run needs --once, and --seal, --keep or --max-total");
+        return ct_words_fail(
+            CT_WATCH_WRONG_USAGE,
+            "watch: --dry-run needs --once, and --seal, --keep, --max-total or --bundle-on");
     return 0;
 }
 

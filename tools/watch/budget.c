@@ -145,6 +145,8 @@ static int remove_file(struct enforcement *e, size_t i, const char *why) {
     const struct ct_folder_file *f = file_at(e, i);
     const uint64_t bytes = count_bytes(e, f);
     if (!e->of->dry_run && lock_and_unlink(e, f)) {
+        if (errno == EBUSY) // somebody is at it
+            return 0;
         e->has_failed = 1;
         ct_told_print_once(e->told, "cannot remove: %s/%s: %s", e->path, f->name, strerror(errno));
         return 0;

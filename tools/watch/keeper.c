@@ -40,7 +40,7 @@ int ct_keeper_set_max_total(struct ct_keeper_options *o, const char *text) {
 }
 
 int ct_keeper_is_wanted(const struct ct_keeper_options *o) {
-    return o->seal || ct_budget_is_given(&o->budget);
+    return o->seal || o->bundle_on_oom || ct_budget_is_given(&o->budget);
 }
 
 void ct_keeper_begin(struct ct_keeper *k, const struct ct_keeper_options *o, const char *folder,
@@ -73,22 +73,27 @@ static void seal_found(void *user, const char *folder, const char *name) {
 
 // ---- looks --------------------------------------------------------------------------------------
 
-void ct_keeper_look(struct ct_keeper *k) {
+void ct_keeper_look(struct ct_keeper *k, int is_last) {
     k->now_ns = ct_now_ns(CLOCK_MONOTONIC);
     k->next_ns = k->now_ns + LOOK_NS;
     if (k->options->seal)
         ct_watch_search_folder(k->folder, seal_found, k);
+    if (k->options->bundle_on_oom &&
+        ct_oom_bundles_look(&k->bundles, k->folder, &k->budget, is_last, &k->told))
+        k->has_failed = 1;
     if (ct_budget_is_given(&k->budget.rules) &&
-        ct_budget_enforce(&k->budget, k->folder, 0, NULL, &k->told))
+        ct_budget_enforce(&k->budget, k->folder, 0, k->bundles.maker ? k->bundles.name : NULL,
+                          &k->told))
         k->has_failed = 1;
 }
 
 void ct_keeper_tick(struct ct_keeper *k) {
     if (ct_now_ns(CLOCK_MONOTONIC) >= k->next_ns)
-        ct_keeper_look(k);
+        ct_keeper_look(k, 0);
 }
 
 void ct_keeper_end(struct ct_keeper *k) {
     ct_map_free(&k->retry);
     ct_budget_free(&k->budget);
+    ct_oom_bundles_free(&k->bundles);
 }

@@ -6,9 +6,10 @@
 
 #include "base/map.h"
 #include "watch/budget.h"
+#include "watch/oom_bundle.h"
 
 struct ct_keeper_options {
-    int seal, dry_run;
+    int seal, bundle_on_oom, dry_run;
     struct ct_budget_rules budget;
 };
 
@@ -17,6 +18,7 @@ struct ct_keeper {
     const char *folder;
     struct ct_told told;
     struct ct_budget budget;
+    struct ct_oom_bundles bundles;
     struct ct_map retry; // hash of the path of what failed: when it is tried again
     uint64_t next_ns;    // the next look
     uint64_t now_ns;     // this one
@@ -33,8 +35,8 @@ void ct_keeper_begin(struct ct_keeper *k, const struct ct_keeper_options *o, con
                      FILE *out);
 // Does what is due; at most once a second.
 void ct_keeper_tick(struct ct_keeper *k);
-// Does it now.
-void ct_keeper_look(struct ct_keeper *k);
+// Does all of it now. `is_last`: nothing is left for a later look.
+void ct_keeper_look(struct ct_keeper *k, int is_last);
 void ct_keeper_end(struct ct_keeper *k);
 
 #endif

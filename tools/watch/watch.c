@@ -56,7 +56,7 @@ static void run_alone(struct ct_watch_list *l, struct ct_keeper *k, unsigned int
         ct_watch_list_find(l, 0);
         ct_watch_list_tick(l);
     } while (sigtimedwait(&signals, NULL, &wait) < 0);
-    ct_keeper_look(k);
+    ct_keeper_look(k, 1);
 }
 
 static void tick(void *user) {
@@ -88,7 +88,7 @@ static int keep(struct ct_watch_list *l, const struct ct_watch_options *o) {
     l->ticked = tick;
     l->ticked_user = k;
     if (o->once)
-        ct_keeper_look(k);
+        ct_keeper_look(k, 1);
     else if (isatty(STDOUT_FILENO) && isatty(STDIN_FILENO))
         code = run_with_screen(l, k, o);
     else
