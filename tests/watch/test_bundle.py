@@ -165,8 +165,8 @@ def cannot():
                     other.process.kill()
                     other.process.wait()
                     wait_for(lambda o=other: not os.path.exists(o.trace + ".journal"))
-        equal([line.split(": ")[0] for line in said], ["sealed", "no bundle", "sealed", "sealed", "sealed"])
-        check("cannot be written" in said[1], said)
+        equal(sorted(line.split(": ")[0] for line in said), ["no bundle"] + ["sealed"] * 4)
+        check(any("cannot be written" in line for line in said), said)
         equal(bundles(h.where), [])
 
 
