@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the suites of cutrace watch share: a process that holds memory as it is told, traces that are written here as if
 this process recorded them."""
+import contextlib
 import os
 import subprocess
 import sys
@@ -10,9 +11,9 @@ import check_ledger
 import mkjournal
 import ways
 from mktrace import Trace, packed_columns
-from tap import BUILD, equal
+from tap import BUILD, Skip, check, equal
 from traces import G, M, S, begin
-from ways import folder
+from ways import HANG, folder
 
 CUTRACE = os.path.join(BUILD, "cutrace")
 TORCH = os.path.join(BUILD, "tests/torch/blocks/first")
@@ -83,3 +84,37 @@ def written(levels, step_s=5.0, where=None, name="live", trace_id=0x77, function
         with open(os.path.join(where, name + ".zst" + suffix), "wb") as f:
             f.write(data)
     return where
+
+
+# ---- other containers ----------------------------------------------------------------------------------------------------
+
+# In name spaces of its own, as in another container of the pod: it shares the folder and nothing else.
+_ELSEWHERE = ["unshare", *([] if os.geteuid() == 0 else ["--map-current-user"]), "--pid", "--mount", "--fork", "--mount-proc"]
+
+
+def elsewhere():
+    if subprocess.run([*_ELSEWHERE, "true"], capture_output=True, check=False).returncode:
+        raise Skip("unshare: no name spaces here")
+    return _ELSEWHERE
+
+
+def children(pid):
+    try:
+        with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as f:
+            return [int(word) for word in f.read().split()]
+    except FileNotFoundError:
+        return []
+
+
+def wait_for(condition):
+    end = time.monotonic() + HANG
+    while not condition():
+        check(time.monotonic() < end, condition)
+        time.sleep(.02)
+
+
+def ended_by(process, number):
+    """Sends a signal to a process that elsewhere() started, or to one without it."""
+    for pid in [*children(process.pid), process.pid]:  # (unshare waits for its child)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, number)

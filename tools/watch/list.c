@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/file_use.h"
 #include "base/heap.h"
 #include "base/now.h"
 #include "base/process_alive.h"
@@ -86,10 +87,13 @@ static char *join(const char *folder, const char *name) {
     return path;
 }
 
-static void read_program(struct ct_watch_process *p, const char *trace) {
+static void read_program(struct ct_watch_entry *e, const char *trace) {
+    struct ct_watch_process *p = &e->process;
     char path[64], text[64] = "";
     (void)snprintf(path, sizeof path, "/proc/%u/comm", p->pid);
-    FILE *f = p->state == CT_WATCH_KILLED ? NULL : fopen(path, "re");
+    // In another container the pid is of another process here, or of none.
+    const int is_seen = ct_process_alive_start_time(p->pid) == e->journal.head.process_start;
+    FILE *f = is_seen ? fopen(path, "re") : NULL;
     const size_t n = f ? fread(text, 1, sizeof text - 1, f) : 0;
     if (f)
         (void)fclose(f);
@@ -119,10 +123,12 @@ static enum ct_watch_state find_state(struct ct_watch_entry *e) {
     struct ct_watch_process *p = &e->process;
     if (ct_watch_journal_is_gone(&e->journal))
         return CT_WATCH_ENDED;
-    const uint32_t pid = p->state == CT_WATCH_KILLED ? 0 : ct_process_alive_pid(&e->journal.head);
-    if (!pid)
+    if (p->state == CT_WATCH_KILLED)
         return CT_WATCH_KILLED;
-    p->pid = pid;
+    const uint32_t pid = ct_process_alive_pid(&e->journal.head);
+    if (!pid && ct_file_use_find(e->journal.fd) != CT_FILE_IN_USE) // (in another container)
+        return CT_WATCH_KILLED;
+    p->pid = pid ? pid : e->journal.head.pid;
     return e->journal.head.control & CT_CONTROL_OFF ? CT_WATCH_PAUSED : CT_WATCH_RECORDING;
 }
 
@@ -158,7 +164,7 @@ static void add_journal(struct ct_watch_list *l, struct ct_watch_journal *j, con
     e->process.trace_id = j->head.trace_id;
     e->process.pid = j->head.pid;
     take_header(e);
-    read_program(&e->process, name);
+    read_program(e, name);
     if (!ct_watch_list_shows(l, e)) {
         ct_watch_journal_close(&e->journal);
         return;
@@ -228,6 +234,8 @@ void ct_watch_list_tick(struct ct_watch_list *l) {
     l->tick_ns = now;
     for (size_t i = 0; i < l->count; i++)
         tick_entry(&l->entries[i]);
+    if (l->ticked)
+        l->ticked(l->ticked_user);
 }
 
 // ---- details ------------------------------------------------------------------------------------

@@ -36,6 +36,9 @@ struct ct_watch_list {
     uint64_t owed_ns;     // processor time of details that is not earned yet
     uint64_t earned_ns;   // of it, by the last tick
     uint64_t tick_ns;     // when that was
+    // Is called at each tick, whichever view is shown; may be NULL.
+    void (*ticked)(void *user);
+    void *ticked_user;
 };
 
 // Which one a word of the command line asks for; NULL: none was given.

@@ -3,6 +3,8 @@
 #ifndef CT_WATCH_H
 #define CT_WATCH_H
 
+#include "watch/keeper.h"
+
 enum ct_watch_exit {
     CT_WATCH_DONE = 0,
     CT_WATCH_WRONG_USAGE = 2,
@@ -15,6 +17,7 @@ struct ct_watch_options {
     int once, json;
     unsigned interval_ms;
     int color; // enum ct_choice of the report
+    struct ct_keeper_options keeper;
 };
 
 // Returns an exit code.
