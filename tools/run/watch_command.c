@@ -28,6 +28,14 @@ static int set_color(struct ct_watch_options *o, const char *text) {
     return 0;
 }
 
+static int set_log(struct ct_watch_options *o, const char *text) {
+    const int choice = text ? ct_parse_choice(text, "text|json") : 0;
+    if (choice < 0)
+        return ct_words_fail(CT_WATCH_WRONG_USAGE, "watch: --log is text or json: %.40s", text);
+    o->log = choice ? CT_WATCH_LOG_JSON : CT_WATCH_LOG_TEXT;
+    return 0;
+}
+
 static int set_target(struct ct_watch_options *o, const char *text) {
     if (o->target)
         return ct_words_fail(CT_WATCH_WRONG_USAGE, "watch: one DIR, PID or PATTERN: %.40s", text);
@@ -49,6 +57,15 @@ static int read_words(struct ct_watch_options *o, struct ct_words *w) {
         case CT_WORD_watch_INTERVAL:
             code = set_interval(o, w->value);
             break;
+        case CT_WORD_watch_SERVE:
+            o->serve = w->value;
+            break;
+        case CT_WORD_watch_I_KNOW:
+            o->may_be_public = 1;
+            break;
+        case CT_WORD_watch_LOG:
+            code = set_log(o, w->value);
+            break;
         case CT_WORD_watch_COLOR:
             code = set_color(o, w->value);
             break;
@@ -66,6 +83,21 @@ static int read_words(struct ct_watch_options *o, struct ct_words *w) {
     return code;
 }
 
+// Returns 0, or an exit code.
+static int check(const struct ct_watch_options *o) {
+    const int is_service = o->serve || o->log != CT_WATCH_LOG_NONE;
+    if (o->json && !o->once)
+        return ct_words_fail(CT_WATCH_WRONG_USAGE, "watch: --json needs --once");
+    if (o->once && is_service)
+        return ct_words_fail(CT_WATCH_WRONG_USAGE, "watch: --once goes without --serve and --log");
+    if (o->may_be_public && !o->serve)
+        return ct_words_fail(CT_WATCH_WRONG_USAGE, "watch: --i-know needs --serve");
+    if (!o->once && !is_service && (!isatty(STDOUT_FILENO) || !isatty(STDIN_FILENO)))
+        return ct_words_fail(CT_WATCH_WRONG_USAGE,
+                             "watch: needs a terminal; --once prints what it shows");
+    return 0;
+}
+
 int ct_watch_main(int argc, char **argv) {
     struct ct_words words = {.command = CT_RUN_watch, .argc = argc, .argv = argv};
     struct ct_watch_options o = {.interval_ms = USUAL_MS};
@@ -76,10 +108,5 @@ int ct_watch_main(int argc, char **argv) {
         ct_words_print_help(stdout, CT_RUN_watch);
         return fflush(stdout) ? CT_WATCH_CANNOT_WRITE : CT_WATCH_DONE;
     }
-    if (o.json && !o.once)
-        return ct_words_fail(CT_WATCH_WRONG_USAGE, "watch: --json needs --once");
-    if (!o.once && (!isatty(STDOUT_FILENO) || !isatty(STDIN_FILENO)))
-        return ct_words_fail(CT_WATCH_WRONG_USAGE,
-                             "watch: needs a terminal; --once prints what it shows");
-    return ct_watch(&o);
+    return check(&o) ? CT_WATCH_WRONG_USAGE : ct_watch(&o);
 }

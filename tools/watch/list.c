@@ -144,6 +144,8 @@ static void take_header(struct ct_watch_entry *e) {
         p->state != before || p->events != head->events || p->bytes_written != head->bytes_written;
     p->is_stale = e->is_changed;
     p->read_ns = ct_now_ns(CLOCK_MONOTONIC);
+    if (!ct_watch_is_alive(p) && !p->ended_ns)
+        p->ended_ns = p->read_ns;
     p->events = head->events;
     p->lost = head->lost;
     p->bytes_written = head->bytes_written;
@@ -169,6 +171,37 @@ static void add_journal(struct ct_watch_list *l, struct ct_watch_journal *j, con
     l->count++;
 }
 
+static void free_entry(struct ct_watch_entry *e) {
+    ct_watch_process_free(&e->process);
+    ct_watch_journal_close(&e->journal);
+    free(e->folder);
+    free(e->name);
+}
+
+static void drop(struct ct_watch_list *l, size_t i) {
+    free_entry(&l->entries[i]);
+    l->count--;
+    memmove(&l->entries[i], &l->entries[i + 1], (l->count - i) * sizeof *l->entries);
+}
+
+// A process that runs takes the place of the one that ended first. Returns 0 if there is no place.
+static int make_room(struct ct_watch_list *l, const struct ct_watch_journal *j) {
+    size_t oldest = l->count;
+    if (l->count < CT_WATCH_MOST)
+        return 1;
+    if (!ct_process_alive_pid(&j->head))
+        return 0;
+    for (size_t i = 0; i < l->count; i++) {
+        const uint64_t ended_ns = l->entries[i].process.ended_ns;
+        if (ended_ns && (oldest == l->count || ended_ns < l->entries[oldest].process.ended_ns))
+            oldest = i;
+    }
+    if (oldest == l->count)
+        return 0;
+    drop(l, oldest);
+    return 1;
+}
+
 // A journal that was found: `name` is that of its trace.
 static void consider(void *user, const char *folder, const char *name) {
     struct ct_watch_list *l = user;
@@ -176,18 +209,18 @@ static void consider(void *user, const char *folder, const char *name) {
     char why[CT_WATCH_WHY];
     if (is_listed(l, folder, name))
         return;
-    if (l->count >= CT_WATCH_MOST) {
-        add_skip(l, folder, name, "256 processes are watched already");
-        return;
-    }
     if (ct_watch_journal_open(&j, folder, name, why)) {
         add_skip(l, folder, name, why);
         return;
     }
-    if (is_known(l, &j))
+    if (is_known(l, &j)) {
         ct_watch_journal_close(&j);
-    else
+    } else if (make_room(l, &j)) {
         add_journal(l, &j, folder, name);
+    } else {
+        add_skip(l, folder, name, "256 processes are watched already");
+        ct_watch_journal_close(&j);
+    }
 }
 
 void ct_watch_list_find(struct ct_watch_list *l, int all) {
@@ -269,6 +302,7 @@ void ct_watch_list_read(struct ct_watch_list *l, struct ct_watch_entry *e) {
                                        .now_ns =
                                            ct_watch_is_alive(p) ? ct_now_ns(CLOCK_MONOTONIC) : 0,
                                        .since_ns = l->since_ns,
+                                       .fresh_from = e->news.next_event,
                                        .before = p->has_details ? &p->details : NULL};
     struct ct_watch_details d;
     struct ct_error error = {.text = ""};
@@ -288,6 +322,8 @@ void ct_watch_list_read(struct ct_watch_list *l, struct ct_watch_entry *e) {
     p->has_details = 1;
     p->is_stale = 0;
     p->details_ns = e->tried_ns;
+    e->is_changed |= d.fresh.is_open; // when it is older, its outcome is known
+    ct_watch_news_note(&e->news, &p->details, p->details_ns);
     if (!p->is_named && *d.program) {
         memcpy(p->program, d.program, sizeof p->program);
         p->is_named = 1;
@@ -327,13 +363,18 @@ void ct_watch_list_read_some(struct ct_watch_list *l, int first) {
         ct_watch_list_read(l, e);
 }
 
-void ct_watch_list_free(struct ct_watch_list *l) {
-    for (size_t i = 0; i < l->count; i++) {
-        ct_watch_process_free(&l->entries[i].process);
-        ct_watch_journal_close(&l->entries[i].journal);
-        free(l->entries[i].folder);
-        free(l->entries[i].name);
+void ct_watch_list_forget(struct ct_watch_list *l, uint64_t older_than_ns) {
+    const uint64_t now = ct_now_ns(CLOCK_MONOTONIC);
+    for (size_t i = l->count; i--;) {
+        const struct ct_watch_process *p = &l->entries[i].process;
+        if (p->state == CT_WATCH_ENDED && now - p->ended_ns > older_than_ns)
+            drop(l, i);
     }
+}
+
+void ct_watch_list_free(struct ct_watch_list *l) {
+    for (size_t i = 0; i < l->count; i++)
+        free_entry(&l->entries[i]);
     for (size_t i = 0; i < CT_WATCH_SKIPS; i++)
         free(l->skipped[i]);
     free(l->entries);

@@ -6,6 +6,7 @@
 #include "base/now.h"
 #include "cli/terminal.h"
 #include "watch/screen.h"
+#include "watch/service.h"
 #include "watch/text.h"
 #include "watch/watch_json.h"
 
@@ -39,7 +40,13 @@ static int watch_once(struct ct_watch_list *l, const struct ct_watch_options *o)
 
 int ct_watch(const struct ct_watch_options *o) {
     struct ct_watch_list list = {.target = ct_watch_target_parse(o->target)};
-    const int code = o->once ? watch_once(&list, o) : ct_screen_run(&list, o);
+    int code;
+    if (o->once)
+        code = watch_once(&list, o);
+    else if (o->serve || o->log != CT_WATCH_LOG_NONE)
+        code = ct_service_run(&list, o);
+    else
+        code = ct_screen_run(&list, o);
     ct_watch_list_free(&list);
     return code;
 }
