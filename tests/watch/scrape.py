@@ -4,11 +4,12 @@ import http.client
 import os
 import re
 import signal
+import struct
 import subprocess
 import time
 
 from live import CUTRACE
-from tap import ROOT, check, equal
+from tap import BUILD, ROOT, Skip, check, equal
 from ways import HANG
 
 OPENMETRICS = "application/openmetrics-text"
@@ -127,3 +128,27 @@ def one(samples, name, **labels):
     found = list(of(samples, name, **labels).values())
     equal(len(found), 1, (name, labels))
     return found[0]
+
+
+class Clock:
+    """CLOCK_MONOTONIC of a program that is started with its `env`, which can be put ahead: what takes minutes is over at once."""
+
+    def __init__(self, where):
+        library = os.path.join(BUILD, "tests/recorder/libclock_ahead.so")
+        if not os.path.exists(library):
+            raise Skip("needs a library that cannot be preloaded into this build")
+        self.path = os.path.join(where, "clock")
+        self.seconds = 0
+        self.put_ahead(0)
+        self.env = {**os.environ, "LD_PRELOAD": library, "CLOCK_AHEAD": self.path}
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        pass
+
+    def put_ahead(self, seconds):
+        self.seconds += seconds
+        with open(self.path, "r+b" if self.seconds else "wb") as f:
+            f.write(struct.pack("<Q", int(self.seconds * 1e9)))

@@ -15,7 +15,7 @@
 
 #define REST_NS UINT64_C(200000000)
 #define FAREWELL_NS UINT64_C(1000000000) // for a client to take what was said before the end
-enum { FAREWELL_BYTES = 1 << 16, ANSWER_HEAD = 400 };
+enum { FAREWELL_BYTES = 1 << 20, ANSWER_HEAD = 400 };
 
 enum state {
     FREE,
@@ -27,6 +27,7 @@ enum state {
 struct ct_http_client {
     enum state state;
     int fd;
+    unsigned polled; // its entry of what is polled for
     char in[CT_HTTP_HEAD];
     size_t in_count;
     char head[ANSWER_HEAD];
@@ -225,26 +226,36 @@ static void serve_client(struct ct_http_server *s, struct ct_http_client *c, sho
         close_client(c);
 }
 
-uint64_t ct_http_server_prepare(const struct ct_http_server *s, struct pollfd *to) {
-    const uint64_t now = ct_now_ns(CLOCK_MONOTONIC);
-    const int rests = now < s->rest_ns;
-    uint64_t first = rests ? s->rest_ns : UINT64_MAX;
-    to[CT_HTTP_CLIENTS] = (struct pollfd){.fd = rests ? -1 : s->listener, .events = POLLIN};
+static void add_polled(struct ct_http_server *s, struct pollfd *to, int fd, int events) {
+    to[s->polled++] = (struct pollfd){.fd = fd, .events = (short)events};
+}
+
+unsigned ct_http_server_prepare(struct ct_http_server *s, struct pollfd *to, uint64_t *until_ns) {
+    const int rests = ct_now_ns(CLOCK_MONOTONIC) < s->rest_ns;
+    *until_ns = rests ? s->rest_ns : UINT64_MAX;
+    s->polled = 0;
     for (int i = 0; i < CT_HTTP_CLIENTS; i++) {
-        const struct ct_http_client *c = &s->clients[i];
-        to[i] = (struct pollfd){.fd = c->state == FREE ? -1 : c->fd,
-                                .events = c->state == WRITING ? POLLOUT : POLLIN};
-        if (c->state != FREE && c->deadline_ns < first)
-            first = c->deadline_ns;
+        struct ct_http_client *c = &s->clients[i];
+        if (c->state == FREE)
+            continue;
+        c->polled = s->polled;
+        add_polled(s, to, c->fd, c->state == WRITING ? POLLOUT : POLLIN);
+        if (c->deadline_ns < *until_ns)
+            *until_ns = c->deadline_ns;
     }
-    return first;
+    s->polls_listener = !rests;
+    if (!rests)
+        add_polled(s, to, s->listener, POLLIN);
+    return s->polled;
 }
 
 void ct_http_server_serve(struct ct_http_server *s, const struct pollfd *polled) {
     const uint64_t now = ct_now_ns(CLOCK_MONOTONIC);
-    for (int i = 0; i < CT_HTTP_CLIENTS; i++)
-        if (polled[i].fd >= 0)
-            serve_client(s, &s->clients[i], polled[i].revents, now);
-    if (polled[CT_HTTP_CLIENTS].revents)
+    for (int i = 0; i < CT_HTTP_CLIENTS; i++) {
+        struct ct_http_client *c = &s->clients[i];
+        if (c->state != FREE)
+            serve_client(s, c, polled[c->polled].revents, now);
+    }
+    if (s->polls_listener && polled[s->polled - 1].revents)
         accept_client(s, now);
 }

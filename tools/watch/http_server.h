@@ -28,13 +28,16 @@ struct ct_http_server {
     void *user;
     struct ct_http_client *clients; // CT_HTTP_CLIENTS
     uint64_t rest_ns;               // no client is accepted until then: there are no descriptors
+    unsigned polled;                // entries that are polled for,
+    int polls_listener;             // and whether the last one is the listener
 };
 
 // `listener`: a socket that listens and does not block; it is taken over.
 void ct_http_server_begin(struct ct_http_server *s, int listener);
-// Fills in what to poll for, CT_HTTP_POLLED entries, of which unused ones have fd -1. Returns the
-// time of the next deadline; UINT64_MAX: there is none.
-uint64_t ct_http_server_prepare(const struct ct_http_server *s, struct pollfd *to);
+// Fills in what to poll for, at most CT_HTTP_POLLED entries, none without a descriptor: poll takes
+// no more entries than a process may have descriptors. Returns how many; `until_ns` is the next
+// deadline, UINT64_MAX: there is none.
+unsigned ct_http_server_prepare(struct ct_http_server *s, struct pollfd *to, uint64_t *until_ns);
 // Goes on where poll said so, and closes what is over its time.
 void ct_http_server_serve(struct ct_http_server *s, const struct pollfd *polled);
 void ct_http_server_end(struct ct_http_server *s);

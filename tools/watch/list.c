@@ -140,6 +140,7 @@ static void take_header(struct ct_watch_entry *e) {
     const struct ct_journal *head = &e->journal.head;
     const enum ct_watch_state before = p->state;
     p->state = find_state(e);
+    e->is_changed |= e->is_open;
     e->is_changed |=
         p->state != before || p->events != head->events || p->bytes_written != head->bytes_written;
     p->is_stale = e->is_changed;
@@ -150,6 +151,13 @@ static void take_header(struct ct_watch_entry *e) {
     p->lost = head->lost;
     p->bytes_written = head->bytes_written;
     read_devices(p, head);
+}
+
+static void free_entry(struct ct_watch_entry *e) {
+    ct_watch_process_free(&e->process);
+    ct_watch_journal_close(&e->journal);
+    free(e->folder);
+    free(e->name);
 }
 
 static void add_journal(struct ct_watch_list *l, struct ct_watch_journal *j, const char *folder,
@@ -171,37 +179,6 @@ static void add_journal(struct ct_watch_list *l, struct ct_watch_journal *j, con
     l->count++;
 }
 
-static void free_entry(struct ct_watch_entry *e) {
-    ct_watch_process_free(&e->process);
-    ct_watch_journal_close(&e->journal);
-    free(e->folder);
-    free(e->name);
-}
-
-static void drop(struct ct_watch_list *l, size_t i) {
-    free_entry(&l->entries[i]);
-    l->count--;
-    memmove(&l->entries[i], &l->entries[i + 1], (l->count - i) * sizeof *l->entries);
-}
-
-// A process that runs takes the place of the one that ended first. Returns 0 if there is no place.
-static int make_room(struct ct_watch_list *l, const struct ct_watch_journal *j) {
-    size_t oldest = l->count;
-    if (l->count < CT_WATCH_MOST)
-        return 1;
-    if (!ct_process_alive_pid(&j->head))
-        return 0;
-    for (size_t i = 0; i < l->count; i++) {
-        const uint64_t ended_ns = l->entries[i].process.ended_ns;
-        if (ended_ns && (oldest == l->count || ended_ns < l->entries[oldest].process.ended_ns))
-            oldest = i;
-    }
-    if (oldest == l->count)
-        return 0;
-    drop(l, oldest);
-    return 1;
-}
-
 // A journal that was found: `name` is that of its trace.
 static void consider(void *user, const char *folder, const char *name) {
     struct ct_watch_list *l = user;
@@ -209,18 +186,18 @@ static void consider(void *user, const char *folder, const char *name) {
     char why[CT_WATCH_WHY];
     if (is_listed(l, folder, name))
         return;
+    if (l->count >= CT_WATCH_MOST) {
+        add_skip(l, folder, name, "256 processes are watched already");
+        return;
+    }
     if (ct_watch_journal_open(&j, folder, name, why)) {
         add_skip(l, folder, name, why);
         return;
     }
-    if (is_known(l, &j)) {
+    if (is_known(l, &j))
         ct_watch_journal_close(&j);
-    } else if (make_room(l, &j)) {
+    else
         add_journal(l, &j, folder, name);
-    } else {
-        add_skip(l, folder, name, "256 processes are watched already");
-        ct_watch_journal_close(&j);
-    }
 }
 
 void ct_watch_list_find(struct ct_watch_list *l, int all) {
@@ -302,11 +279,13 @@ void ct_watch_list_read(struct ct_watch_list *l, struct ct_watch_entry *e) {
                                        .now_ns =
                                            ct_watch_is_alive(p) ? ct_now_ns(CLOCK_MONOTONIC) : 0,
                                        .since_ns = l->since_ns,
-                                       .fresh_from = e->news.next_event,
                                        .before = p->has_details ? &p->details : NULL};
     struct ct_watch_details d;
     struct ct_error error = {.text = ""};
-    e->is_changed = 0;
+    e->is_changed = e->is_open = 0;
+    if (e->news.trace_id != p->trace_id)
+        e->news = (struct ct_watch_news){.trace_id = p->trace_id};
+    reading.fresh_from = e->news.next_event;
     e->tried_ns = ct_now_ns(CLOCK_MONOTONIC);
     if (open_files(e, &reading, error.text)) {
         set_problem(p, error.text);
@@ -322,7 +301,7 @@ void ct_watch_list_read(struct ct_watch_list *l, struct ct_watch_entry *e) {
     p->has_details = 1;
     p->is_stale = 0;
     p->details_ns = e->tried_ns;
-    e->is_changed |= d.fresh.is_open; // when it is older, its outcome is known
+    e->is_open = d.fresh.is_open;
     ct_watch_news_note(&e->news, &p->details, p->details_ns);
     if (!p->is_named && *d.program) {
         memcpy(p->program, d.program, sizeof p->program);
@@ -361,6 +340,12 @@ void ct_watch_list_read_some(struct ct_watch_list *l, int first) {
         e = &l->entries[first];
     for (e = e ? e : find_oldest(l); e && can_pay(l); e = find_oldest(l))
         ct_watch_list_read(l, e);
+}
+
+static void drop(struct ct_watch_list *l, size_t i) {
+    free_entry(&l->entries[i]);
+    l->count--;
+    memmove(&l->entries[i], &l->entries[i + 1], (l->count - i) * sizeof *l->entries);
 }
 
 void ct_watch_list_forget(struct ct_watch_list *l, uint64_t older_than_ns) {

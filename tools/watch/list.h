@@ -23,7 +23,8 @@ struct ct_watch_entry {
     struct ct_watch_journal journal;
     int is_changed;    // since the details were read, or were tried to be
     uint64_t tried_ns; // when that was
-    // What was counted of it since it was found (news.h).
+    int is_open;       // the outcome of a request was not known then: read again at the next tick
+    // What was counted of it since it was found.
     struct ct_watch_news news;
 };
 

@@ -14,6 +14,7 @@
 #define CT_WATCH_GROWTH_APART_NS UINT64_C(600000000000)
 
 struct ct_watch_news {
+    uint64_t trace_id; // of which all below is
     uint64_t requests[CT_WATCH_OUTCOMES];
     uint64_t scenarios[CT_SCENARIOS]; // by the verdict when the request was counted
     uint64_t next_event; // incidents from this one on (first_event) are not counted yet

@@ -172,11 +172,11 @@ static void serve(struct service *s) {
     struct pollfd polled[2 + CT_HTTP_POLLED];
     for (;;) {
         uint64_t until_ns = UINT64_MAX;
+        nfds_t n = 2;
         polled[0] = (struct pollfd){.fd = s->signals, .events = POLLIN};
         polled[1] = (struct pollfd){.fd = s->look_ended, .events = POLLIN};
         if (s->options->serve)
-            until_ns = ct_http_server_prepare(&s->server, polled + 2);
-        const nfds_t n = s->options->serve ? 2 + CT_HTTP_POLLED : 2;
+            n += ct_http_server_prepare(&s->server, polled + 2, &until_ns);
         if (poll(polled, n, count_ms(until_ns)) < 0)
             continue;
         if (polled[0].revents || polled[1].revents)
