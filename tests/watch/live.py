@@ -54,10 +54,10 @@ class Holder:
         return int(allocated), int(reserved)
 
 
-def written(levels, step_s=5.0, where=None, name="live", trace_id=0x77, function="grow", file="/m/grow.py", is_alive=True, **more):
+def written(levels, step_s=5.0, where=None, name="live", trace_id=0x77, function="grow", file="/m/grow.py", is_alive=True, ahead_s=0, **more):
     """A process that records (this one, as its journal says), whose allocations had these bytes, one after the other."""
     where = where or folder()
-    now = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
+    now = time.clock_gettime_ns(time.CLOCK_MONOTONIC) + ahead_s * S
     t = Trace(trace_id=trace_id)
     t.version, t.columns = 3, packed_columns
     begin(t, pid=os.getpid(), **more)
