@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the suites of cutrace watch share: a process that holds memory as it is told, traces that are written here as if
 this process recorded them."""
+import contextlib
 import os
 import subprocess
 import sys
@@ -21,12 +22,12 @@ HOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "holder.py")
 
 class Holder:
     """A process that holds what it is told to hold."""
+    command = [sys.executable, HOLDER, os.path.join(TORCH, "libc10_cuda.so")]
 
     def __init__(self, where=None, **env):
         self.where = where or folder()
         env = {"BLOCKS_LEDGER": os.path.join(self.where, "blocks"), **env}
-        self.process = subprocess.Popen([sys.executable, HOLDER, os.path.join(TORCH, "libc10_cuda.so")], stdin=subprocess.PIPE,
-                                        stdout=subprocess.PIPE, text=True, cwd=self.where,
+        self.process = subprocess.Popen(self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=self.where,
                                         env=ways.environment(self.where, libraries=(TORCH,), env=env))
         equal(self.process.stdout.readline(), "ready\n")
         self.trace = os.path.join(self.where, f"trace.{self.process.pid}.zst")
@@ -52,6 +53,21 @@ class Holder:
         with open(os.path.join(self.where, f"blocks.{self.process.pid}"), encoding="ascii") as f:
             _, _, _, _, allocated, reserved, _ = f.read().splitlines()[-1].split()
         return int(allocated), int(reserved)
+
+
+class Light(Holder):
+    """One without an interpreter, of which many run at once: it knows alloc, free and churn (hold.c)."""
+    command = [os.path.join(BUILD, "tests/watch/hold")]
+
+
+@contextlib.contextmanager
+def crowd(n, where, **env):
+    """n light processes; the i-th one holds i + 1 MiB."""
+    with contextlib.ExitStack() as stack:
+        holders = [stack.enter_context(Light(where, **env)) for _ in range(n)]
+        for i, h in enumerate(holders):
+            equal(h.tell("alloc", (i + 1) << 20), 0)
+        yield holders
 
 
 def written(levels, step_s=5.0, where=None, name="live", trace_id=0x77, function="grow", file="/m/grow.py"):
