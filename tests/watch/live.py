@@ -2,6 +2,7 @@
 """What the suites of cutrace watch share: a process that holds memory as it is told, traces that are written here as if
 this process recorded them."""
 import contextlib
+import json
 import os
 import subprocess
 import sys
@@ -9,14 +10,17 @@ import time
 
 import check_ledger
 import mkjournal
+import schema
 import ways
 from mktrace import Trace, packed_columns
-from tap import BUILD, equal
+from tap import BUILD, ROOT, check, equal
 from traces import G, M, S, begin
 from ways import folder
 
 CUTRACE = os.path.join(BUILD, "cutrace")
 TORCH = os.path.join(BUILD, "tests/torch/blocks/first")
+with open(os.path.join(ROOT, "tools/watch/schema.json"), encoding="utf-8") as schema_file:
+    VALID = schema.fastjsonschema.compile(json.load(schema_file), use_default=False)
 HOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "holder.py")
 
 
@@ -70,12 +74,34 @@ def crowd(n, where, **env):
         yield holders
 
 
-def written(levels, step_s=5.0, where=None, name="live", trace_id=0x77, function="grow", file="/m/grow.py"):
+def once(*words, json_too=True, env=None, **kw):
+    """cutrace watch --once: (exit code, document or text, stderr)"""
+    done = subprocess.run([CUTRACE, "watch", "--once", *(["--json"] if json_too else []), *map(str, words)], text=True,
+                          capture_output=True, env={**os.environ, "COLUMNS": "100", **(env or {})}, check=False, **kw)
+    if not json_too:
+        return done.returncode, done.stdout, done.stderr
+    document = json.loads(done.stdout)
+    VALID(document)
+    return done.returncode, document, done.stderr
+
+
+def wait_until_written(where, sizes):
+    """Until the headers of all journals say what their processes hold: pid -> bytes."""
+    end = time.monotonic() + ways.HANG
+    while (found := {p["pid"]: p["now"]["devices"][0]["tracked_bytes"] for p in once(where)[1]["processes"]
+                     if p["now"]["devices"]}) != sizes:
+        check(time.monotonic() < end, f"{found} instead of {sizes}")
+        time.sleep(.02)
+
+
+def written(levels, step_s=5.0, where=None, name="live", trace_id=0x77, function="grow", file="/m/grow.py", version=3):
     """A process that records (this one, as its journal says), whose allocations had these bytes, one after the other."""
     where = where or folder()
     now = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
     t = Trace(trace_id=trace_id)
-    t.version, t.columns = 3, packed_columns
+    t.version = version
+    if version == 3:
+        t.columns = packed_columns
     begin(t, pid=os.getpid())
     first = now - int(step_s * len(levels) * S)
     t.event("memory-sample", first - 1000, device=0, free_bytes=80 * G - M, total_bytes=80 * G)

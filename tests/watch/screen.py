@@ -42,6 +42,14 @@ class Screen:
         check(widest <= self.columns, widest)
         return text
 
+    def wait_while(self, pattern, *more):
+        """The screen when it has this no more."""
+        end = time.monotonic() + HANG
+        while re.search(pattern, text := self.text(*more), re.M):
+            check(time.monotonic() < end, f"still {pattern!r} in:\n{text}")
+            time.sleep(.02)
+        return text
+
     def wait_for_rows(self, want, *keys):
         """Until the list shows these processes, in this order. The keys go there; they are pressed again, because a row
         that is chosen too early moves with its process when the list is put in order."""
