@@ -121,6 +121,7 @@ def written(levels, step_s=5.0, where=None, name="live", trace_id=0x77, function
     t.flush()
     j = mkjournal.Journal(trace_id=trace_id, seq=t.seq, dict_seq=t.dict_seq, first_event=t.number, drained_ns=now)
     j.alive()
+    j.devices = [(levels[-1], max(levels), 0, 80 * G - M, 80 * G, first - 1000)]
     for suffix, data in (("", t.bytes()), (".journal", j.bytes())):
         with open(os.path.join(where, name + ".zst" + suffix), "wb") as f:
             f.write(data)

@@ -19,6 +19,7 @@
 #define SEARCH_NS UINT64_C(30000000000) // between two looks at all of /proc
 #define SETTLED_NS UINT64_C(2000000000) // a folder's time may be as coarse as that
 #define ANEW_NS UINT64_C(15000000000)   // details are read anew, changed or not
+static const char too_many[] = "256 processes are watched already";
 enum { COST_SHARE = 64 };               // details take one part in so many of a core
 
 struct ct_watch_target ct_watch_target_parse(const char *word) {
@@ -201,6 +202,8 @@ static int make_room(struct ct_watch_list *l, const struct ct_journal *head) {
     }
     if (!victim)
         return 0;
+    if (victim->process.state != CT_WATCH_ENDED)
+        add_skip(l, victim->folder, victim->name, too_many);
     free_entry(victim);
     const size_t after = (size_t)(l->entries + l->count - victim - 1);
     memmove(victim, victim + 1, after * sizeof *victim);
@@ -222,7 +225,7 @@ static void consider(void *user, const char *folder, const char *name) {
     } else if (l->count < CT_WATCH_MOST || make_room(l, &j.head)) {
         add_journal(l, &j, folder, name);
     } else {
-        add_skip(l, folder, name, "256 processes are watched already");
+        add_skip(l, folder, name, too_many);
         ct_watch_journal_close(&j);
     }
 }
