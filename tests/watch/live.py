@@ -94,8 +94,9 @@ def wait_until_written(where, sizes):
         time.sleep(.02)
 
 
-def written(levels, step_s=5.0, where=None, name="live", trace_id=0x77, function="grow", file="/m/grow.py", version=3):
-    """A process that records (this one, as its journal says), whose allocations had these bytes, one after the other."""
+def written(levels, step_s=5.0, where=None, name="live", trace_id=0x77, function="grow", file="/m/grow.py", version=3, pending=()):
+    """A process that records (this one, as its journal says), whose allocations had these bytes, one after the other. Its
+    last allocations may be pending: in the journal alone, a ring for each."""
     where = where or folder()
     now = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
     t = Trace(trace_id=trace_id)
@@ -121,6 +122,10 @@ def written(levels, step_s=5.0, where=None, name="live", trace_id=0x77, function
     t.flush()
     j = mkjournal.Journal(trace_id=trace_id, seq=t.seq, dict_seq=t.dict_seq, first_event=t.number, drained_ns=now)
     j.alive()
+    for i, size in enumerate(pending):
+        at = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
+        ring, api = j.ring(j.thread(4711 + i)), j.name("cuMemAlloc_v2")
+        ring.put(mkjournal.numbers("alloc", at, device=0, ptr=0x900 + i << 40, bytes=size, result=0, space="device", api=api))
     j.devices = [(levels[-1], max(levels), 0, 80 * G - M, 80 * G, first - 1000)]
     for suffix, data in (("", t.bytes()), (".journal", j.bytes())):
         with open(os.path.join(where, name + ".zst" + suffix), "wb") as f:
