@@ -2,6 +2,7 @@
 """What the suites of cutrace watch share: a process that holds memory as it is told, traces that are written here as if
 this process recorded them."""
 import contextlib
+import json
 import os
 import subprocess
 import sys
@@ -9,25 +10,28 @@ import time
 
 import check_ledger
 import mkjournal
+import schema
 import ways
 from mktrace import Trace, packed_columns
-from tap import BUILD, Skip, check, equal
+from tap import BUILD, ROOT, Skip, check, equal
 from traces import G, M, S, begin
 from ways import HANG, folder
 
 CUTRACE = os.path.join(BUILD, "cutrace")
 TORCH = os.path.join(BUILD, "tests/torch/blocks/first")
+with open(os.path.join(ROOT, "tools/watch/schema.json"), encoding="utf-8") as schema_file:
+    VALID = schema.fastjsonschema.compile(json.load(schema_file), use_default=False)
 HOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "holder.py")
 
 
 class Holder:
     """A process that holds what it is told to hold."""
+    command = [sys.executable, HOLDER, os.path.join(TORCH, "libc10_cuda.so")]
 
     def __init__(self, where=None, **env):
         self.where = where or folder()
         env = {"BLOCKS_LEDGER": os.path.join(self.where, "blocks"), **env}
-        self.process = subprocess.Popen([sys.executable, HOLDER, os.path.join(TORCH, "libc10_cuda.so")], stdin=subprocess.PIPE,
-                                        stdout=subprocess.PIPE, text=True, cwd=self.where,
+        self.process = subprocess.Popen(self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=self.where,
                                         env=ways.environment(self.where, libraries=(TORCH,), env=env))
         equal(self.process.stdout.readline(), "ready\n")
         self.trace = os.path.join(self.where, f"trace.{self.process.pid}.zst")
@@ -55,12 +59,51 @@ class Holder:
         return int(allocated), int(reserved)
 
 
-def written(levels, step_s=5.0, where=None, name="live", trace_id=0x77, function="grow", file="/m/grow.py", is_alive=True, ahead_s=0, **more):
-    """A process that records (this one, as its journal says), whose allocations had these bytes, one after the other."""
+class Light(Holder):
+    """One without an interpreter, of which many run at once: it knows alloc, free and churn (hold.c)."""
+    command = [os.path.join(BUILD, "tests/watch/hold")]
+
+
+@contextlib.contextmanager
+def crowd(n, where, **env):
+    """n light processes; the i-th one holds i + 1 MiB."""
+    with contextlib.ExitStack() as stack:
+        holders = [stack.enter_context(Light(where, **env)) for _ in range(n)]
+        for i, h in enumerate(holders):
+            equal(h.tell("alloc", (i + 1) << 20), 0)
+        yield holders
+
+
+def once(*words, json_too=True, env=None, **kw):
+    """cutrace watch --once: (exit code, document or text, stderr)"""
+    done = subprocess.run([CUTRACE, "watch", "--once", *(["--json"] if json_too else []), *map(str, words)], text=True,
+                          capture_output=True, env={**os.environ, "COLUMNS": "100", **(env or {})}, check=False, **kw)
+    if not json_too:
+        return done.returncode, done.stdout, done.stderr
+    document = json.loads(done.stdout)
+    VALID(document)
+    return done.returncode, document, done.stderr
+
+
+def wait_until_written(where, sizes):
+    """Until the headers of all journals say what their processes hold: pid -> bytes."""
+    end = time.monotonic() + ways.HANG
+    while (found := {p["pid"]: p["now"]["devices"][0]["tracked_bytes"] for p in once(where)[1]["processes"]
+                     if p["now"]["devices"]}) != sizes:
+        check(time.monotonic() < end, f"{found} instead of {sizes}")
+        time.sleep(.02)
+
+
+def written(levels, step_s=5.0, where=None, name="live", trace_id=0x77, function="grow", file="/m/grow.py", version=3, pending=(),
+            is_alive=True, ahead_s=0, **more):
+    """A process that records (this one, as its journal says), whose allocations had these bytes, one after the other. Its
+    last allocations may be pending: in the journal alone, a ring for each."""
     where = where or folder()
     now = time.clock_gettime_ns(time.CLOCK_MONOTONIC) + ahead_s * S
     t = Trace(trace_id=trace_id)
-    t.version, t.columns = 3, packed_columns
+    t.version = version
+    if version == 3:
+        t.columns = packed_columns
     begin(t, pid=os.getpid(), **more)
     first = now - int(step_s * len(levels) * S)
     t.event("memory-sample", first - 1000, device=0, free_bytes=80 * G - M, total_bytes=80 * G)
@@ -81,6 +124,11 @@ def written(levels, step_s=5.0, where=None, name="live", trace_id=0x77, function
     j = mkjournal.Journal(trace_id=trace_id, seq=t.seq, dict_seq=t.dict_seq, first_event=t.number, drained_ns=now)
     if is_alive:
         j.alive()
+    for i, size in enumerate(pending):
+        at = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
+        ring, api = j.ring(j.thread(4711 + i)), j.name("cuMemAlloc_v2")
+        ring.put(mkjournal.numbers("alloc", at, device=0, ptr=0x900 + i << 40, bytes=size, result=0, space="device", api=api))
+    j.devices = [(levels[-1], max(levels), 0, 80 * G - M, 80 * G, first - 1000)]
     for suffix, data in (("", t.bytes()), (".journal", j.bytes())):
         with open(os.path.join(where, name + ".zst" + suffix), "wb") as f:
             f.write(data)

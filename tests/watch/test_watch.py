@@ -16,26 +16,12 @@ import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 import check_ledger  # noqa: E402
 import mkjournal  # noqa: E402
-import schema  # noqa: E402
-from live import CUTRACE, Holder, written  # noqa: E402
-from tap import ROOT, Skip, case, check, equal, main, read_json  # noqa: E402
+from live import CUTRACE, Holder, once, written  # noqa: E402
+from tap import Skip, case, check, equal, main, read_json  # noqa: E402
 from traces import G, M, S  # noqa: E402
 from ways import HANG, folder  # noqa: E402
 
 PARTS = "torch_used torch_idle allocations mempool_idle in_flight untracked unattributed others free".split()
-with open(os.path.join(ROOT, "tools/watch/schema.json"), encoding="utf-8") as schema_file:
-    VALID = schema.fastjsonschema.compile(json.load(schema_file), use_default=False)
-
-
-def once(*words, json_too=True, env=None, **kw):
-    """(exit code, document or text, stderr)"""
-    done = subprocess.run([CUTRACE, "watch", "--once", *(["--json"] if json_too else []), *map(str, words)], text=True,
-                          capture_output=True, env={**os.environ, "COLUMNS": "100", **(env or {})}, check=False, **kw)
-    if not json_too:
-        return done.returncode, done.stdout, done.stderr
-    document = json.loads(done.stdout)
-    VALID(document)
-    return done.returncode, document, done.stderr
 
 
 def only(where, code=0):

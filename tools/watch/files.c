@@ -43,31 +43,48 @@ static int check(int fd, struct stat *st, char why[CT_WATCH_WHY]) {
 // The journal of CUTRACE_MEMORY is a link that the recorder made, to a file in memory.
 static int open_linked(const char *folder, const char *name) {
     char target[4200];
+    struct stat link, st;
     const int at = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     const ssize_t n = at < 0 ? -1 : readlinkat(at, name, target, sizeof target - 1);
+    const int has_owner = n > 0 && fstatat(at, name, &link, AT_SYMLINK_NOFOLLOW) == 0;
     if (at >= 0)
         close(at);
     target[n > 0 ? n : 0] = 0;
-    if (!ct_journal_links_to_shm(target)) {
+    const int fd = has_owner && ct_journal_links_to_shm(target) ? open(target, FLAGS) : -1;
+    // Somebody else's link would show one process as another one.
+    if (fd >= 0 && fstat(fd, &st) == 0 && st.st_uid == link.st_uid)
+        return fd;
+    if (fd >= 0)
+        close(fd);
+    if (!has_owner || fd >= 0 || !ct_journal_links_to_shm(target))
         errno = ELOOP;
-        return -1;
-    }
-    return open(target, FLAGS);
+    return -1;
 }
 
 static int fail_open(char why[CT_WATCH_WHY]) {
     return say(why, errno == ELOOP ? "is a link, which is not followed" : strerror(errno));
 }
 
+static int say_mismatch(char why[CT_WATCH_WHY], const char *mismatch, unsigned version) {
+    (void)snprintf(why, CT_WATCH_WHY,
+                   "%s (version %u, this program reads %u): the cutrace that recorded it does",
+                   mismatch, version, CT_JOURNAL_VERSION);
+    return -1;
+}
+
 int ct_watch_journal_read(struct ct_watch_journal *j, char why[CT_WATCH_WHY]) {
-    const ssize_t n = pread(j->fd, &j->head, sizeof j->head, 0);
-    if (n != (ssize_t)sizeof j->head)
+    struct ct_journal head;
+    const ssize_t n = pread(j->fd, &head, sizeof head, 0);
+    if (n != (ssize_t)sizeof head)
         return say(why, "is too short for its header");
-    const char *mismatch = ct_journal_probe_mismatch(&j->head);
+    const char *mismatch = ct_journal_probe_mismatch(&head);
+    if (mismatch && memcmp(head.magic, CT_JOURNAL_MAGIC, sizeof head.magic) == 0)
+        return say_mismatch(why, mismatch, head.version);
     if (mismatch)
         return say(why, mismatch);
-    if (j->head.rings > MOST_RINGS || j->head.blocks > MOST_BLOCKS)
+    if (head.rings > MOST_RINGS || head.blocks > MOST_BLOCKS)
         return say(why, "has an impossible header");
+    j->head = head;
     return 0;
 }
 

@@ -18,7 +18,9 @@
 #include "watch/search.h"
 
 #define SEARCH_NS UINT64_C(30000000000) // between two looks at all of /proc
+#define SETTLED_NS UINT64_C(2000000000) // a folder's time may be as coarse as that
 #define ANEW_NS UINT64_C(15000000000)   // details are read anew, changed or not
+static const char too_many[] = "256 processes are watched already";
 enum { COST_SHARE = 64 };               // details take one part in so many of a core
 
 struct ct_watch_target ct_watch_target_parse(const char *word) {
@@ -46,19 +48,19 @@ int ct_watch_list_shows(const struct ct_watch_list *l, const struct ct_watch_ent
 
 // ---- what is new --------------------------------------------------------------------------------
 
+static void merge_skips(struct ct_watch_list *l) {
+    const struct ct_watch_skips *both[] = {&l->skips_of_folder, &l->skips_of_processes};
+    size_t n = 0;
+    for (size_t k = 0; k < 2; k++)
+        for (size_t i = 0; i < both[k]->count && i < CT_WATCH_SKIPS && n < CT_WATCH_SKIPS; i++)
+            l->skipped[n++] = both[k]->text[i];
+    l->skips = both[0]->count + both[1]->count;
+}
+
 static void add_skip(struct ct_watch_list *l, const char *folder, const char *name,
                      const char *why) {
-    char raw[700], *clean = ct_heap_resize(NULL, sizeof raw, 1);
-    (void)snprintf(raw, sizeof raw, "%.400s/%.100s%s: %s", folder, name, CT_JOURNAL_SUFFIX, why);
-    ct_utf8_sanitize(clean, sizeof raw, raw, strlen(raw));
-    for (size_t i = 0; i < l->skips && i < CT_WATCH_SKIPS; i++)
-        if (strcmp(l->skipped[i], clean) == 0) {
-            free(clean);
-            return;
-        }
-    char **to = &l->skipped[l->skips++ % CT_WATCH_SKIPS];
-    free(*to);
-    *to = clean;
+    if (!ct_watch_skips_has(&l->skips_of_folder, folder, name))
+        ct_watch_skips_add(l->skips_now, folder, name, why);
 }
 
 // A journal that was found twice is one process.
@@ -68,6 +70,9 @@ static int is_known(const struct ct_watch_list *l, const struct ct_watch_journal
         if (p->trace_id == j->head.trace_id && p->state != CT_WATCH_ENDED)
             return 1;
     }
+    for (size_t i = 0; i < l->hidden_count; i++)
+        if (l->hidden[i] == j->head.trace_id)
+            return 1;
     return 0;
 }
 
@@ -159,6 +164,14 @@ static void take_header(struct ct_watch_entry *e) {
     read_devices(p, head);
 }
 
+// A journal as a process, or as another one than before.
+static void begin_entry(struct ct_watch_entry *e) {
+    e->process =
+        (struct ct_watch_process){.trace_id = e->journal.head.trace_id, .pid = e->journal.head.pid};
+    e->is_changed = 1;
+    take_header(e);
+}
+
 static void free_entry(struct ct_watch_entry *e) {
     ct_watch_process_free(&e->process);
     ct_watch_journal_close(&e->journal);
@@ -170,12 +183,12 @@ static void add_journal(struct ct_watch_list *l, struct ct_watch_journal *j, con
                         const char *name) {
     CT_HEAP_GROW(l->entries, l->count, l->room);
     struct ct_watch_entry *e = &l->entries[l->count];
-    *e = (struct ct_watch_entry){.journal = *j, .is_changed = 1};
-    e->process.trace_id = j->head.trace_id;
-    e->process.pid = j->head.pid;
-    take_header(e);
+    *e = (struct ct_watch_entry){.journal = *j};
+    begin_entry(e);
     read_program(e, name);
     if (!ct_watch_list_shows(l, e)) {
+        if (l->hidden_count < CT_WATCH_HIDDEN)
+            l->hidden[l->hidden_count++] = e->process.trace_id;
         ct_watch_journal_close(&e->journal);
         return;
     }
@@ -185,6 +198,28 @@ static void add_journal(struct ct_watch_list *l, struct ct_watch_journal *j, con
     l->count++;
 }
 
+// A process that has ended makes room for one that is found, one that was killed for one that runs.
+static int make_room(struct ct_watch_list *l, const struct ct_journal *head) {
+    const int is_running = ct_process_alive_start_time(head->pid) == head->process_start;
+    struct ct_watch_entry *victim = NULL;
+    for (size_t i = 0; i < l->count; i++) {
+        struct ct_watch_entry *e = &l->entries[i];
+        const int state = e->process.state;
+        if ((state == CT_WATCH_ENDED || (is_running && state >= CT_WATCH_KILLED)) &&
+            (!victim || state > (int)victim->process.state))
+            victim = e;
+    }
+    if (!victim)
+        return 0;
+    if (victim->process.state != CT_WATCH_ENDED)
+        add_skip(l, victim->folder, victim->name, too_many);
+    free_entry(victim);
+    const size_t after = (size_t)(l->entries + l->count - victim - 1);
+    memmove(victim, victim + 1, after * sizeof *victim);
+    l->count--;
+    return 1;
+}
+
 // A journal that was found: `name` is that of its trace.
 static void consider(void *user, const char *folder, const char *name) {
     struct ct_watch_list *l = user;
@@ -192,38 +227,75 @@ static void consider(void *user, const char *folder, const char *name) {
     char why[CT_WATCH_WHY];
     if (is_listed(l, folder, name))
         return;
-    if (l->count >= CT_WATCH_MOST) {
-        add_skip(l, folder, name, "256 processes are watched already");
-        return;
-    }
     if (ct_watch_journal_open(&j, folder, name, why)) {
         add_skip(l, folder, name, why);
-        return;
-    }
-    if (is_known(l, &j))
+    } else if (is_known(l, &j)) {
         ct_watch_journal_close(&j);
-    else
+    } else if (l->count < CT_WATCH_MOST || make_room(l, &j.head)) {
         add_journal(l, &j, folder, name);
+    } else {
+        add_skip(l, folder, name, too_many);
+        ct_watch_journal_close(&j);
+    }
 }
 
-void ct_watch_list_find(struct ct_watch_list *l, int all) {
-    const uint64_t now = ct_now_ns(CLOCK_MONOTONIC);
-    char folder[4096];
-    if (l->target.kind == CT_WATCH_DIR) {
-        ct_watch_search_folder(l->target.text, consider, l);
+// Whether files may have come to a folder since it was searched. Its time tells, once it is so old
+// that later changes have another one; files that were skipped may be readable now.
+static int has_changed(struct ct_watch_list *l, const char *folder) {
+    const uint64_t now = ct_now_ns(CLOCK_REALTIME);
+    struct stat st;
+    if (stat(folder, &st) || l->skips_of_folder.count)
+        return 1;
+    const uint64_t changed =
+        (uint64_t)st.st_mtim.tv_sec * UINT64_C(1000000000) + (uint64_t)st.st_mtim.tv_nsec;
+    if (l->folder_ns == changed)
+        return 0;
+    l->folder_ns = now > changed + SETTLED_NS ? changed : 0;
+    return 1;
+}
+
+static void search_folder(struct ct_watch_list *l, const char *folder, int all) {
+    if (!has_changed(l, folder) && !all)
         return;
-    }
-    if (!all && l->searched_ns && now - l->searched_ns < SEARCH_NS) {
-        ct_watch_search_folder(ct_watch_search_default(folder, sizeof folder), consider, l);
-        return;
-    }
-    l->searched_ns = now;
-    // The folder comes first: there the journals of CUTRACE_MEMORY have the names of their traces.
-    ct_watch_search_folder(ct_watch_search_default(folder, sizeof folder), consider, l);
+    l->skips_now = &l->skips_of_folder;
+    ct_watch_skips_clear(l->skips_now);
+    ct_watch_search_folder(folder, consider, l);
+}
+
+static void search_processes(struct ct_watch_list *l) {
+    l->skips_now = &l->skips_of_processes;
+    ct_watch_skips_clear(l->skips_now);
     if (l->target.kind == CT_WATCH_PID)
         ct_watch_search_process(l->target.pid, consider, l);
     else
         ct_watch_search_processes(consider, l);
+}
+
+void ct_watch_list_find(struct ct_watch_list *l, int all) {
+    const uint64_t now = ct_now_ns(CLOCK_MONOTONIC);
+    const int is_folder = l->target.kind == CT_WATCH_DIR;
+    char room[4096];
+    const char *folder = is_folder ? l->target.text : ct_watch_search_default(room, sizeof room);
+    all |= !l->searched_ns || now - l->searched_ns >= SEARCH_NS;
+    if (all) { // (a program's name may have changed)
+        l->searched_ns = now;
+        l->hidden_count = 0;
+    }
+    // The folder comes first: there the journals of CUTRACE_MEMORY have the names of their traces.
+    search_folder(l, folder, all);
+    if (all && !is_folder)
+        search_processes(l);
+    merge_skips(l);
+}
+
+// Another journal in the same file is another process.
+static void replace_entry(struct ct_watch_entry *e) {
+    char *trace = e->process.trace;
+    e->process.trace = NULL;
+    ct_watch_process_free(&e->process);
+    begin_entry(e);
+    e->process.trace = trace;
+    read_program(e, e->name);
 }
 
 static void tick_entry(struct ct_watch_entry *e) {
@@ -231,10 +303,14 @@ static void tick_entry(struct ct_watch_entry *e) {
     if (e->process.state == CT_WATCH_ENDED)
         return;
     if (ct_watch_journal_read(&e->journal, why)) {
+        e->is_changed |= e->process.state != CT_WATCH_DAMAGED;
+        e->process.state = CT_WATCH_DAMAGED;
         set_problem(&e->process, why);
-        return;
+    } else if (e->journal.head.trace_id != e->process.trace_id) {
+        replace_entry(e);
+    } else {
+        take_header(e);
     }
-    take_header(e);
 }
 
 void ct_watch_list_tick(struct ct_watch_list *l) {
@@ -294,6 +370,8 @@ void ct_watch_list_read(struct ct_watch_list *l, struct ct_watch_entry *e) {
     if (e->news.trace_id != p->trace_id)
         e->news = (struct ct_watch_news){.trace_id = p->trace_id};
     reading.fresh_from = e->news.next_event;
+    if (ct_watch_is_alive(p)) // it may have got another name
+        read_program(e, e->name);
     e->tried_ns = ct_now_ns(CLOCK_MONOTONIC);
     if (open_files(e, &reading, error.text)) {
         set_problem(p, error.text);
@@ -368,8 +446,8 @@ void ct_watch_list_forget(struct ct_watch_list *l, uint64_t older_than_ns) {
 void ct_watch_list_free(struct ct_watch_list *l) {
     for (size_t i = 0; i < l->count; i++)
         free_entry(&l->entries[i]);
-    for (size_t i = 0; i < CT_WATCH_SKIPS; i++)
-        free(l->skipped[i]);
+    ct_watch_skips_clear(&l->skips_of_folder);
+    ct_watch_skips_clear(&l->skips_of_processes);
     free(l->entries);
     *l = (struct ct_watch_list){.count = 0};
 }

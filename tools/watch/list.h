@@ -6,8 +6,9 @@
 #include "watch/files.h"
 #include "watch/model.h"
 #include "watch/news.h"
+#include "watch/skips.h"
 
-enum { CT_WATCH_MOST = 256, CT_WATCH_SKIPS = 8 };
+enum { CT_WATCH_MOST = 256, CT_WATCH_HIDDEN = 1024 };
 
 // What is asked for: all processes, those of a folder, one, or those whose program's name contains
 // a text.
@@ -32,10 +33,16 @@ struct ct_watch_list {
     struct ct_watch_target target;
     struct ct_watch_entry *entries;
     size_t count, room;
-    // What was found and is not read: "PATH: why", sanitized. The last ones.
-    char *skipped[CT_WATCH_SKIPS];
+    // What was found and is not read, by the last search of the folder and of /proc. The first ones
+    // of both are `skipped`, as many as there are up to CT_WATCH_SKIPS.
+    struct ct_watch_skips skips_of_folder, skips_of_processes, *skips_now;
+    const char *skipped[CT_WATCH_SKIPS];
     size_t skips;
+    // Of journals that do not belong to what is asked for, so that they are not looked at again.
+    uint64_t hidden[CT_WATCH_HIDDEN];
+    size_t hidden_count;
     uint64_t searched_ns; // when all of /proc was
+    uint64_t folder_ns;   // of the folder's last change when it was searched; 0: it may go on
     uint64_t since_ns;    // the moment from which gains count; 0: as far back as the trend goes
     uint64_t owed_ns;     // processor time of details that is not earned yet
     uint64_t earned_ns;   // of it, by the last tick

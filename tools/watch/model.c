@@ -33,7 +33,7 @@ int ct_watch_is_alive(const struct ct_watch_process *p) {
 }
 
 const char *ct_watch_state_name(enum ct_watch_state state) {
-    static const char *const names[] = {"recording", "paused", "killed", "ended"};
+    static const char *const names[] = {"recording", "paused", "killed", "damaged", "ended"};
     return names[state];
 }
 

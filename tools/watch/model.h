@@ -20,9 +20,10 @@ enum ct_watch_part {
 
 enum ct_watch_state {
     CT_WATCH_RECORDING,
-    CT_WATCH_PAUSED, // by cutrace ctl off
-    CT_WATCH_KILLED, // it has ended, and left its journal
-    CT_WATCH_ENDED,  // in good order: the journal is gone
+    CT_WATCH_PAUSED,  // by cutrace ctl off
+    CT_WATCH_KILLED,  // it has ended, and left its journal
+    CT_WATCH_DAMAGED, // the journal cannot be read any more
+    CT_WATCH_ENDED,   // in good order: the journal is gone
 };
 
 // Figures of the journal's header. Those of a device may be of different times.

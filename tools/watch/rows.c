@@ -70,6 +70,13 @@ static struct ct_human_text text_of(const struct ct_watch_process *p, enum ct_ro
     }
 }
 
+// As it is shown: what is steady is 0, what is not known comes behind what falls.
+static double growth_of(const struct ct_trend *t) {
+    if (t->kind == CT_TREND_RISING || t->kind == CT_TREND_FALLING)
+        return t->slope;
+    return t->kind == CT_TREND_STEADY ? 0 : -1e299;
+}
+
 // By what a column is sorted; the largest first.
 static double value_of(const struct ct_watch_process *p, enum ct_row_column c) {
     const struct ct_watch_device *d = ct_watch_main_device(p);
@@ -81,7 +88,7 @@ static double value_of(const struct ct_watch_process *p, enum ct_row_column c) {
     case CT_ROW_ALLOCATED:
         return ct_watch_is_alive(p) ? (double)ct_watch_tracked(p) : -1;
     case CT_ROW_GROWTH:
-        return d && ct_watch_is_alive(p) ? d->own.slope : -1e300;
+        return d && ct_watch_is_alive(p) ? growth_of(&d->own) : -1e300;
     case CT_ROW_FULL:
         return d && ct_watch_is_alive(p) && d->has_full ? -(double)d->full.ns : -1e300;
     case CT_ROW_OOM:

@@ -25,6 +25,7 @@ struct screen {
     enum mode mode;
     int is_paused, has_ended;
     uint64_t chosen; // trace_id of the process; 0: the first row
+    size_t first;    // the first row of the list that is shown
     size_t top;      // the first line of the details that is shown
     size_t lines;    // that they have
     uint64_t next_ns;
@@ -87,6 +88,34 @@ static const char *sgr(const struct screen *s, const char *sequence) {
 
 // ---- parts --------------------------------------------------------------------------------------
 
+static const struct ct_watch_entry *find_chosen(const struct screen *s, size_t *row) {
+    *row = 0;
+    for (size_t i = 0; i < s->rows.count; i++)
+        if (s->list->entries[s->rows.order[i]].process.trace_id == s->chosen)
+            *row = i;
+    return s->rows.count ? &s->list->entries[s->rows.order[*row]] : NULL;
+}
+
+// A third of the screen; of a high one, all but what details usually need.
+static size_t list_height(const struct screen *s) {
+    const size_t third = s->tty.rows > 12 ? (s->tty.rows - 4) / 3 : 3,
+                 rest = s->tty.rows > 24 ? s->tty.rows - 24 : 0, most = third > rest ? third : rest;
+    return s->rows.count < most ? s->rows.count : most;
+}
+
+// The list stands still as long as the chosen row is one of those that are shown.
+static void scroll_list(struct screen *s) {
+    const size_t height = list_height(s);
+    size_t row;
+    (void)find_chosen(s, &row);
+    if (s->first > row)
+        s->first = row;
+    if (s->first + height <= row)
+        s->first = row - height + 1;
+    if (s->first + height > s->rows.count)
+        s->first = s->rows.count - height;
+}
+
 static void put_title(const struct screen *s, FILE *out) {
     char title[400];
     size_t alive = 0;
@@ -98,23 +127,12 @@ static void put_title(const struct screen *s, FILE *out) {
                  ct_human_seconds(s->options->interval_ms * UINT64_C(1000000)).text);
     if (s->is_paused)
         n += snprintf(title + n, sizeof title - (size_t)n, "  PAUSED");
+    if (s->mode == LIST && list_height(s) < s->rows.count)
+        n += snprintf(title + n, sizeof title - (size_t)n, "  %zu-%zu shown", s->first + 1,
+                      s->first + list_height(s));
     if (s->list->skips)
-        n += snprintf(title + n, sizeof title - (size_t)n, "  %zu skipped (--once says why)",
-                      s->list->skips);
+        n += snprintf(title + n, sizeof title - (size_t)n, "  %zu skipped (h)", s->list->skips);
     put_line(out, title, (size_t)n, s->tty.columns);
-}
-
-static const struct ct_watch_entry *find_chosen(const struct screen *s, size_t *row) {
-    *row = 0;
-    for (size_t i = 0; i < s->rows.count; i++)
-        if (s->list->entries[s->rows.order[i]].process.trace_id == s->chosen)
-            *row = i;
-    return s->rows.count ? &s->list->entries[s->rows.order[*row]] : NULL;
-}
-
-static size_t list_height(const struct screen *s) {
-    const size_t most = s->tty.rows > 12 ? (s->tty.rows - 4) / 3 : 3;
-    return s->rows.count < most ? s->rows.count : most;
 }
 
 static void put_row(const struct screen *s, FILE *out, size_t i, int is_chosen) {
@@ -137,7 +155,6 @@ static void put_list(const struct screen *s, FILE *out) {
     size_t row, n = 0;
     char *head = NULL;
     (void)find_chosen(s, &row);
-    const size_t first = row < height ? 0 : row - height + 1;
     FILE *text = open_memstream(&head, &n);
     if (!text)
         ct_heap_exhausted();
@@ -147,7 +164,7 @@ static void put_list(const struct screen *s, FILE *out) {
         ct_heap_exhausted();
     put_line(out, head, n, s->tty.columns);
     free(head);
-    for (size_t i = first; i < first + height; i++)
+    for (size_t i = s->first; i < s->first + height; i++)
         put_row(s, out, i, i == row);
 }
 
@@ -171,30 +188,63 @@ static char *format_details(const struct screen *s, const struct ct_watch_entry 
     return text;
 }
 
+static char *format_help(const struct screen *s) {
+    char *text = NULL;
+    size_t n = 0;
+    FILE *memory = open_memstream(&text, &n);
+    const struct ct_wrap_style wrap = {.width = s->tty.columns,
+                                       .mark = s->terminal.utf8 ? "…" : "..."};
+    FILE *out = memory ? ct_wrap_open(&wrap, memory) : NULL;
+    if (!out)
+        ct_heap_exhausted();
+    fputs(help, out);
+    if (s->list->skips)
+        putc('\n', out);
+    ct_watch_text_skipped(out, s->list);
+    if (fclose(out) || fclose(memory))
+        ct_heap_exhausted();
+    return text;
+}
+
 // ---- the screen ---------------------------------------------------------------------------------
 
+// Lines that do not fit are scrolled to, but for those below the list: there one says how many.
+static void put_text(struct screen *s, FILE *out, const char *text, size_t left) {
+    const size_t most = left < s->lines ? s->lines - left : 0;
+    if (s->mode == LIST && most && left) {
+        char more[64];
+        const int n = snprintf(more, sizeof more, "  %zu more lines: Enter", s->lines - left + 1);
+        (void)put_lines(out, text, 0, left - 1, s->tty.columns);
+        put_line(out, more, (size_t)n, s->tty.columns);
+        return;
+    }
+    if (s->top > most)
+        s->top = most;
+    (void)put_lines(out, text, s->top, left, s->tty.columns);
+}
+
+static size_t count_lines(const char *text) {
+    size_t n = 0;
+    for (; *text; text++)
+        n += *text == '\n';
+    return n;
+}
+
 static void put_body(struct screen *s, FILE *out) {
+    static const char nothing[] = "\n  no traced process yet\n";
     size_t row;
     const struct ct_watch_entry *e = find_chosen(s, &row);
     const size_t height = s->mode == LIST ? list_height(s) + 2 : 0;
     const size_t left = s->tty.rows > height + 2 ? s->tty.rows - height - 2 : 0;
-    if (s->mode == HELP) {
-        (void)put_lines(out, help, 0, left, s->tty.columns);
-        return;
-    }
     if (s->mode == LIST)
         put_list(s, out);
-    if (!e) {
-        (void)put_lines(out, "\n  no traced process yet\n", 0, left, s->tty.columns);
-        return;
-    }
-    if (s->mode == LIST)
-        put_line(out, "", 0, 0);
-    char *text = format_details(s, e);
-    const size_t most = left < s->lines ? s->lines - left : 0;
-    if (s->top > most)
-        s->top = most;
-    s->lines = put_lines(out, text, s->mode == DETAILS ? s->top : 0, left, s->tty.columns);
+    if (s->mode == LIST && e)
+        put_line(out, "", 0, s->tty.columns);
+    char *text = s->mode == HELP ? format_help(s)
+                 : e             ? format_details(s, e)
+                                 : ct_heap_copy_text(nothing);
+    s->lines = count_lines(text);
+    put_text(s, out, text, left);
     free(text);
 }
 
@@ -213,6 +263,7 @@ static int draw(struct screen *s) {
         ct_heap_exhausted();
     fputs("\033[H", out);
     ct_rows_sort(&s->rows, s->list);
+    scroll_list(s);
     put_title(s, out);
     put_body(s, out);
     put_keys(s, out);
@@ -244,11 +295,15 @@ static unsigned wait_ms(const struct screen *s) {
 
 // ---- keys ---------------------------------------------------------------------------------------
 
+static size_t add(size_t at, int by) {
+    return by < 0 && at < (size_t)-by ? 0 : (size_t)((long)at + by);
+}
+
 // Moves by rows in the list, by lines in the details.
 static void move(struct screen *s, int by) {
     size_t row;
-    if (s->mode == DETAILS) {
-        s->top = by < 0 && s->top < (size_t)-by ? 0 : (size_t)((long)s->top + by);
+    if (s->mode != LIST) {
+        s->top = add(s->top, by);
         return;
     }
     if (!find_chosen(s, &row))
@@ -256,7 +311,8 @@ static void move(struct screen *s, int by) {
     long to = (long)row + by;
     to = to < 0 ? 0 : to >= (long)s->rows.count ? (long)s->rows.count - 1 : to;
     s->chosen = s->list->entries[s->rows.order[to]].process.trace_id;
-    s->top = 0;
+    if (by < -1 || by > 1) // a page: the list moves with it
+        s->first = add(s->first, by);
 }
 
 static void sort_by(struct screen *s, int step) {
