@@ -61,7 +61,7 @@ def figures():
             equal([one(samples, f"cutrace_{n}_bytes", pid=pid, device="0") for n in
                    ("process_live", "device_capacity", "torch_allocated", "torch_reserved", "torch_largest_free", "torch_held_open")],
                   [tracked, last["total"], allocated, reserved, reserved - allocated, reserved - allocated])
-            equal(of(samples, "cutrace_process_state", pid=pid), {("recording",): 1, ("paused",): 0, ("killed",): 0, ("ended",): 0})
+            equal(of(samples, "cutrace_process_state", pid=pid), {("recording",): 1, ("paused",): 0, ("killed",): 0, ("damaged",): 0, ("ended",): 0})
             equal(set(of(samples, "cutrace_failed_requests_total", pid=pid).values()), {0})
             equal(one(samples, "cutrace_lost_events_total", pid=pid), 0)
             check(abs(one(samples, "cutrace_watch_last_look_timestamp_seconds") - time.time()) < HANG)
