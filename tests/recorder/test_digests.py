@@ -16,6 +16,7 @@ from tap import case, check, equal, note  # noqa: E402
 
 import digests  # noqa: E402
 import read_trace  # noqa: E402
+import schema  # noqa: E402
 
 SMALL = {"SIM_LEDGER_MAP": None, "SIM_BACKED": "0", "CUTRACE_NVML": "0"}
 
@@ -320,7 +321,14 @@ def quick():
     done = report("check", "--quick", written(where, with_parts(data, at, edited(parts, *live[1:], value + 512))))
     equal(done.returncode, 3, done.stdout)
     check(f"offset {at}: digest that contradicts the one before it" in done.stdout, done.stdout)
-    equal(report("check", "--quick", "--json", path).returncode, 2)
+    edited_path = os.path.join(where, "edited.zst")
+    for of, code in ((path, 0), (edited_path, 3)):
+        done = report("check", "--quick", "--json", of)
+        schema.check_run(("check", "--quick", "--json"), done.stdout)
+        said = json.loads(done.stdout)
+        equal((done.returncode, said["ok"], said["chunks"], said["noted_chunks"]), (code, not code, chunks, chunks))
+        equal([d["offset"] for d in said["damage"]][:1], [at] if code else [])
+        equal(said["events"], json.loads(report("check", "--json", of).stdout)["events"])
 
 
 @case("hostile digests: cut, with lengths that lie, device 2^60, 10^9 sites; every view comes to an end")
