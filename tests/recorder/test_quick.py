@@ -195,7 +195,7 @@ def contradictions(path, reader=True, full=None):
         problems.append(f"does not say whose figures they are: {done.stdout}")
     if q["noted_chunks"] != q["chunks"] and "ha" not in done.stdout.split("not known:")[1]:
         problems.append(f"does not say what is not known: {done.stdout}")
-    if "differ from the events" in report("summary", "--no-journal", full or path).stderr:
+    if "differs from the events" in report("summary", "--no-journal", full or path).stderr:
         problems.append("summary says that honest notes differ")
     return problems
 
@@ -328,6 +328,59 @@ def without_notes():
             continue
         equal(done.returncode, 4, path)
         check("No chunk has notes of the recorder" in done.stdout and "GPU 0" not in done.stdout, done.stdout)
+
+
+# ---- forged notes ----------------------------------------------------------------------------------
+
+
+def forge_peak(c, live):
+    c.peak[0] = c.peak[0][0] + (1 << 40), *c.peak[0][1:]
+
+
+def forge_failed(c, live):
+    c.failed = c.failed[1:]
+
+
+def forge_ops(c, live):
+    c.ops["free"] += 1
+    c.ops["alloc"] -= 1
+
+
+def forge_live(c, live):
+    live[0] += 4096
+    c.taken[0][0] += 4096
+
+
+def forge_lost(c, live):
+    c.lost += 7
+
+
+@case("a digest that lies: check names its chunk, and summary warns that the recorder's notes differ from the events")
+def forged():
+    where, problems = folder(), []
+    honest = os.path.join(ROOT, "tests/report/pytorch/recovered/trace.zst")
+    chunks = len(read_trace.Trace(honest).heads)
+    shown = read("summary", "--json", "--no-journal", honest)
+    has = {forge_peak: lambda c: 0 in c.peak, forge_failed: lambda c: c.failed, forge_ops: lambda c: c.ops["alloc"],
+           forge_live: lambda c: c.head["seq"] == chunks - 1, forge_lost: lambda c: True}
+    for forge in has:
+        for number in range(chunks):
+            changed = []
+
+            def edit(c, live):
+                if c.head["seq"] == number and has[forge](c):  # pylint: disable=cell-var-from-loop
+                    forge(c, live)  # pylint: disable=cell-var-from-loop
+                    changed.append(c.head)  # pylint: disable=cell-var-from-loop
+            path = written(where, add_digests.add(honest, edit=edit))
+            if not changed:
+                continue
+            named = [d["what"] for d in json.loads(report("check", "--json", "--no-journal", path).stdout)["damage"]]
+            said = report("summary", "--json", "--no-journal", path)
+            if not named or "digest" not in named[0]:
+                problems.append(f"{forge.__name__}, chunk {number}: check says {named}")
+            if "differs from the events" not in said.stderr or {**json.loads(said.stdout), "file": honest} != shown:
+                problems.append(f"{forge.__name__}, chunk {number}: summary says {said.stderr}")
+    return problems
 
 
 # ---- golden traces ---------------------------------------------------------------------------------

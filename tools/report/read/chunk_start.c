@@ -19,8 +19,8 @@ size_t ct_chunk_start_read(const struct ct_source *source, const struct ct_index
     (void)ZSTD_DCtx_setParameter(stream, ZSTD_d_windowLogMax, WINDOW_LOG);
     for (uint64_t at = 0; out.pos < want && at < chunk->head.body_bytes;) {
         const uint64_t left = chunk->head.body_bytes - at;
-        const size_t n = ct_source_read(source, chunk->body + at, packed,
-                                        left < STEP ? (size_t)left : STEP);
+        const size_t n =
+            ct_source_read(source, chunk->body + at, packed, left < STEP ? (size_t)left : STEP);
         ZSTD_inBuffer in = {packed, n, 0};
         at += n;
         *taken += n;
