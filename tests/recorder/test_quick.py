@@ -21,6 +21,7 @@ import digests  # noqa: E402
 import mktrace  # noqa: E402
 import read_trace  # noqa: E402
 import schema  # noqa: E402
+from terminal import run_on_terminal  # noqa: E402
 
 SMALL = {"SIM_LEDGER_MAP": None, "SIM_BACKED": "0", "CUTRACE_NVML": "0"}
 
@@ -328,6 +329,52 @@ def without_notes():
             continue
         equal(done.returncode, 4, path)
         check("No chunk has notes of the recorder" in done.stdout and "GPU 0" not in done.stdout, done.stdout)
+
+
+# ---- on a terminal ---------------------------------------------------------------------------------
+
+
+def screen(written_there):
+    """What is left on a terminal: of its sequences those that erase a line, and the one above."""
+    lines, column_0 = [""], written_there.decode()
+    for part in re.split("(\n|\r\033\\[K|\033\\[A\033\\[K|\033\\[K|\r)", column_0):
+        if part == "\n":
+            lines.append("")
+        elif part == "\033[A\033[K":
+            lines.pop()
+            lines[-1] = ""
+        elif part in ("\r\033[K", "\r"):
+            lines[-1] = ""
+        elif part != "\033[K":
+            lines[-1] += part
+    return "\n".join(lines)
+
+
+@case("while a terminal waits for the answer, it shows the recorder's; that is erased, and nothing else ever has it")
+def headline():
+    path = os.path.join(folder(), "t.zst")
+    with open(path, "wb") as f:
+        f.write(add_digests.add(os.path.join(ROOT, "tests/report/pytorch/recovered/trace.zst")))
+    env = {**tap.PLAIN, "TERM": "xterm", "CUTRACE_REPORT_HEADLINE": "always"}
+    command = [REPORT, "--no-pager", "--color=never", "summary", path]
+    code, shown = run_on_terminal(command, 100, stderr="terminal", env=env)
+    plain = run_on_terminal([*command, "--progress=never"], 100, stderr="terminal", env=env)
+    equal((code, screen(shown)), (plain[0], plain[1].decode()))
+    d = read("summary", "--json", path)["devices"][0]
+    first, second = shown.decode().split("\n")[:2]
+    check(first.startswith("by the recorder's notes: GPU 0 had ") and f"{d['peak_bytes'] / 2**30:.2f} GiB" in first, first)
+    check(re.match(r"\d+ failed requests? noted; reading [\d ]+ events, about \d+ s$", second), second)
+    narrow = run_on_terminal(command, 60, stderr="terminal", env=env)[1]
+    check(b"by the recorder" not in narrow and b"failed request" in narrow, narrow)  # (a line that does not fit)
+    for more in (["--json"], ["--at=end"], ["--to=oom"]):
+        check(b"by the recorder" not in run_on_terminal([*command, *more], 100, stderr="terminal", env=env)[1], more)
+    read_end, write_end = os.pipe()
+    code, alone = run_on_terminal(command, 100, stderr=write_end, env=env)
+    os.close(write_end)
+    equal(os.read(read_end, 1), b"", "no terminal as stderr")
+    equal(alone, plain[1])
+    done = subprocess.run(command, capture_output=True, env=env, check=False)
+    check(b"by the recorder" not in done.stdout + done.stderr, "no terminal at all")
 
 
 # ---- forged notes ----------------------------------------------------------------------------------

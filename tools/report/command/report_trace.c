@@ -88,6 +88,8 @@ static int report(const struct ct_arguments *o, const struct ct_terminal *termin
         return ct_summary_quick(o, terminal, path, place->in_list);
     if (o->quick)
         return ct_check_quick(o, path, place->in_list);
+    if (o->command == CT_COMMAND_summary && o->path_count == 1)
+        ct_summary_quick_show_headline(o, terminal, path);
     const int status = ct_opened_trace_open(&opened, o, terminal, path, &error)
                            ? ct_report_error(&error, place->in_list)
                            : report_opened(&opened, rules, place);

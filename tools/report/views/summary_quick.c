@@ -4,11 +4,13 @@
 #include "views/summary_quick.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "analyze/capacity.h"
 #include "base/heap.h"
 #include "base/utf8.h"
+#include "cli/progress.h"
 #include "print/print.h"
 #include "print/trace_state.h"
 #include "read/digest.h"
@@ -21,6 +23,7 @@ enum {
     SHOWN_FAILED = 6,
     SHOWN_OPS = 6,
     SHOWN_SITES = 8,
+    SECOND = 1000000000,
 };
 
 // ---- what is shown ------------------------------------------------------------------------------
@@ -29,7 +32,7 @@ static const char *at_least(int is_exact) {
     return is_exact ? "" : "at least ";
 }
 
-void ct_summary_quick_headline(const struct ct_quick *q, char *to, size_t size) {
+static void write_headline(const struct ct_quick *q, char *to, size_t size) {
     const struct ct_view *v = &q->view;
     const struct ct_recorder_notes *n = &q->notes;
     const struct ct_noted_device *d = q->main >= 0 ? &n->device[q->main] : NULL;
@@ -277,10 +280,10 @@ static void print_next(struct ct_quick *q) {
     fprintf(v->out, "%sproof: cutrace-report summary ", v->terminal->dim);
     ct_utf8_print_sanitized(v->out, v->trace->source.name, strlen(v->trace->source.name));
     fprintf(v->out, " (reads all events: ");
-    if (ns < 1000000000)
+    if (ns < SECOND)
         fputs("less than a second)", v->out);
     else
-        fprintf(v->out, "about %" PRIu64 " s)", (ns + 500000000) / 1000000000);
+        fprintf(v->out, "about %" PRIu64 " s)", (ns + SECOND / 2) / SECOND);
     fprintf(v->out, "%s\n", v->terminal->reset);
 }
 
@@ -290,7 +293,7 @@ static void print_text(struct ct_quick *q) {
     v->out = ct_terminal_open_text(v->terminal, stdout);
     ct_trace_state_print_trimmed(v);
     ct_trace_state_print_estimate(v);
-    ct_summary_quick_headline(q, headline, sizeof headline);
+    write_headline(q, headline, sizeof headline);
     fprintf(v->out, "%s%s%s\n", v->terminal->bold, headline, v->terminal->reset);
     if (q->notes.noted) {
         print_failed(q);
@@ -382,4 +385,60 @@ int ct_summary_quick(const struct ct_arguments *o, const struct ct_terminal *ter
     }
     free(q);
     return status;
+}
+
+// ---- before the answer ----------------------------------------------------------------------------
+
+static int asks_for_all(const struct ct_arguments *o) {
+    return !o->json && o->device < 0 && !o->capacity && o->from.kind == CT_TIME_NONE &&
+           o->to.kind == CT_TIME_NONE && o->at.kind == CT_TIME_NONE && !o->at_end;
+}
+
+// For tests (SEEK.md), which have no trace that takes a second.
+static int is_long(const struct ct_quick *q) {
+    const char *when = getenv("CUTRACE_REPORT_HEADLINE");
+    return q->estimate_ns >= SECOND || (when && strcmp(when, "always") == 0);
+}
+
+// A line that does not fit is left out: a figure that is cut is another one.
+static void show_line(const struct ct_terminal *terminal, const char *line) {
+    if (ct_utf8_columns(line) < terminal->width)
+        ct_progress_show_headline(line);
+}
+
+static void show_peak(const struct ct_quick *q) {
+    const struct ct_noted_device *d = &q->notes.device[q->main];
+    char line[200];
+    (void)snprintf(line, sizeof line,
+                   "by the recorder's notes: %s had %s%s allocated at the peak, first at %s",
+                   ct_label_device(q->main).text, at_least(d->peak_is_exact),
+                   ct_label_size(&q->view, d->peak_bytes).text,
+                   ct_label_time(&q->view, d->peak_ns).text);
+    show_line(q->view.terminal, line);
+}
+
+static void show_rest(const struct ct_quick *q) {
+    char line[200];
+    (void)snprintf(line, sizeof line,
+                   "%s failed request%s noted; reading %s events, about %" PRIu64 " s",
+                   q->notes.failed ? ct_human_count(q->notes.failed).text : "no",
+                   ct_human_plural(q->notes.failed), ct_human_count(q->trace.events).text,
+                   q->estimate_ns / SECOND);
+    show_line(q->view.terminal, line);
+}
+
+void ct_summary_quick_show_headline(const struct ct_arguments *o,
+                                    const struct ct_terminal *terminal, const char *path) {
+    struct ct_quick *q;
+    struct ct_error error;
+    if (!terminal->is_terminal || !asks_for_all(o) || strcmp(path, "-") == 0)
+        return;
+    q = ct_heap_alloc_zeroed(1, sizeof *q);
+    if (!open(q, o, terminal, path, &error) && is_long(q) && q->main >= 0 &&
+        q->notes.device[q->main].has_peak) {
+        show_peak(q);
+        show_rest(q);
+    }
+    close_quick(q);
+    free(q);
 }

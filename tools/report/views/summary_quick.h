@@ -25,7 +25,9 @@ struct ct_quick {
 // Prints the screen, as text or JSON. Returns the exit status. `in_list`: as in report_trace.h.
 int ct_summary_quick(const struct ct_arguments *options, const struct ct_terminal *terminal,
                      const char *path, int in_list);
-// Writes the screen's first sentence.
-void ct_summary_quick_headline(const struct ct_quick *q, char *to, size_t size);
+// While a summary reads all events for more than about a second: shows its first sentence as the
+// recorder has it, on a terminal alone. It is erased with the progress.
+void ct_summary_quick_show_headline(const struct ct_arguments *options,
+                                    const struct ct_terminal *terminal, const char *path);
 
 #endif
