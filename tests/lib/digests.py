@@ -285,6 +285,9 @@ def check(path, ring=False):
         found = []
         if (g["ops"], g["lost"], g["failed"], g["failed_events"]) != (dict(c.ops), c.lost, len(c.failed), c.failed[:64]):
             found.append(f"{g['ops']}, {g['lost']} lost, {g['failed_events']} failed; found {c.ops}, {c.lost}, {c.failed}")
+        failed_frees = sum(e["op"] == "amend" and bool(e.get("result")) for e in head["records"])
+        if g["failed_frees"] != failed_frees:
+            found.append(f"{g['failed_frees']} frees that failed, found {failed_frees}")
         if g["definitions"] != definition_bytes(head["raw_body"]):
             found.append(f"{g['definitions']} bytes of definitions, found {definition_bytes(head['raw_body'])}")
         for device in range(65):

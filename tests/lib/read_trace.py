@@ -139,7 +139,7 @@ def digest(data, head):
     total, chunk, version, zero = struct.unpack_from("<QQHH", data, 8)
     if xxh64(data[16:]) != total or chunk != head["sum"] or version != 1 or zero:
         raise Bad("head of a digest")
-    g = {"lost": 0, "failed": 0, "failed_events": [], "devices": {}, "sites": []}
+    g = {"lost": 0, "failed_frees": 0, "failed": 0, "failed_events": [], "devices": {}, "sites": []}
     seen = []
     for kind, p in sections(Cursor(data[28:])):
         seen.append(kind)
@@ -165,9 +165,11 @@ def digest(data, head):
                 g["sites"].append((p.varint(), flow(p)))
         elif kind == 6:
             g["rest"] = flow(p)
+        elif kind == 7:
+            g["failed_frees"] = p.varint()
         if p.more():
             raise Bad(f"part {kind} of a digest is too long")
-    if seen not in ([1, 2, 4, 5, 6], [1, 2, 3, 4, 5, 6]):
+    if [kind for kind in seen if kind not in (3, 7)] != [1, 2, 4, 5, 6] or seen != sorted(set(seen)):
         raise Bad(f"parts of a digest: {seen}")
     return g
 

@@ -101,7 +101,8 @@ def command_of(arguments):
     words = [str(a) for a in arguments]
     if "--json" not in words or {"--help", "-h", "help", "--version"} & set(words):
         return None
-    return next((w for w in words if w in COMMANDS), "summary")
+    command = next((w for w in words if w in COMMANDS), "summary")
+    return command + "-quick" if "--quick" in words else command
 
 
 def check_run(arguments, output):

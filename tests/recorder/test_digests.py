@@ -14,8 +14,11 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../
 from death import *  # noqa: E402,F403
 from tap import case, check, equal, note  # noqa: E402
 
+import add_digests  # noqa: E402
 import digests  # noqa: E402
+import mktrace  # noqa: E402
 import read_trace  # noqa: E402
+import schema  # noqa: E402
 
 SMALL = {"SIM_LEDGER_MAP": None, "SIM_BACKED": "0", "CUTRACE_NVML": "0"}
 
@@ -170,6 +173,72 @@ def memory():
     return problems
 
 
+# ---- a trace by hand -------------------------------------------------------------------------------
+
+MIB = 1 << 20
+
+
+def written_by_hand():
+    """What a recorder seldom meets: two peaks of one height, the same least reading twice and a lower one by NVML, 70
+    failed requests in a chunk, several lost events in a record, PyTorch's highest totals twice."""
+    t, at = mktrace.Trace(), iter(range(1000, 1 << 30, 1000))
+    t.version, t.columns = 3, mktrace.packed_columns
+    call = {"device": 0, "tid": 7, "api": "cuMemAlloc_v2", "context": 1, "space": "device"}
+
+    def alloc(ptr, mib):
+        t.event("alloc", next(at), ptr=ptr, bytes=mib * MIB, result=0, stack=[("take", "/x/take.py", 4)], **call)
+
+    def free(ptr):
+        t.event("free", next(at), ptr=ptr, device=0, tid=7)
+
+    def sample(free_mib, **more):
+        t.event("memory-sample", next(at), tid=None, device=0, free_bytes=free_mib * MIB, total_bytes=900 * MIB, **more)
+
+    def block(op, ptr, allocated, reserved):
+        t.event(op, next(at), device=0, tid=7, ptr=ptr, bytes=512, allocated_bytes=allocated, reserved_bytes=reserved)
+
+    alloc(1 << 30, 8)  # event 0
+    t.flush()
+    alloc(2 << 30, 4)  # 1: 12 MiB, the peak
+    free(2 << 30)
+    alloc(3 << 30, 4)  # 3: 12 MiB again
+    sample(500)  # 4
+    sample(300)  # 5: the least
+    sample(300)  # 6
+    sample(100, flags=["nvml"], process_bytes=MIB)  # 7: not by CUDA
+    sample(400)  # 8: the last
+    t.event("lost", next(at), tid=7, count=5)  # 9
+    t.event("lost", next(at), tid=7, count=2)  # 10
+    for i in range(70):  # 11 to 80
+        t.event("alloc", next(at), bytes=1 << 50, result=2, **call)
+    block("block-alloc", 3 << 30, 900, 2000)  # 81: the most
+    block("block-alloc", (3 << 30) + 512, 900, 2000)
+    block("block-free", 3 << 30, 500, 1500)  # 83: the last
+    t.flush()
+    free(1 << 30)  # 84
+    free(3 << 30)
+    alloc(4 << 30, 1)  # 86: nothing higher than before
+    t.flush(last=True)
+    return t.bytes()
+
+
+@case("a trace by hand: the second implementation finds what was written, and check agrees with its digests")
+def by_hand():
+    where = folder()
+    plain, path = written(where, written_by_hand()), os.path.join(where, "noted.zst")
+    with open(path, "wb") as f:
+        f.write(add_digests.add(plain))
+    g = read_trace.Trace(path).heads[1]["digest"]
+    equal((g["lost"], g["failed"], g["failed_events"]), (7, 70, list(range(11, 75))))
+    d = g["devices"][0]
+    equal((d["peak"][:2], d["live"]), ((12 * MIB, 1), 12 * MIB))
+    equal((d["lowest"][0], d["last"][0]), (300 * MIB, 400 * MIB))
+    equal(d["lowest"][2], d["peak"][2] + 4000)
+    equal((d["reported"], d["most_allocated"], d["most_reserved"]), ((500, 1500), (900, 81), (2000, 81)))
+    check("peak" not in read_trace.Trace(path).heads[2]["digest"]["devices"][0])
+    return judged(path, least=3, full=3)
+
+
 # ---- copies ----------------------------------------------------------------------------------------
 
 
@@ -320,7 +389,14 @@ def quick():
     done = report("check", "--quick", written(where, with_parts(data, at, edited(parts, *live[1:], value + 512))))
     equal(done.returncode, 3, done.stdout)
     check(f"offset {at}: digest that contradicts the one before it" in done.stdout, done.stdout)
-    equal(report("check", "--quick", "--json", path).returncode, 2)
+    edited_path = os.path.join(where, "edited.zst")
+    for of, code in ((path, 0), (edited_path, 3)):
+        done = report("check", "--quick", "--json", of)
+        schema.check_run(("check", "--quick", "--json"), done.stdout)
+        said = json.loads(done.stdout)
+        equal((done.returncode, said["ok"], said["chunks"], said["noted_chunks"]), (code, not code, chunks, chunks))
+        equal([d["offset"] for d in said["damage"]][:1], [at] if code else [])
+        equal(said["events"], json.loads(report("check", "--json", of).stdout)["events"])
 
 
 @case("hostile digests: cut, with lengths that lie, device 2^60, 10^9 sites; every view comes to an end")

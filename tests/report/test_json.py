@@ -11,6 +11,7 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
+import add_digests  # noqa: E402
 import schema  # noqa: E402
 import traces  # noqa: E402
 from mktrace import OPS, Trace  # noqa: E402
@@ -65,6 +66,14 @@ def read(view, path, *more):
     check(code in (0, 3, 4), "%s %s" % (view, path))
     equal(out.count(b"\n"), 1)
     return json.loads(out)
+
+
+def noted(name):
+    """A trace with digests, and with all that they can say."""
+    path = os.path.join(FOLDER, name + "-noted.zst")
+    with open(path, "wb") as f:
+        f.write(add_digests.add(os.path.join(FOLDER, name + ".zst"), True))
+    return path
 
 
 def parts_of(value):
@@ -147,6 +156,12 @@ def every_key_is_documented():
     keys(read("export", FILES[0], "--output=" + os.path.join(FOLDER, "new.pickle")), "export", found)
     keys(read("html", FILES[0], "--output=" + os.path.join(FOLDER, "new.html")), "html", found)
     keys(read("seal", FILES[0]), "seal", found)
+    for view in ("summary", "check"):
+        d = read(view, noted("pools"), "--quick")
+        equal(d["schema"], "cutrace.%s-quick/2" % view)
+        check("`%s`" % d["schema"] in PAGE)
+        keys(d, view + " --quick", found)
+    check(read("summary", noted("pools"), "--quick")["devices"][0]["pytorch"])
     missing = {k: p for k, p in found.items() if k not in NAMED}
     check(not missing, "not on the page: %r" % missing)
     unused = {n for n in NAMED if "_" in n} - set(found)
@@ -241,6 +256,7 @@ def wrong_documents():
     documents += [("top", read("top", path, "--tree")) for path in FILES[:2]]
     documents += [("diff", read("diff", FILES[0], path)) for path in FILES[:2]]
     documents += [("processes", json.loads(report("--json", *FILES)[1])[-1])]
+    documents += [(view + "-quick", read(view, noted("pools"), "--quick")) for view in ("summary", "check")]
     documents += [("dump", json.loads(report("dump", "--json", FILES[0])[1].splitlines()[3]))]
     for view, d in documents:
         schema.check_document(view, d)

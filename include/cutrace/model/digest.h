@@ -56,6 +56,7 @@ struct ct_digest {
     uint64_t lost;               // events that LOST records count
     uint64_t failed;             // requests for memory that ran out of it, and the first ones
     uint64_t failed_event[CT_DIGEST_FAILED];
+    uint64_t failed_frees; // AMENDs that say that a free had failed: it counted until then
     struct ct_digest_device device[CT_DEVICES];
     // The call sites with the most bytes, and the sum of all others.
     struct ct_digest_site site[CT_DIGEST_SITES];
@@ -206,6 +207,8 @@ CT_HOT void ct_digest_note_event(struct ct_digest_maker *m, const struct ct_even
     m->t_ns = e->t_ns;
     if (e->op != CT_OP_AMEND)
         m->digest.ops[e->op < CT_DIGEST_OPS ? e->op : 0]++;
+    else if (CT_HAS(e, result) && e->result)
+        m->digest.failed_frees++;
 }
 
 static inline void ct_digest_note_reported(struct ct_digest_device *d, const struct ct_event *e,

@@ -20,6 +20,7 @@ enum ct_digest_part {
     CT_DIGEST_DEVICES,
     CT_DIGEST_SITES_PART,
     CT_DIGEST_REST,
+    CT_DIGEST_FREES,
 };
 
 // What a device's entry has beside live_bytes and the flow.
@@ -156,6 +157,14 @@ static inline void ct_digest_put_sites(struct ct_out *o, const struct ct_digest 
     ct_section_end(o, length_at);
 }
 
+static inline void ct_digest_put_frees(struct ct_out *o, const struct ct_digest *g) {
+    if (!g->failed_frees)
+        return;
+    uint8_t *const length_at = ct_section_begin(o, (enum ct_section)CT_DIGEST_FREES);
+    ct_put_varint(o, g->failed_frees);
+    ct_section_end(o, length_at);
+}
+
 static inline void ct_digest_put_u64(uint8_t *at, uint64_t v) {
     struct ct_out o = {at, at + 8, 0};
     ct_put_u32(&o, (uint32_t)v);
@@ -175,6 +184,7 @@ static inline size_t ct_digest_encode(const struct ct_digest *g, const struct ct
     ct_digest_put_failures(&o, g);
     ct_digest_put_devices(&o, g, head->t_first_ns);
     ct_digest_put_sites(&o, g, out + limit);
+    ct_digest_put_frees(&o, g);
     if (o.bad)
         return 0;
     const size_t n = (size_t)(o.at - out);
@@ -349,12 +359,15 @@ static inline void ct_digest_get_part(struct ct_in *in, unsigned part, struct ct
     case CT_DIGEST_REST:
         g->rest = ct_digest_get_flow(in);
         break;
+    case CT_DIGEST_FREES:
+        g->failed_frees = ct_get_varint(in);
+        break;
     default:
         break; // of a later writer
     }
 }
 
-// Each part is there once; FAILURES may be missing.
+// Each part is there once; FAILURES and FREES may be missing.
 #define CT_DIGEST_NEEDED                                                       \
     (1u << CT_DIGEST_BODY | 1u << CT_DIGEST_EVENTS | 1u << CT_DIGEST_DEVICES | \
      1u << CT_DIGEST_SITES_PART | 1u << CT_DIGEST_REST)
@@ -365,7 +378,7 @@ static inline int ct_digest_get_parts(struct ct_in in, struct ct_digest *g,
     struct ct_in content;
     int more;
     while ((more = ct_section_next(&in, &part, &content)) > 0) {
-        const unsigned bit = part <= CT_DIGEST_REST ? 1u << part : 0;
+        const unsigned bit = part <= CT_DIGEST_FREES ? 1u << part : 0;
         if (seen & bit)
             return -1;
         seen |= bit;

@@ -435,6 +435,20 @@ static int check_format(const struct parser *p) {
     return 0;
 }
 
+// What needs events, a digest does not know.
+static int check_quick(const struct parser *p) {
+    static const enum ct_argument needs_events[] = {
+        CT_ARGUMENT_CAPACITY, CT_ARGUMENT_DEVICE, CT_ARGUMENT_FROM,    CT_ARGUMENT_TO,
+        CT_ARGUMENT_AT,       CT_ARGUMENT_LOG,    CT_ARGUMENT_METRICS, CT_ARGUMENT_ERROR,
+        CT_ARGUMENT_RULES,    CT_ARGUMENT_FAIL_ON};
+    for (size_t i = 0; i < sizeof needs_events / sizeof *needs_events && p->o->quick; i++)
+        if (p->given[needs_events[i]])
+            return ct_error_set(p->error, CT_EXIT_USAGE,
+                                "%s: needs events, which --quick does not read",
+                                spell(p, needs_events[i]).text);
+    return 0;
+}
+
 static int check_arguments(const struct parser *p) {
     const struct ct_arguments *o = p->o;
     const char *servers = getenv("DEBUGINFOD_URLS");
@@ -443,7 +457,7 @@ static int check_arguments(const struct parser *p) {
     for (int a = 0; a < CT_ARGUMENTS; a++)
         if (p->given[a] && !ct_argument_table_takes(o->command, (enum ct_argument)a))
             return report_unused_option(p, (enum ct_argument)a);
-    if (check_output(p) || check_diff(p) || check_format(p))
+    if (check_output(p) || check_diff(p) || check_format(p) || check_quick(p))
         return -1;
     if (o->lines.debuginfod && (!servers || !*servers))
         return ct_error_set(p->error, CT_EXIT_USAGE,

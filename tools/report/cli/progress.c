@@ -14,6 +14,7 @@ static struct {
     pthread_mutex_t lock;
     enum ct_choice mode;
     int is_terminal, shown;
+    unsigned headlines; // lines above that of the progress, which are erased with it
     int64_t start_ms, last_ms;
     struct ct_progress_part *parts; // NULL: one trace
     // Of the present pass over the trace, which began when less was done than before.
@@ -89,10 +90,21 @@ void ct_progress_report(void *user, uint64_t done, uint64_t total) {
     pthread_mutex_unlock(&progress.lock);
 }
 
+void ct_progress_show_headline(const char *line) {
+    if (progress.mode != CT_AUTO || !progress.is_terminal)
+        return;
+    pthread_mutex_lock(&progress.lock);
+    fprintf(stderr, "%s\n", line);
+    progress.headlines++;
+    pthread_mutex_unlock(&progress.lock);
+}
+
 void ct_progress_clear(void) {
     pthread_mutex_lock(&progress.lock);
-    if (progress.shown)
+    if (progress.shown || progress.headlines)
         fputs("\r\033[K", stderr);
+    for (; progress.headlines; progress.headlines--)
+        fputs("\033[A\033[K", stderr);
     progress.shown = 0;
     pthread_mutex_unlock(&progress.lock);
 }

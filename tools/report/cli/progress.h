@@ -19,7 +19,9 @@ void ct_progress_init(const struct ct_arguments *o);
 void ct_progress_begin_parts(struct ct_progress_part *first);
 // For ct_trace.progress, from any thread; `user` is the part, or NULL.
 void ct_progress_report(void *user, uint64_t done, uint64_t total);
-// Erases the line, before something else is printed.
+// Shows a line above the progress, on a terminal alone. It is shorter than the terminal is wide.
+void ct_progress_show_headline(const char *line);
+// Erases all of it, before something else is printed.
 void ct_progress_clear(void);
 
 #endif

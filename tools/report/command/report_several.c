@@ -22,7 +22,8 @@ static void print_title(const struct ct_terminal *terminal, const char *path, in
 
 // Whether the command looks at several traces together.
 static int is_of_processes(const struct ct_arguments *o) {
-    if (o->path_count < 2 || (o->command != CT_COMMAND_summary && o->command != CT_COMMAND_explain))
+    if (o->path_count < 2 || o->quick ||
+        (o->command != CT_COMMAND_summary && o->command != CT_COMMAND_explain))
         return 0;
     for (int i = 0; i < o->path_count && o->command == CT_COMMAND_explain; i++)
         if (!ct_explain_is_trace_file(o->paths[i]))

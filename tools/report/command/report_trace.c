@@ -12,6 +12,7 @@
 #include "views/check_quick.h"
 #include "views/explain.h"
 #include "views/gate.h"
+#include "views/summary_quick.h"
 #include "views/views.h"
 
 int ct_report_error(const struct ct_error *error, int in_list) {
@@ -83,8 +84,12 @@ static int report(const struct ct_arguments *o, const struct ct_terminal *termin
                   const struct ct_report_place *place) {
     struct ct_opened_trace opened;
     struct ct_error error;
+    if (o->quick && o->command == CT_COMMAND_summary)
+        return ct_summary_quick(o, terminal, path, place->in_list);
     if (o->quick)
-        return ct_check_quick(o, stdout, path);
+        return ct_check_quick(o, path, place->in_list);
+    if (o->command == CT_COMMAND_summary && o->path_count == 1)
+        ct_summary_quick_show_headline(o, terminal, path);
     const int status = ct_opened_trace_open(&opened, o, terminal, path, &error)
                            ? ct_report_error(&error, place->in_list)
                            : report_opened(&opened, rules, place);

@@ -3,21 +3,13 @@
 #include "layout/address_layout.h"
 
 #include "base/heap.h"
+#include "base/pair_sort.h"
 
 #define BLOCK (UINT64_C(2) << 20)
 
-struct range {
-    uint64_t start, bytes;
-};
-
-static int compare_starts(const void *a, const void *b) {
-    const struct range *x = a, *y = b;
-    return x->start < y->start ? -1 : x->start > y->start;
-}
-
-// Lists what allocation calls returned. Mappings of VMM objects are left out: they can lie
-// anywhere, so gaps between them cost nothing.
-static size_t list_ranges(const struct ct_live *l, int device, struct range **ranges) {
+// Lists what allocation calls returned: starts as keys, bytes as values. Mappings of VMM objects
+// are left out: they can lie anywhere, so gaps between them cost nothing.
+static size_t list_ranges(const struct ct_live *l, int device, struct ct_pair **ranges) {
     size_t n = 0, capacity = 0;
     *ranges = NULL;
     for (uint32_t i = 0; i < ct_live_slot_count(l); i++) {
@@ -26,17 +18,17 @@ static size_t list_ranges(const struct ct_live *l, int device, struct range **ra
             !ct_object_is_on_device(l, o) || !o->bytes || o->key > UINT64_MAX - o->bytes)
             continue;
         CT_HEAP_GROW(*ranges, n, capacity);
-        (*ranges)[n++] = (struct range){o->key, o->bytes};
+        (*ranges)[n++] = (struct ct_pair){o->key, o->bytes};
     }
     if (n)
-        qsort(*ranges, n, sizeof **ranges, compare_starts);
+        ct_pair_sort(*ranges, n);
     return n;
 }
 
 // Counts the blocks of a small allocation; a block that small allocations share counts once.
-static void add_small(struct ct_address_layout *f, const struct range *r, uint64_t *next_block) {
-    const uint64_t first = r->start / BLOCK, last = (r->start + r->bytes - 1) / BLOCK;
-    f->small_bytes += r->bytes;
+static void add_small(struct ct_address_layout *f, const struct ct_pair *r, uint64_t *next_block) {
+    const uint64_t first = r->key / BLOCK, last = (r->key + r->value - 1) / BLOCK;
+    f->small_bytes += r->value;
     for (uint64_t b = first > *next_block ? first : *next_block; b <= last; b++)
         f->small_blocks++;
     if (last + 1 > *next_block)
@@ -46,26 +38,26 @@ static void add_small(struct ct_address_layout *f, const struct range *r, uint64
 struct ct_address_layout ct_address_layout_measure(const struct ct_replay *r, int device,
                                                    uint64_t capacity) {
     struct ct_address_layout f = {0};
-    struct range *ranges;
+    struct ct_pair *ranges;
     const size_t n = list_ranges(&r->live, device, &ranges);
     const uint64_t far = capacity ? capacity : UINT64_C(1) << 40;
     uint64_t end = 0, next_block = 0;
     for (size_t i = 0; i < n; i++) {
-        const struct range *at = &ranges[i];
+        const struct ct_pair *at = &ranges[i];
         f.ranges++;
-        f.range_bytes += at->bytes;
-        if (i && at->start > end && at->start - end <= far) {
-            const uint64_t gap = at->start - end;
+        f.range_bytes += at->value;
+        if (i && at->key > end && at->key - end <= far) {
+            const uint64_t gap = at->key - end;
             f.gaps++;
             f.gap_bytes += gap;
             f.gap_max = gap > f.gap_max ? gap : f.gap_max;
         }
-        if (at->start + at->bytes > end)
-            end = at->start + at->bytes;
-        if (at->bytes < BLOCK)
+        if (at->key + at->value > end)
+            end = at->key + at->value;
+        if (at->value < BLOCK)
             add_small(&f, at, &next_block);
         else
-            f.rounding_bytes += (BLOCK - at->bytes % BLOCK) % BLOCK;
+            f.rounding_bytes += (BLOCK - at->value % BLOCK) % BLOCK;
     }
     free(ranges);
     return f;

@@ -33,8 +33,9 @@ void ct_document_add_process(struct ct_json *j, const struct ct_view *v) {
 
 void ct_document_begin_bare(struct ct_json *j, const struct ct_view *v) {
     char schema[64];
-    (void)snprintf(schema, sizeof schema, "cutrace.%s/%d",
-                   ct_arguments_command_name(v->options->command), CT_DOCUMENT_VERSION);
+    (void)snprintf(schema, sizeof schema, "cutrace.%s%s/%d",
+                   ct_arguments_command_name(v->options->command),
+                   v->options->quick ? "-quick" : "", CT_DOCUMENT_VERSION);
     ct_json_open(j, NULL, '{');
     ct_json_text(j, "schema", schema);
     ct_json_text(j, "file", v->trace->source.name);
@@ -421,4 +422,16 @@ void ct_document_add_moment_or_null(struct ct_json *j, const struct ct_moment *m
         ct_document_add_moment(j, m);
     else
         ct_json_null(j, "moment");
+}
+
+void ct_document_add_damage(struct ct_json *j, const struct ct_index *x) {
+    ct_json_open(j, "damage", '[');
+    for (size_t i = 0; i < x->damages; i++) {
+        ct_json_open(j, NULL, '{');
+        ct_json_number(j, "offset", x->damage[i].offset);
+        ct_json_number(j, "bytes", x->damage[i].bytes);
+        ct_json_text(j, "what", x->damage[i].what);
+        ct_json_close(j, '}');
+    }
+    ct_json_close(j, ']');
 }

@@ -49,6 +49,8 @@ void ct_document_add_memory(struct ct_json *j, const char *key, const struct ct_
 void ct_document_add_memory_of_device(struct ct_json *j, const struct ct_device_memory *m);
 // Adds `driver_version`: the release of NVIDIA's driver.
 void ct_document_add_driver(struct ct_json *j, const struct ct_view *v);
+// Adds the list `damage`.
+void ct_document_add_damage(struct ct_json *j, const struct ct_index *x);
 // Adds a text of the trace; null if it is empty or NULL.
 void ct_document_add_string(struct ct_json *j, const char *key, const struct ct_string *s);
 // Adds a name of events.def, or "unknown-N" if `name` is NULL.

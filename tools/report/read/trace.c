@@ -62,9 +62,7 @@ int ct_trace_read_body(struct ct_trace *t, size_t chunk, struct ct_in *body) {
     return read_body(t, &t->index.chunks[chunk], body);
 }
 
-// Reads the definitions of a body in the order of their kinds, which later kinds refer to, whatever
-// order the sections have.
-static int read_definitions(struct ct_trace *t, const struct ct_index_chunk *c, struct ct_in body) {
+int ct_trace_define(struct ct_trace *t, const struct ct_index_chunk *c, struct ct_in body) {
     unsigned kind, kinds = 0;
     struct ct_in section, at = body;
     int more;
@@ -86,7 +84,7 @@ static int read_definitions(struct ct_trace *t, const struct ct_index_chunk *c, 
 
 int ct_trace_read_chunk(struct ct_trace *t, size_t chunk, struct ct_in *body) {
     const struct ct_index_chunk *c = &t->index.chunks[chunk];
-    return ct_trace_read_body(t, chunk, body) || read_definitions(t, c, *body) ? -1 : 0;
+    return ct_trace_read_body(t, chunk, body) || ct_trace_define(t, c, *body) ? -1 : 0;
 }
 
 // Durations and stacks are sampled for frees that succeed: they are many, and only a list of events
@@ -150,7 +148,7 @@ static void read_all_definitions(struct ct_trace *t) {
         struct ct_in body;
         if (read_body(t, c, &body))
             continue;
-        if (read_definitions(t, c, body) || read_state(t, c, body))
+        if (ct_trace_define(t, c, body) || read_state(t, c, body))
             mark_damaged(t, c, "chunk with a malformed body");
         else if (c->head.flags & CT_CHUNK_AMENDS && read_amends(t, body))
             mark_partial(t, c);
@@ -218,7 +216,7 @@ static void count_events(struct ct_trace *t) {
     }
 }
 
-static void summarize(struct ct_trace *t) {
+void ct_trace_summarize_chunks(struct ct_trace *t) {
     count_events(t);
     plan_state(t);
     ct_seek_points_find(&t->seek_points, &t->index);
@@ -228,6 +226,9 @@ static void summarize(struct ct_trace *t) {
     t->sealed = last && !last->bad && last->head.flags & CT_CHUNK_SEALED && !t->index.cut;
     t->running = t->journal_found > 0 && t->journal.alive && !t->ended;
     t->incomplete = !t->ended && !t->sealed && !t->running;
+}
+
+void ct_trace_summarize_facts(struct ct_trace *t) {
     (void)ct_definitions_info_number(&t->definitions, "journal.torn_events", &t->torn);
     uint64_t was_missing = 0;
     (void)ct_definitions_info_number(&t->definitions, "trim.events_before", &t->trimmed_before);
@@ -292,7 +293,8 @@ int ct_trace_open_source(struct ct_trace *t, struct ct_error *error) {
         return -1;
     read_all_definitions(t);
     ct_definitions_finish(&t->definitions);
-    summarize(t);
+    ct_trace_summarize_chunks(t);
+    ct_trace_summarize_facts(t);
     size_t readable = 0;
     for (size_t i = 0; i < t->index.count; i++)
         readable += !t->index.chunks[i].bad;
@@ -401,7 +403,7 @@ static int open_next_chunk(struct ct_trace *t) {
     } while (read_body(t, &t->index.chunks[t->chunk], &t->body_of_chunk));
     const struct ct_index_chunk *c = &t->index.chunks[t->chunk];
     t->rest = t->body_of_chunk;
-    read_definitions(t, c, t->rest);
+    ct_trace_define(t, c, t->rest);
     t->next_number = c->head.first_event;
     t->checkpoint_done = !c->restores && !is_sought(t);
     return 1;

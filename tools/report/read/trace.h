@@ -117,6 +117,12 @@ int ct_trace_is_intact(const struct ct_trace *t);
 int ct_trace_read_body(struct ct_trace *t, size_t chunk, struct ct_in *body);
 // The same, with its definitions read: ids of its records are those of ct_definitions_id.
 int ct_trace_read_chunk(struct ct_trace *t, size_t chunk, struct ct_in *body);
+// The parts of opening a trace, for those who open it in another way (trace_headers.h): what the
+// chunks say of it, and what INFO does; and the definitions of a chunk's body in the order of their
+// kinds, which later kinds refer to, whatever order the sections have (0, or -1: malformed).
+void ct_trace_summarize_chunks(struct ct_trace *t);
+void ct_trace_summarize_facts(struct ct_trace *t);
+int ct_trace_define(struct ct_trace *t, const struct ct_index_chunk *c, struct ct_in body);
 // The offset in the file where the chunks of the journal belong.
 uint64_t ct_trace_append_offset(const struct ct_trace *t);
 void ct_trace_close(struct ct_trace *t);

@@ -249,6 +249,8 @@ static const char *compare_counts(const struct ct_digest *claimed, const struct 
     if (claimed->failed != found->failed ||
         memcmp(claimed->failed_event, found->failed_event, sizeof found->failed_event) != 0)
         return "digest that disagrees with the chunk's failed requests";
+    if (claimed->failed_frees != found->failed_frees)
+        return "digest that disagrees with the chunk's frees that failed";
     return NULL;
 }
 

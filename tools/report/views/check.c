@@ -78,15 +78,7 @@ static void print_json(struct ct_view *v, const struct findings *f, int ok) {
     ct_json_number(j, "foreign_chunks", x->foreign);
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         ct_json_number(j, kinds[i].key, get_finding(f, i));
-    ct_json_open(j, "damage", '[');
-    for (size_t i = 0; i < x->damages; i++) {
-        ct_json_open(j, NULL, '{');
-        ct_json_number(j, "offset", x->damage[i].offset);
-        ct_json_number(j, "bytes", x->damage[i].bytes);
-        ct_json_text(j, "what", x->damage[i].what);
-        ct_json_close(j, '}');
-    }
-    ct_json_close(j, ']');
+    ct_document_add_damage(j, x);
     ct_document_end(j);
 }
 

@@ -7,6 +7,7 @@
 
 #include "base/human.h"
 #include "cli/terminal.h"
+#include "print/document.h"
 #include "read/digest.h"
 
 static uint64_t count_events(const struct ct_index *x) {
@@ -26,9 +27,15 @@ static void check_numbers(struct ct_index *x) {
     }
 }
 
-static int print(const struct ct_index *x, size_t digests, FILE *out) {
-    const struct ct_chunk *last = &x->chunks[x->count - 1].head;
-    const int ok = !x->damages && !x->missing;
+static int is_ok(const struct ct_index *x) {
+    return !x->damages && !x->missing;
+}
+
+static int has_end(const struct ct_index *x) {
+    return (x->chunks[x->count - 1].head.flags & (CT_CHUNK_LAST | CT_CHUNK_SEALED)) != 0;
+}
+
+static void print_text(const struct ct_index *x, size_t digests, FILE *out) {
     const uint64_t events = count_events(x);
     for (size_t i = 0; i < x->damages; i++)
         fprintf(out, "offset %" PRIu64 ": %s (%" PRIu64 " bytes)\n", x->damage[i].offset,
@@ -37,40 +44,58 @@ static int print(const struct ct_index *x, size_t digests, FILE *out) {
         fprintf(out, "%" PRIu64 " chunks are missing between others\n", x->missing);
     if (x->foreign)
         fprintf(out, "%" PRIu64 " chunks of another trace were skipped\n", x->foreign);
-    if (!(last->flags & (CT_CHUNK_LAST | CT_CHUNK_SEALED)))
+    if (!has_end(x))
         fputs("the last chunk is not the end of the trace; the journal was not read\n", out);
     fprintf(out,
             "not checked: the bodies of the chunks; no event was read. %zu of %zu chunk%s %s a "
             "digest\n",
             digests, x->count, ct_human_plural(x->count), x->count == 1 ? "has" : "have");
     fprintf(out, "%s: %" PRIu64 " event%s in %zu chunk%s, by the prefixes\n",
-            ok ? "no damage found" : "damaged", events, ct_human_plural(events), x->count,
+            is_ok(x) ? "no damage found" : "damaged", events, ct_human_plural(events), x->count,
             ct_human_plural(x->count));
-    return ok ? CT_EXIT_OK : CT_EXIT_BAD_TRACE;
 }
 
-int ct_check_quick(const struct ct_arguments *options, FILE *out, const char *path) {
-    struct ct_source source = {.fd = -1};
-    struct ct_index index = {0};
+static void print_json(const struct ct_view *v, size_t digests) {
+    struct ct_json json = {.out = stdout}, *j = &json;
+    const struct ct_index *x = &v->trace->index;
+    ct_document_begin_bare(j, v);
+    ct_json_bool(j, "ok", is_ok(x));
+    ct_json_bool(j, "has_end", has_end(x));
+    ct_json_number(j, "events", count_events(x));
+    ct_json_number(j, "chunks", x->count);
+    ct_json_number(j, "noted_chunks", digests);
+    ct_json_number(j, "missing_chunks", x->missing);
+    ct_json_number(j, "foreign_chunks", x->foreign);
+    ct_document_add_damage(j, x);
+    ct_document_end(j);
+}
+
+static int open(struct ct_trace *t, const char *path, struct ct_error *error) {
+    if (ct_source_open(&t->source, path, error))
+        return -1;
+    ct_index_scan(&t->index, &t->source, 0, t->source.bytes);
+    return ct_index_sort(&t->index, &t->source, error);
+}
+
+int ct_check_quick(const struct ct_arguments *options, const char *path, int in_list) {
+    struct ct_trace trace = {.source.fd = -1};
+    const struct ct_view view = {.options = options, .trace = &trace};
     struct ct_error error;
     int status;
-    if (options->json) {
-        ct_terminal_warn("check: --quick has no JSON");
-        return CT_EXIT_USAGE;
-    }
-    if (ct_source_open(&source, path, &error)) {
+    if (open(&trace, path, &error)) {
         ct_terminal_warn(error.text);
-        return (int)error.status;
-    }
-    ct_index_scan(&index, &source, 0, source.bytes);
-    if (ct_index_sort(&index, &source, &error)) {
-        ct_terminal_warn(error.text);
+        fputs(in_list ? "null" : "", stdout);
         status = (int)error.status;
     } else {
-        check_numbers(&index);
-        status = print(&index, ct_digest_check_chain(&index, &source), out);
+        check_numbers(&trace.index);
+        const size_t digests = ct_digest_check_chain(&trace.index, &trace.source);
+        if (options->json)
+            print_json(&view, digests);
+        else
+            print_text(&trace.index, digests, stdout);
+        status = is_ok(&trace.index) ? CT_EXIT_OK : CT_EXIT_BAD_TRACE;
     }
-    ct_index_free(&index);
-    ct_source_close(&source);
+    ct_index_free(&trace.index);
+    ct_source_close(&trace.source);
     return status;
 }

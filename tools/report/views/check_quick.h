@@ -3,11 +3,9 @@
 #ifndef CT_CHECK_QUICK_H
 #define CT_CHECK_QUICK_H
 
-#include <stdio.h>
-
 #include "cli/arguments.h"
 
-// Reads no body and no journal. Returns the exit status.
-int ct_check_quick(const struct ct_arguments *options, FILE *out, const char *path);
+// Reads no body and no journal. Returns the exit status. `in_list`: as in report_trace.h.
+int ct_check_quick(const struct ct_arguments *options, const char *path, int in_list);
 
 #endif

@@ -6,9 +6,11 @@
 #include "analyze/coarse_history.h"
 #include "base/heap.h"
 #include "base/utf8.h"
+#include "cli/progress.h"
 #include "print/companions.h"
 #include "print/coverage_limits.h"
 #include "print/memory_table.h"
+#include "print/notes_compare.h"
 #include "print/pool_text.h"
 #include "print/print.h"
 #include "print/trace_state.h"
@@ -481,6 +483,8 @@ static void print_text(struct ct_summary *s) {
 int ct_view_summary(struct ct_view *v) {
     struct ct_summary s;
     ct_summary_read(&s, v);
+    ct_notes_compare_warn(&s);
+    ct_progress_clear();
     s.when = name_moment(&s);
     s.components = CT_MEMORY_TABLE_COMPONENTS;
     if (v->options->json) {

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// summary --quick: a first screen of the recorder's own figures. No event is read.
+#ifndef CT_SUMMARY_QUICK_H
+#define CT_SUMMARY_QUICK_H
+
+#include "print/view.h"
+#include "read/recorder_notes.h"
+#include "sites/site_groups.h"
+
+// What the recorder noted of a trace, with the names that cost little.
+struct ct_quick {
+    struct ct_trace trace;
+    struct ct_call_sites sites;
+    struct ct_view view;
+    struct ct_recorder_notes notes;
+    int is_whole;   // counts are those of all events
+    int main;       // the device with the highest peak, -1: none
+    int has_gained; // the groups are what call sites gained, all of it; else the least that they took
+    struct ct_site_groups groups;
+    uint64_t in_groups;   // their bytes
+    uint64_t estimate_ns; // about how long a pass over all events takes
+    size_t unnamed;       // call sites whose names were not read
+};
+
+// Prints the screen, as text or JSON. Returns the exit status. `in_list`: as in report_trace.h.
+int ct_summary_quick(const struct ct_arguments *options, const struct ct_terminal *terminal,
+                     const char *path, int in_list);
+// While a summary reads all events for more than about a second: shows its first sentence as the
+// recorder has it, on a terminal alone. It is erased with the progress.
+void ct_summary_quick_show_headline(const struct ct_arguments *options,
+                                    const struct ct_terminal *terminal, const char *path);
+
+#endif
