@@ -55,13 +55,13 @@ class Holder:
         return int(allocated), int(reserved)
 
 
-def written(levels, step_s=5.0, where=None, name="live", trace_id=0x77, function="grow", file="/m/grow.py"):
+def written(levels, step_s=5.0, where=None, name="live", trace_id=0x77, function="grow", file="/m/grow.py", is_alive=True, ahead_s=0, **more):
     """A process that records (this one, as its journal says), whose allocations had these bytes, one after the other."""
     where = where or folder()
-    now = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
+    now = time.clock_gettime_ns(time.CLOCK_MONOTONIC) + ahead_s * S
     t = Trace(trace_id=trace_id)
     t.version, t.columns = 3, packed_columns
-    begin(t, pid=os.getpid())
+    begin(t, pid=os.getpid(), **more)
     first = now - int(step_s * len(levels) * S)
     t.event("memory-sample", first - 1000, device=0, free_bytes=80 * G - M, total_bytes=80 * G)
     before, held = 0, []
@@ -79,7 +79,8 @@ def written(levels, step_s=5.0, where=None, name="live", trace_id=0x77, function
             before = level
     t.flush()
     j = mkjournal.Journal(trace_id=trace_id, seq=t.seq, dict_seq=t.dict_seq, first_event=t.number, drained_ns=now)
-    j.alive()
+    if is_alive:
+        j.alive()
     for suffix, data in (("", t.bytes()), (".journal", j.bytes())):
         with open(os.path.join(where, name + ".zst" + suffix), "wb") as f:
             f.write(data)

@@ -7,6 +7,7 @@
 
 #include "base/parse.h"
 #include "run/words.h"
+#include "watch/service.h"
 #include "watch/watch.h"
 
 enum { LEAST_MS = 100, USUAL_MS = 1000, MOST_MS = 3600000 };
@@ -50,6 +51,14 @@ static int set_bundle_on(struct ct_watch_options *o, const char *text) {
     return 0;
 }
 
+static int set_log(struct ct_watch_options *o, const char *text) {
+    const int choice = text ? ct_parse_choice(text, "text|json") : 0;
+    if (choice < 0)
+        return ct_words_fail(CT_WATCH_WRONG_USAGE, "watch: --log is text or json: %.40s", text);
+    o->log = choice ? CT_WATCH_LOG_JSON : CT_WATCH_LOG_TEXT;
+    return 0;
+}
+
 static int set_target(struct ct_watch_options *o, const char *text) {
     if (o->target)
         return ct_words_fail(CT_WATCH_WRONG_USAGE, "watch: one DIR, PID or PATTERN: %.40s", text);
@@ -70,6 +79,15 @@ static int read_words(struct ct_watch_options *o, struct ct_words *w) {
             break;
         case CT_WORD_watch_INTERVAL:
             code = set_interval(o, w->value);
+            break;
+        case CT_WORD_watch_SERVE:
+            o->serve = w->value;
+            break;
+        case CT_WORD_watch_I_KNOW:
+            o->may_be_public = 1;
+            break;
+        case CT_WORD_watch_LOG:
+            code = set_log(o, w->value);
             break;
         case CT_WORD_watch_COLOR:
             code = set_color(o, w->value);
@@ -123,6 +141,22 @@ static int check_keeper(const struct ct_watch_options *o) {
     return 0;
 }
 
+// Returns 0, or an exit code.
+static int check(const struct ct_watch_options *o) {
+    const int is_service = ct_service_is_wanted(o);
+    if (o->json && !o->once)
+        return ct_words_fail(CT_WATCH_WRONG_USAGE, "watch: --json needs --once");
+    if (o->once && is_service)
+        return ct_words_fail(CT_WATCH_WRONG_USAGE, "watch: --once goes without --serve and --log");
+    if (o->may_be_public && !o->serve)
+        return ct_words_fail(CT_WATCH_WRONG_USAGE, "watch: --i-know needs --serve");
+    if (!o->once && !is_service && !ct_keeper_is_wanted(&o->keeper) &&
+        (!isatty(STDOUT_FILENO) || !isatty(STDIN_FILENO)))
+        return ct_words_fail(CT_WATCH_WRONG_USAGE,
+                             "watch: needs a terminal; --once prints what it shows");
+    return check_keeper(o);
+}
+
 int ct_watch_main(int argc, char **argv) {
     struct ct_words words = {.command = CT_RUN_watch, .argc = argc, .argv = argv};
     struct ct_watch_options o = {.interval_ms = USUAL_MS};
@@ -133,14 +167,5 @@ int ct_watch_main(int argc, char **argv) {
         ct_words_print_help(stdout, CT_RUN_watch);
         return fflush(stdout) ? CT_WATCH_CANNOT_WRITE : CT_WATCH_DONE;
     }
-    if (o.json && !o.once)
-        return ct_words_fail(CT_WATCH_WRONG_USAGE, "watch: --json needs --once");
-    const int wrong = check_keeper(&o);
-    if (wrong)
-        return wrong;
-    if (!o.once && !ct_keeper_is_wanted(&o.keeper) &&
-        (!isatty(STDOUT_FILENO) || !isatty(STDIN_FILENO)))
-        return ct_words_fail(CT_WATCH_WRONG_USAGE,
-                             "watch: needs a terminal; --once prints what it shows");
-    return ct_watch(&o);
+    return check(&o) ? CT_WATCH_WRONG_USAGE : ct_watch(&o);
 }

@@ -146,14 +146,24 @@ static void take_header(struct ct_watch_entry *e) {
     const struct ct_journal *head = &e->journal.head;
     const enum ct_watch_state before = p->state;
     p->state = find_state(e);
+    e->is_changed |= e->is_open;
     e->is_changed |=
         p->state != before || p->events != head->events || p->bytes_written != head->bytes_written;
     p->is_stale = e->is_changed;
     p->read_ns = ct_now_ns(CLOCK_MONOTONIC);
+    if (!ct_watch_is_alive(p) && !p->ended_ns)
+        p->ended_ns = p->read_ns;
     p->events = head->events;
     p->lost = head->lost;
     p->bytes_written = head->bytes_written;
     read_devices(p, head);
+}
+
+static void free_entry(struct ct_watch_entry *e) {
+    ct_watch_process_free(&e->process);
+    ct_watch_journal_close(&e->journal);
+    free(e->folder);
+    free(e->name);
 }
 
 static void add_journal(struct ct_watch_list *l, struct ct_watch_journal *j, const char *folder,
@@ -280,7 +290,10 @@ void ct_watch_list_read(struct ct_watch_list *l, struct ct_watch_entry *e) {
                                        .before = p->has_details ? &p->details : NULL};
     struct ct_watch_details d;
     struct ct_error error = {.text = ""};
-    e->is_changed = 0;
+    e->is_changed = e->is_open = 0;
+    if (e->news.trace_id != p->trace_id)
+        e->news = (struct ct_watch_news){.trace_id = p->trace_id};
+    reading.fresh_from = e->news.next_event;
     e->tried_ns = ct_now_ns(CLOCK_MONOTONIC);
     if (open_files(e, &reading, error.text)) {
         set_problem(p, error.text);
@@ -296,6 +309,8 @@ void ct_watch_list_read(struct ct_watch_list *l, struct ct_watch_entry *e) {
     p->has_details = 1;
     p->is_stale = 0;
     p->details_ns = e->tried_ns;
+    e->is_open = d.fresh.is_open;
+    ct_watch_news_note(&e->news, &p->details, p->details_ns);
     if (!p->is_named && *d.program) {
         memcpy(p->program, d.program, sizeof p->program);
         p->is_named = 1;
@@ -335,13 +350,24 @@ void ct_watch_list_read_some(struct ct_watch_list *l, int first) {
         ct_watch_list_read(l, e);
 }
 
-void ct_watch_list_free(struct ct_watch_list *l) {
-    for (size_t i = 0; i < l->count; i++) {
-        ct_watch_process_free(&l->entries[i].process);
-        ct_watch_journal_close(&l->entries[i].journal);
-        free(l->entries[i].folder);
-        free(l->entries[i].name);
+static void drop(struct ct_watch_list *l, size_t i) {
+    free_entry(&l->entries[i]);
+    l->count--;
+    memmove(&l->entries[i], &l->entries[i + 1], (l->count - i) * sizeof *l->entries);
+}
+
+void ct_watch_list_forget(struct ct_watch_list *l, uint64_t older_than_ns) {
+    const uint64_t now = ct_now_ns(CLOCK_MONOTONIC);
+    for (size_t i = l->count; i--;) {
+        const struct ct_watch_process *p = &l->entries[i].process;
+        if (p->state == CT_WATCH_ENDED && now - p->ended_ns > older_than_ns)
+            drop(l, i);
     }
+}
+
+void ct_watch_list_free(struct ct_watch_list *l) {
+    for (size_t i = 0; i < l->count; i++)
+        free_entry(&l->entries[i]);
     for (size_t i = 0; i < CT_WATCH_SKIPS; i++)
         free(l->skipped[i]);
     free(l->entries);

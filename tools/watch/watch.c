@@ -10,6 +10,7 @@
 #include "cli/terminal.h"
 #include "watch/screen.h"
 #include "watch/search.h"
+#include "watch/service.h"
 #include "watch/text.h"
 #include "watch/watch_json.h"
 
@@ -43,22 +44,6 @@ static int watch_once(struct ct_watch_list *l, const struct ct_watch_options *o)
 
 // ---- a folder that is kept in order -------------------------------------------------------------
 
-// Ticks until a signal ends it, and once more then: where a pod ends, the process has just been
-// killed.
-static void run_alone(struct ct_watch_list *l, struct ct_keeper *k, unsigned interval_ms) {
-    const struct timespec wait = {interval_ms / 1000, interval_ms % 1000 * 1000000L};
-    sigset_t signals;
-    sigemptyset(&signals);
-    sigaddset(&signals, SIGINT);
-    sigaddset(&signals, SIGTERM);
-    sigprocmask(SIG_BLOCK, &signals, NULL);
-    do {
-        ct_watch_list_find(l, 0);
-        ct_watch_list_tick(l);
-    } while (sigtimedwait(&signals, NULL, &wait) < 0);
-    ct_keeper_look(k, 1);
-}
-
 static void tick(void *user) {
     ct_keeper_tick(user);
 }
@@ -80,19 +65,21 @@ static int run_with_screen(struct ct_watch_list *l, struct ct_keeper *k,
 }
 
 static int keep(struct ct_watch_list *l, const struct ct_watch_options *o) {
+    const int is_shown = !o->once && !ct_service_is_wanted(o) && isatty(STDOUT_FILENO) &&
+                         isatty(STDIN_FILENO);
     char folder[4096];
     struct ct_keeper *k = ct_heap_alloc_zeroed(1, sizeof *k);
     int code = CT_WATCH_DONE;
     ct_keeper_begin(k, &o->keeper,
-                    o->target ? o->target : ct_watch_search_default(folder, sizeof folder), stdout);
+                    o->target ? o->target : ct_watch_search_default(folder, sizeof folder),
+                    o->log == CT_WATCH_LOG_JSON ? stderr : stdout);
     l->ticked = tick;
     l->ticked_user = k;
-    if (o->once)
+    if (!o->once)
+        code = is_shown ? run_with_screen(l, k, o) : ct_service_run(l, o);
+    // (once more behind a service: where a pod ends, its process has just been killed)
+    if (!is_shown && !code)
         ct_keeper_look(k, 1);
-    else if (isatty(STDOUT_FILENO) && isatty(STDIN_FILENO))
-        code = run_with_screen(l, k, o);
-    else
-        run_alone(l, k, o->interval_ms);
     if ((o->once && k->has_failed) || fflush(stdout) || ferror(stdout))
         code = CT_WATCH_CANNOT_WRITE;
     ct_keeper_end(k);
@@ -105,8 +92,12 @@ int ct_watch(const struct ct_watch_options *o) {
     int code;
     if (ct_keeper_is_wanted(&o->keeper))
         code = keep(&list, o);
+    else if (o->once)
+        code = watch_once(&list, o);
+    else if (ct_service_is_wanted(o))
+        code = ct_service_run(&list, o);
     else
-        code = o->once ? watch_once(&list, o) : ct_screen_run(&list, o);
+        code = ct_screen_run(&list, o);
     ct_watch_list_free(&list);
     return code;
 }

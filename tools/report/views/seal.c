@@ -29,8 +29,8 @@ static int fail_with_errno(struct seal *s, const char *what, const char *path) {
 // ---- into the trace itself ----------------------------------------------------------------------
 
 static int sync_folder(const char *path) {
-    char *folder = strdup(path);
-    char *slash = folder ? strrchr(folder, '/') : NULL;
+    char *folder = ct_heap_copy_text(path);
+    char *slash = strrchr(folder, '/');
     if (slash)
         slash[slash == folder] = 0;
     const int fd = open(slash ? folder : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
