@@ -136,8 +136,9 @@ def kills():
     where, n = folder(), 200 if FULL else 20
     choice = random.Random(death.SEED)
     kinds = ({}, {"CUTRACE_MEMORY": "1"}, {"CUTRACE_FLUSH_MS": "10"}, {"CUTRACE_FLUSH_MS": "40", "CUTRACE_UPDATE_MS": "10"})
-    with sealers(where, [], elsewhere()) as said:
+    with contextlib.ExitStack() as stack, sealers(where, [], elsewhere()) as said:
         survivor = start(where, program("worker"), 2, 1000, 64, 0, 1)
+        stack.callback(survivor.kill)
         for i in range(n):
             left(where, choice.choice(("worker 2 0 64 0", "worker 1 1000 64 0", "worker 8 100 64 0")), choice.randrange(4000),
                  **kinds[i % len(kinds)])
