@@ -16,8 +16,8 @@ static const int64_t largest_block = 64 * MIB;
 // between two readings.
 static const int64_t reading_error = 32 * MIB;
 
-uint64_t ct_vllm_budget_pieces(uint64_t bytes, int changes) {
-    return bytes + bytes / (changes ? 2 : 8);
+uint64_t ct_vllm_budget_pieces(uint64_t bytes, enum ct_vllm_pieces pieces) {
+    return bytes + bytes / 8 * (unsigned)pieces;
 }
 
 int64_t ct_vllm_budget_requested(int64_t capacity, int64_t millionths) {
@@ -161,7 +161,7 @@ static void find_need(struct ct_vllm_budget *b, const struct ct_vllm_budget_requ
     b->outside = (int64_t)outside[1];
     const int64_t low = b->stays + (int64_t)outside[0] + b->step,
                   high = b->stays + (int64_t)outside[1] +
-                         (int64_t)ct_vllm_budget_pieces((uint64_t)b->step, 1);
+                         (int64_t)ct_vllm_budget_pieces((uint64_t)b->step, CT_VLLM_PIECES_ANY);
     b->need_low = larger(low, (int64_t)run[0] - b->cache);
     b->need_high = larger(high, (int64_t)run[1] - b->cache);
     b->need_by_run = b->need_high > high;

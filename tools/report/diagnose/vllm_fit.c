@@ -86,8 +86,9 @@ static const char *tokens_unknown =
 static void explain_room(const struct fit *f, struct ct_fit_setting *s) {
     const struct ct_vllm_budget *b = f->b;
     add(s->because,
-        "serving needs %s to %s beside the cache: %s that stays, %s outside of allocations, and for the largest "
-        "step the %s of the profile run, or half more where requests leave it in pieces%s",
+        "serving needs %s to %s beside the cache: %s that stays, %s outside of allocations, and for "
+        "the largest step the %s of the profile run, or up to twice that where requests of many "
+        "lengths leave it in pieces (by experience: PyTorch has no bound)%s",
         size(f, b->need_low).text, size(f, b->need_high).text, size(f, b->stays).text,
         size(f, b->outside).text, size(f, b->step).text,
         b->need_by_run ? "; the recorded run needed the larger figure itself" : "");
@@ -193,14 +194,14 @@ static void fit_length(struct fit *f) {
 
 // ---- settings with which memory grows at most in proportion -------------------------------------
 
-// What the cache could give away: it must hold one request; and of what serving leaves, because
-// what the cache gives to activations they take once more in pieces.
+// What the cache could give to activations: it must hold one request; and of what serving leaves,
+// because they take it once more in pieces.
 static int64_t find_slack(const struct fit *f) {
     const struct ct_vllm_budget *b = f->b;
     const int64_t of_cache = b->cache_low - f->one, of_room = f->room_low - b->cache_high;
     if (b->cache_size.source != CT_SETTING_UNKNOWN) // the cache stays as large as it is set
-        return of_room < 0 ? of_room : of_room * 2 / 3;
-    return smaller(of_cache, of_room * 2);
+        return of_room < 0 ? of_room : of_room / 2;
+    return smaller(of_cache, of_room);
 }
 
 static void explain_slack(const struct fit *f, struct ct_fit_setting *s, int64_t slack) {
