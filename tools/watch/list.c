@@ -20,7 +20,7 @@
 #define SETTLED_NS UINT64_C(2000000000) // a folder's time may be as coarse as that
 #define ANEW_NS UINT64_C(15000000000)   // details are read anew, changed or not
 static const char too_many[] = "256 processes are watched already";
-enum { COST_SHARE = 64 };               // details take one part in so many of a core
+enum { COST_SHARE = 64 }; // details take one part in so many of a core
 
 struct ct_watch_target ct_watch_target_parse(const char *word) {
     struct stat st;
