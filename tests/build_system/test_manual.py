@@ -145,7 +145,7 @@ def zsh():
             if command != "help":
                 done = run("zsh", "-f", "-c", script, "zsh", ZSH, program, command, "")
                 equal(done.stderr, "")
-                equal(set(re.findall(r"^--([a-z-]+)=?\[", done.stdout, re.M)), helped(program, command), f"{program} {command}")
+                equal(set(re.findall(r"^--([a-z-]+)=?-?\[", done.stdout, re.M)), helped(program, command), f"{program} {command}")
                 for name, argument, action in re.findall(r"^--([a-z-]+)=\[.*\]:(DIR|FILE|PATTERN):(.*)$", done.stdout, re.M):
                     equal(action, "_files -/" if argument == "DIR" else "_files", name)
 

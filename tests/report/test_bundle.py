@@ -11,6 +11,7 @@ import os
 import re
 import resource
 import shutil
+import signal
 import struct
 import subprocess
 import sys
@@ -393,6 +394,45 @@ def full():
         if done.returncode != 5 or len(done.stderr.splitlines()) != 1 or os.listdir(folder):
             problems.append(f"{command}: {done.returncode} {done.stderr!r} {os.listdir(folder)}")
     return problems
+
+
+@case("a lack of memory leaves nothing either: exit code 6, which no condition has, and one line")
+def exhausted():
+    problems = []
+    for command, trace, name, *args in [*outputs(), ("html", ONE, "o.html"), ("export", ONE, "o.csv", "--format=csv"),
+                                        ("summary", ONE, None, "--fail-on=oom")]:
+        folder = tempfile.mkdtemp(dir=FOLDER)
+        output = ["-o", os.path.join(folder, name)] if name else []
+        codes = set()
+        for mib in range(12, 400, 2):  # until the loader and the command have enough
+            def limit(most=mib << 20):
+                resource.setrlimit(resource.RLIMIT_AS, (most, most))
+            done = subprocess.run([REPORT, command, trace, *output, *args], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                  env=PLAIN, preexec_fn=limit, check=False)  # pylint: disable=subprocess-popen-preexec-fn
+            codes.add(done.returncode)
+            if done.returncode != 6:
+                if done.returncode in (0, 1):
+                    break
+                problems.append(f"{command} in {mib} MiB: {done.returncode} {done.stderr!r}")
+            elif len(done.stderr.splitlines()) != 1 or b"out of memory" not in done.stderr or os.listdir(folder):
+                problems.append(f"{command} in {mib} MiB: {done.stderr!r} {os.listdir(folder)}")
+        if 6 not in codes:
+            problems.append(f"{command}: never ran out of memory: {codes}")
+    return problems
+
+
+@case("a signal leaves no part of a file, and ends the program as it does others")
+def interrupted():
+    for attempt in range(200):  # until one is caught in the midst
+        folder = tempfile.mkdtemp(dir=FOLDER)
+        command = subprocess.Popen([REPORT, "export", ONE, "--format=ndjson", "-o", os.path.join(folder, "o")], env=PLAIN)  # pylint: disable=consider-using-with
+        while command.poll() is None and not os.listdir(folder):
+            pass
+        command.send_signal((signal.SIGINT, signal.SIGTERM, signal.SIGHUP)[attempt % 3])
+        command.wait()
+        if command.returncode:
+            return equal((-command.returncode, os.listdir(folder)), ((2, 15, 1)[attempt % 3], []))
+    raise RuntimeError("the export always ended before the signal")
 
 
 @case("outputs replace nothing without --force, are never the input, and a folder that is not there is said")

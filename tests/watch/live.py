@@ -13,9 +13,9 @@ import mkjournal
 import schema
 import ways
 from mktrace import Trace, packed_columns
-from tap import BUILD, ROOT, check, equal
+from tap import BUILD, ROOT, Skip, check, equal
 from traces import G, M, S, begin
-from ways import folder
+from ways import HANG, folder
 
 CUTRACE = os.path.join(BUILD, "cutrace")
 TORCH = os.path.join(BUILD, "tests/torch/blocks/first")
@@ -94,16 +94,17 @@ def wait_until_written(where, sizes):
         time.sleep(.02)
 
 
-def written(levels, step_s=5.0, where=None, name="live", trace_id=0x77, function="grow", file="/m/grow.py", version=3, pending=()):
+def written(levels, step_s=5.0, where=None, name="live", trace_id=0x77, function="grow", file="/m/grow.py", is_alive=True, ahead_s=0,
+            version=3, pending=(), **more):
     """A process that records (this one, as its journal says), whose allocations had these bytes, one after the other. Its
     last allocations may be pending: in the journal alone, a ring for each."""
     where = where or folder()
-    now = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
+    now = time.clock_gettime_ns(time.CLOCK_MONOTONIC) + ahead_s * S
     t = Trace(trace_id=trace_id)
     t.version = version
     if version == 3:
         t.columns = packed_columns
-    begin(t, pid=os.getpid())
+    begin(t, pid=os.getpid(), **more)
     first = now - int(step_s * len(levels) * S)
     t.event("memory-sample", first - 1000, device=0, free_bytes=80 * G - M, total_bytes=80 * G)
     before, held = 0, []
@@ -121,7 +122,8 @@ def written(levels, step_s=5.0, where=None, name="live", trace_id=0x77, function
             before = level
     t.flush()
     j = mkjournal.Journal(trace_id=trace_id, seq=t.seq, dict_seq=t.dict_seq, first_event=t.number, drained_ns=now)
-    j.alive()
+    if is_alive:
+        j.alive()
     for i, size in enumerate(pending):
         at = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
         ring, api = j.ring(j.thread(4711 + i)), j.name("cuMemAlloc_v2")
@@ -131,3 +133,37 @@ def written(levels, step_s=5.0, where=None, name="live", trace_id=0x77, function
         with open(os.path.join(where, name + ".zst" + suffix), "wb") as f:
             f.write(data)
     return where
+
+
+# ---- other containers ----------------------------------------------------------------------------------------------------
+
+# In name spaces of its own, as in another container of the pod: it shares the folder and nothing else.
+_ELSEWHERE = ["unshare", *([] if os.geteuid() == 0 else ["--map-current-user"]), "--pid", "--mount", "--fork", "--mount-proc"]
+
+
+def elsewhere():
+    if subprocess.run([*_ELSEWHERE, "true"], capture_output=True, check=False).returncode:
+        raise Skip("unshare: no name spaces here")
+    return _ELSEWHERE
+
+
+def children(pid):
+    try:
+        with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as f:
+            return [int(word) for word in f.read().split()]
+    except FileNotFoundError:
+        return []
+
+
+def wait_for(condition):
+    end = time.monotonic() + HANG
+    while not condition():
+        check(time.monotonic() < end, condition)
+        time.sleep(.02)
+
+
+def ended_by(process, number):
+    """Sends a signal to a process that elsewhere() started, or to one without it."""
+    for pid in [*children(process.pid), process.pid]:  # (unshare waits for its child)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, number)

@@ -13,6 +13,7 @@ enum ct_exit_code {
     CT_EXIT_BAD_TRACE = 3,
     CT_EXIT_INCOMPLETE = 4, // the end of the trace is missing; with --strict: anything is
     CT_EXIT_OUTPUT = 5,
+    CT_EXIT_MEMORY = 6, // the program itself ran out of memory
 };
 
 // `text` names the file, the offset and the remedy. It may hold any byte that a file name may have.

@@ -1,17 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-// Heap memory for the tools. A failed allocation ends the program with one line, so that no caller
-// has to check.
+// Heap memory for the tools. A failed allocation ends the program with one line and an exit code of
+// its own, so that no caller has to check.
 #ifndef CT_HEAP_H
 #define CT_HEAP_H
 
+#include <errno.h> // program_invocation_short_name
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "error.h"
+
 _Noreturn static inline void ct_heap_exhausted(void) {
-    fputs("cutrace-report: out of memory; narrow the range with --from and --to\n", stderr);
-    exit(1);
+    // (fputs: fprintf may want memory)
+    fputs(program_invocation_short_name, stderr);
+    fputs(": out of memory: give it more, or a part of the trace (cutrace-report trim)\n", stderr);
+    exit(CT_EXIT_MEMORY);
 }
 
 static inline void *ct_heap_resize(void *old, size_t count, size_t size) {

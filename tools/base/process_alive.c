@@ -9,6 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/file_use.h"
+
 // Reads a small file of /proc and terminates it with NUL. Returns its length, 0 if it cannot be
 // read.
 static size_t read_text(const char *path, char *to, size_t size) {
@@ -63,4 +65,8 @@ uint32_t ct_process_alive_pid(const struct ct_journal *j) {
     if (all)
         closedir(all);
     return found;
+}
+
+int ct_process_alive_records(const struct ct_journal *j, int fd) {
+    return ct_file_use_find(fd) == CT_FILE_IN_USE || ct_process_alive_pid(j);
 }

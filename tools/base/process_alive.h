@@ -10,6 +10,9 @@
 // The pid of the process as this program sees it, 0 if it has ended. In a container it may differ
 // from the journal's.
 uint32_t ct_process_alive_pid(const struct ct_journal *journal);
+// Whether the process of the journal `fd`, open for reading, still records. It may be in another
+// container, where this program does not see its pid.
+int ct_process_alive_records(const struct ct_journal *journal, int fd);
 // When a process started (field 22 of /proc/PID/stat), 0 if it does not run any more.
 uint64_t ct_process_alive_start_time(uint32_t pid);
 

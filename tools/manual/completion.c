@@ -16,12 +16,18 @@ static int is_list(const char *argument) {
     return 1;
 }
 
+// "[text|json]": a value that may be left out.
+static int is_optional(const char *argument) {
+    return argument && *argument == '[';
+}
+
 // The words of "oom|peak|end|TIME" that stand for themselves, separated by blanks.
 static void put_values(const char *argument) {
-    for (const char *at = argument; *at; at += *at == '|') {
-        const int n = (int)strcspn(at, "|");
+    const char *first = argument + is_optional(argument);
+    for (const char *at = first; *at; at += *at == '|' || *at == ']') {
+        const int n = (int)strcspn(at, "|]");
         if (islower((unsigned char)*at))
-            printf("%s%.*s", at == argument ? "" : " ", n, at);
+            printf("%s%.*s", at == first ? "" : " ", n, at);
         at += n;
     }
 }
@@ -56,6 +62,8 @@ static void put_bash_options(enum ct_program program) {
             if (ct_manual_takes(c, o)) {
                 printf("%s--%s%s", n++ ? " " : "", ct_manual_options[o].name,
                        ct_manual_options[o].argument ? "=" : "");
+                if (is_optional(ct_manual_options[o].argument))
+                    printf(" --%s", ct_manual_options[o].name);
                 if (ct_manual_options[o].letter)
                     printf(" -%c", ct_manual_options[o].letter);
             }
@@ -74,6 +82,12 @@ static void put_bash_values(enum ct_program program) {
         if (one->letter)
             printf(" | -%c", one->letter);
         fputs(") ", stdout);
+        if (is_optional(one->argument)) { // it is in the same word, or there is none
+            fputs("[[ $separator = *=* ]] && COMPREPLY=($(compgen -W '", stdout);
+            put_values(one->argument);
+            fputs("' -- \"$current\")) && return ;;\n", stdout);
+            continue;
+        }
         if (has_values(one->argument)) {
             fputs("COMPREPLY=($(compgen -W '", stdout);
             put_values(one->argument);
@@ -94,6 +108,7 @@ static void begin_bash(const char *function) {
     printf("%s() {\n"
            "    local current=${COMP_WORDS[COMP_CWORD]} option=${COMP_WORDS[COMP_CWORD - 1]}\n"
            "    local command= options= i\n"
+           "    local separator=$current$option\n"
            "    COMPREPLY=()\n"
            "    if [ \"$current\" = = ]; then\n"
            "        current=\n"
@@ -189,7 +204,7 @@ static void put_zsh_text(const char *text) {
 }
 
 static void put_zsh_action(const char *argument) {
-    putchar(':');
+    fputs(is_optional(argument) ? "::" : ":", stdout);
     put_zsh_text(argument);
     putchar(':');
     if (has_values(argument)) {
@@ -212,7 +227,8 @@ static void put_zsh_option(const struct ct_manual_option *o) {
             put_zsh_action(o->argument);
         putchar('\'');
     }
-    printf(" '--%s%s[", o->name, o->argument ? "=" : "");
+    const char *equals = is_optional(o->argument) ? "=-" : "=";
+    printf(" '--%s%s[", o->name, o->argument ? equals : "");
     put_zsh_text(o->help);
     putchar(']');
     if (o->argument)

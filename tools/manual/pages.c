@@ -57,8 +57,9 @@ static void put_option(const struct ct_manual_option *o) {
     put(o->name);
     fputs("\\fR", stdout);
     if (o->argument) {
-        fputs("=\\fI", stdout);
-        put(o->argument);
+        const int is_optional = *o->argument == '['; // "[text|json]": =VALUE may be left out
+        fputs(is_optional ? "[=\\fI" : "=\\fI", stdout);
+        put(o->argument + is_optional);
         fputs("\\fR", stdout);
     }
     putchar('\n');

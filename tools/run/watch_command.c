@@ -2,10 +2,12 @@
 #include "run/watch_command.h"
 
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/parse.h"
 #include "run/words.h"
+#include "watch/service.h"
 #include "watch/watch.h"
 
 enum { LEAST_MS = 100, USUAL_MS = 1000, MOST_MS = 3600000 };
@@ -25,6 +27,35 @@ static int set_color(struct ct_watch_options *o, const char *text) {
     if (o->color < 0)
         return ct_words_fail(CT_WATCH_WRONG_USAGE, "watch: --color is auto, always or never: %.40s",
                              text);
+    return 0;
+}
+
+static int set_keep(struct ct_watch_options *o, const char *text) {
+    if (ct_keeper_set_keep(&o->keeper, text))
+        return ct_words_fail(CT_WATCH_WRONG_USAGE,
+                             "watch: --keep is a number of traces (5) or a time (7d): %.40s", text);
+    return 0;
+}
+
+static int set_max_total(struct ct_watch_options *o, const char *text) {
+    if (ct_keeper_set_max_total(&o->keeper, text))
+        return ct_words_fail(CT_WATCH_WRONG_USAGE, "watch: --max-total is a size (4GiB): %.40s",
+                             text);
+    return 0;
+}
+
+static int set_bundle_on(struct ct_watch_options *o, const char *text) {
+    if (ct_parse_choice(text, "oom"))
+        return ct_words_fail(CT_WATCH_WRONG_USAGE, "watch: --bundle-on is oom: %.40s", text);
+    o->keeper.bundle_on_oom = 1;
+    return 0;
+}
+
+static int set_log(struct ct_watch_options *o, const char *text) {
+    const int choice = text ? ct_parse_choice(text, "text|json") : 0;
+    if (choice < 0)
+        return ct_words_fail(CT_WATCH_WRONG_USAGE, "watch: --log is text or json: %.40s", text);
+    o->log = choice ? CT_WATCH_LOG_JSON : CT_WATCH_LOG_TEXT;
     return 0;
 }
 
@@ -49,8 +80,32 @@ static int read_words(struct ct_watch_options *o, struct ct_words *w) {
         case CT_WORD_watch_INTERVAL:
             code = set_interval(o, w->value);
             break;
+        case CT_WORD_watch_SERVE:
+            o->serve = w->value;
+            break;
+        case CT_WORD_watch_I_KNOW:
+            o->may_be_public = 1;
+            break;
+        case CT_WORD_watch_LOG:
+            code = set_log(o, w->value);
+            break;
         case CT_WORD_watch_COLOR:
             code = set_color(o, w->value);
+            break;
+        case CT_WORD_watch_SEAL:
+            o->keeper.seal = 1;
+            break;
+        case CT_WORD_watch_KEEP:
+            code = set_keep(o, w->value);
+            break;
+        case CT_WORD_watch_MAX_TOTAL:
+            code = set_max_total(o, w->value);
+            break;
+        case CT_WORD_watch_BUNDLE_ON:
+            code = set_bundle_on(o, w->value);
+            break;
+        case CT_WORD_watch_DRY_RUN:
+            o->keeper.dry_run = 1;
             break;
         case CT_WORD_PLAIN:
             code = set_target(o, w->value);
@@ -66,6 +121,42 @@ static int read_words(struct ct_watch_options *o, struct ct_words *w) {
     return code;
 }
 
+// Options that change a folder need one.
+static int check_keeper(const struct ct_watch_options *o) {
+    struct stat st;
+    const int is_wanted = ct_keeper_is_wanted(&o->keeper);
+    if (is_wanted && o->target && (stat(o->target, &st) || !S_ISDIR(st.st_mode)))
+        return ct_words_fail(
+            CT_WATCH_WRONG_USAGE,
+            "watch: --seal, --keep, --max-total and --bundle-on are of a folder: %.400s is none",
+            o->target);
+    if (is_wanted && o->json)
+        return ct_words_fail(
+            CT_WATCH_WRONG_USAGE,
+            "watch: --json goes without --seal, --keep, --max-total and --bundle-on");
+    if (o->keeper.dry_run && (!is_wanted || !o->once))
+        return ct_words_fail(
+            CT_WATCH_WRONG_USAGE,
+            "watch: --dry-run needs --once, and --seal, --keep, --max-total or --bundle-on");
+    return 0;
+}
+
+// Returns 0, or an exit code.
+static int check(const struct ct_watch_options *o) {
+    const int is_service = ct_service_is_wanted(o);
+    if (o->json && !o->once)
+        return ct_words_fail(CT_WATCH_WRONG_USAGE, "watch: --json needs --once");
+    if (o->once && is_service)
+        return ct_words_fail(CT_WATCH_WRONG_USAGE, "watch: --once goes without --serve and --log");
+    if (o->may_be_public && !o->serve)
+        return ct_words_fail(CT_WATCH_WRONG_USAGE, "watch: --i-know needs --serve");
+    if (!o->once && !is_service && !ct_keeper_is_wanted(&o->keeper) &&
+        (!isatty(STDOUT_FILENO) || !isatty(STDIN_FILENO)))
+        return ct_words_fail(CT_WATCH_WRONG_USAGE,
+                             "watch: needs a terminal; --once prints what it shows");
+    return check_keeper(o);
+}
+
 int ct_watch_main(int argc, char **argv) {
     struct ct_words words = {.command = CT_RUN_watch, .argc = argc, .argv = argv};
     struct ct_watch_options o = {.interval_ms = USUAL_MS};
@@ -76,10 +167,5 @@ int ct_watch_main(int argc, char **argv) {
         ct_words_print_help(stdout, CT_RUN_watch);
         return fflush(stdout) ? CT_WATCH_CANNOT_WRITE : CT_WATCH_DONE;
     }
-    if (o.json && !o.once)
-        return ct_words_fail(CT_WATCH_WRONG_USAGE, "watch: --json needs --once");
-    if (!o.once && (!isatty(STDOUT_FILENO) || !isatty(STDIN_FILENO)))
-        return ct_words_fail(CT_WATCH_WRONG_USAGE,
-                             "watch: needs a terminal; --once prints what it shows");
-    return ct_watch(&o);
+    return check(&o) ? CT_WATCH_WRONG_USAGE : ct_watch(&o);
 }

@@ -81,9 +81,10 @@ static enum ct_word read_option(struct ct_words *w, int i, const char *word, con
         fprintf(stderr, "cutrace: %s: --%s takes no value\n", command, options[i].name);
         return CT_WORD_WRONG;
     }
-    if (options[i].argument && !value && w->at < w->argc)
+    const int needs_value = options[i].argument && *options[i].argument != '[';
+    if (needs_value && !value && w->at < w->argc)
         value = w->argv[w->at++];
-    if (options[i].argument && !value) {
+    if (needs_value && !value) {
         fprintf(stderr, "cutrace: %s: %s needs a value: %s\n", command, word, options[i].argument);
         return CT_WORD_WRONG;
     }
@@ -136,8 +137,11 @@ static void print_option(FILE *out, char letter, const char *name, const char *a
     char left[64], short_name[5] = "   ";
     if (letter)
         (void)snprintf(short_name, sizeof short_name, "-%c,", letter);
-    (void)snprintf(left, sizeof left, "  %s --%s%s%s", short_name, name, argument ? "=" : "",
-                   argument ? argument : "");
+    if (argument && *argument == '[')
+        (void)snprintf(left, sizeof left, "  %s --%s[=%s", short_name, name, argument + 1);
+    else
+        (void)snprintf(left, sizeof left, "  %s --%s%s%s", short_name, name, argument ? "=" : "",
+                       argument ? argument : "");
     print_wrapped(out, help, fprintf(out, "%s", left), LEFT);
 }
 

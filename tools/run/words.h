@@ -34,7 +34,8 @@ struct ct_words {
 
 // -1: there is no such command; `nearest` is the one that may have been meant, or NULL.
 int ct_words_find_command(const char *name, const char **nearest);
-// Reads the next word. The value of an option may be the word behind it.
+// Reads the next word. The value of an option may be the word behind it, unless the table has it in
+// brackets: then it may be left out, and `value` is NULL.
 enum ct_word ct_words_next(struct ct_words *w);
 
 // The help of one command, or of all.

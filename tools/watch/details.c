@@ -16,6 +16,7 @@
 #include "watch/series.h"
 
 #define RECENT_NS UINT64_C(60000000000)
+#define SETTLED_NS UINT64_C(1000000000) // PyTorch's repetition of a request takes less
 #define WINDOW_NS ((CT_SERIES_POINTS - 1) * CT_SERIES_STEP_S * UINT64_C(1000000000))
 
 struct reader {
@@ -109,6 +110,16 @@ static void read_parts(struct ct_watch_device *to, const struct ct_live_totals *
     part[CT_WATCH_FREE] = m->free;
 }
 
+static void read_pool(struct reader *x, struct ct_watch_device *to) {
+    const struct ct_replay *r = &x->scan.end;
+    const struct ct_torch_pool_totals t = ct_torch_pool_totals(&r->pool, &r->live, to->ordinal);
+    to->pool = (struct ct_watch_pool){.known = t.known && t.reported,
+                                      .allocated = t.allocated,
+                                      .reserved = t.reserved,
+                                      .largest_free = t.free.largest,
+                                      .held_open = t.held_open_bytes};
+}
+
 static int is_starting(enum ct_phase phase) {
     return phase >= CT_PHASE_INIT && phase <= CT_PHASE_GRAPHS && phase != CT_PHASE_LORA_LOAD;
 }
@@ -142,6 +153,7 @@ static void read_device(struct reader *x, int index) {
     ct_live_at_read(&live, &x->scan.end, index, CT_ROWS_BY_BLOCK);
     read_parts(to, &live);
     ct_live_at_free(&live);
+    read_pool(x, to);
     read_trends(x, to);
 }
 
@@ -210,18 +222,44 @@ static enum ct_watch_outcome find_outcome(const struct ct_incidents *n, size_t i
     return n->list[i].recovered ? CT_WATCH_RECOVERED : CT_WATCH_FAILED;
 }
 
+static uint64_t get_first_event(const struct ct_incidents *n, size_t i, uint64_t *t_ns) {
+    const struct ct_oom_event *first = &n->ooms[n->list[i].first];
+    *t_ns = first->t_ns;
+    return first->event;
+}
+
+static void read_fresh(struct reader *x) {
+    const struct ct_incidents *n = &x->scan.incidents;
+    struct ct_watch_fresh *f = &x->to->fresh;
+    f->next_event = x->of->fresh_from;
+    for (size_t i = 0; i < n->count && !f->is_open; i++) {
+        uint64_t t_ns;
+        const uint64_t event = get_first_event(n, i, &t_ns);
+        if (event < x->of->fresh_from)
+            continue;
+        f->is_open = x->of->now_ns && t_ns + SETTLED_NS > x->of->now_ns;
+        if (f->is_open)
+            return;
+        f->count[find_outcome(n, i)]++;
+        f->next_event = event + 1;
+    }
+}
+
 static void read_incidents(struct reader *x) {
     const struct ct_incidents *n = &x->scan.incidents;
     struct ct_watch_details *d = x->to;
     d->all_incidents = n->count;
+    read_fresh(x);
     for (size_t i = 0; i < n->count; i++)
         d->failed += find_outcome(n, i) == CT_WATCH_FAILED;
     for (size_t back = 0; back < n->count && back < CT_WATCH_INCIDENTS; back++) {
         const size_t i = n->count - 1 - back;
         const struct ct_oom_event *o = ct_incidents_head(n, i);
+        uint64_t first_ns;
         d->incidents[d->incident_count++] =
             (struct ct_watch_incident){.event = o->event,
                                        .t_ns = o->t_ns,
+                                       .first_event = get_first_event(n, i, &first_ns),
                                        .device = o->device < CT_MAX_DEVICES ? o->device : -1,
                                        .bytes_known = o->bytes_known,
                                        .bytes = o->bytes,

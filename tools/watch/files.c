@@ -95,8 +95,12 @@ int ct_watch_journal_open(struct ct_watch_journal *j, const char *folder, const 
     if (snprintf(path, sizeof path, "%s%s", name, CT_JOURNAL_SUFFIX) >= (int)sizeof path)
         return say(why, "has too long a name");
     j->fd = open_below(folder, path);
-    if (j->fd < 0 && errno == ELOOP)
+    if (j->fd < 0 && errno == ELOOP) {
         j->fd = open_linked(folder, path);
+        if (j->fd < 0 && errno == ENOENT)
+            return say(why, "links to a file in memory that is not here: it lies in another "
+                            "container, or a reboot has removed it");
+    }
     if (j->fd < 0)
         return fail_open(why);
     if (check(j->fd, &st, why) || ct_watch_journal_read(j, why)) {

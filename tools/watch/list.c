@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/file_use.h"
 #include "base/heap.h"
 #include "base/now.h"
 #include "base/process_alive.h"
@@ -91,10 +92,13 @@ static char *join(const char *folder, const char *name) {
     return path;
 }
 
-static void read_program(struct ct_watch_process *p, const char *trace) {
+static void read_program(struct ct_watch_entry *e, const char *trace) {
+    struct ct_watch_process *p = &e->process;
     char path[64], text[64] = "";
     (void)snprintf(path, sizeof path, "/proc/%u/comm", p->pid);
-    FILE *f = p->state == CT_WATCH_KILLED ? NULL : fopen(path, "re");
+    // In another container the pid is of another process here, or of none.
+    const int is_seen = ct_process_alive_start_time(p->pid) == e->journal.head.process_start;
+    FILE *f = is_seen ? fopen(path, "re") : NULL;
     const size_t n = f ? fread(text, 1, sizeof text - 1, f) : 0;
     if (f)
         (void)fclose(f);
@@ -124,10 +128,12 @@ static enum ct_watch_state find_state(struct ct_watch_entry *e) {
     struct ct_watch_process *p = &e->process;
     if (ct_watch_journal_is_gone(&e->journal))
         return CT_WATCH_ENDED;
-    const uint32_t pid = p->state == CT_WATCH_KILLED ? 0 : ct_process_alive_pid(&e->journal.head);
-    if (!pid)
+    if (p->state == CT_WATCH_KILLED)
         return CT_WATCH_KILLED;
-    p->pid = pid;
+    const uint32_t pid = ct_process_alive_pid(&e->journal.head);
+    if (!pid && ct_file_use_find(e->journal.fd) != CT_FILE_IN_USE) // (in another container)
+        return CT_WATCH_KILLED;
+    p->pid = pid ? pid : e->journal.head.pid;
     return e->journal.head.control & CT_CONTROL_OFF ? CT_WATCH_PAUSED : CT_WATCH_RECORDING;
 }
 
@@ -145,10 +151,13 @@ static void take_header(struct ct_watch_entry *e) {
     const struct ct_journal *head = &e->journal.head;
     const enum ct_watch_state before = p->state;
     p->state = find_state(e);
+    e->is_changed |= e->is_open;
     e->is_changed |=
         p->state != before || p->events != head->events || p->bytes_written != head->bytes_written;
     p->is_stale = e->is_changed;
     p->read_ns = ct_now_ns(CLOCK_MONOTONIC);
+    if (!ct_watch_is_alive(p) && !p->ended_ns)
+        p->ended_ns = p->read_ns;
     p->events = head->events;
     p->lost = head->lost;
     p->bytes_written = head->bytes_written;
@@ -170,13 +179,19 @@ static void free_entry(struct ct_watch_entry *e) {
     free(e->name);
 }
 
+static void drop(struct ct_watch_list *l, size_t i) {
+    free_entry(&l->entries[i]);
+    l->count--;
+    memmove(&l->entries[i], &l->entries[i + 1], (l->count - i) * sizeof *l->entries);
+}
+
 static void add_journal(struct ct_watch_list *l, struct ct_watch_journal *j, const char *folder,
                         const char *name) {
     CT_HEAP_GROW(l->entries, l->count, l->room);
     struct ct_watch_entry *e = &l->entries[l->count];
     *e = (struct ct_watch_entry){.journal = *j};
     begin_entry(e);
-    read_program(&e->process, name);
+    read_program(e, name);
     if (!ct_watch_list_shows(l, e)) {
         if (l->hidden_count < CT_WATCH_HIDDEN)
             l->hidden[l->hidden_count++] = e->process.trace_id;
@@ -204,10 +219,7 @@ static int make_room(struct ct_watch_list *l, const struct ct_journal *head) {
         return 0;
     if (victim->process.state != CT_WATCH_ENDED)
         add_skip(l, victim->folder, victim->name, too_many);
-    free_entry(victim);
-    const size_t after = (size_t)(l->entries + l->count - victim - 1);
-    memmove(victim, victim + 1, after * sizeof *victim);
-    l->count--;
+    drop(l, (size_t)(victim - l->entries));
     return 1;
 }
 
@@ -286,7 +298,7 @@ static void replace_entry(struct ct_watch_entry *e) {
     ct_watch_process_free(&e->process);
     begin_entry(e);
     e->process.trace = trace;
-    read_program(&e->process, e->name);
+    read_program(e, e->name);
 }
 
 static void tick_entry(struct ct_watch_entry *e) {
@@ -311,6 +323,8 @@ void ct_watch_list_tick(struct ct_watch_list *l) {
     l->tick_ns = now;
     for (size_t i = 0; i < l->count; i++)
         tick_entry(&l->entries[i]);
+    if (l->ticked)
+        l->ticked(l->ticked_user);
 }
 
 // ---- details ------------------------------------------------------------------------------------
@@ -356,8 +370,11 @@ void ct_watch_list_read(struct ct_watch_list *l, struct ct_watch_entry *e) {
     struct ct_watch_details d;
     struct ct_error error = {.text = ""};
     if (ct_watch_is_alive(p)) // it may have got another name
-        read_program(p, e->name);
-    e->is_changed = 0;
+        read_program(e, e->name);
+    e->is_changed = e->is_open = 0;
+    if (e->news.trace_id != p->trace_id)
+        e->news = (struct ct_watch_news){.trace_id = p->trace_id};
+    reading.fresh_from = e->news.next_event;
     e->tried_ns = ct_now_ns(CLOCK_MONOTONIC);
     if (open_files(e, &reading, error.text)) {
         set_problem(p, error.text);
@@ -373,6 +390,8 @@ void ct_watch_list_read(struct ct_watch_list *l, struct ct_watch_entry *e) {
     p->has_details = 1;
     p->is_stale = 0;
     p->details_ns = e->tried_ns;
+    e->is_open = d.fresh.is_open;
+    ct_watch_news_note(&e->news, &p->details, p->details_ns);
     if (!p->is_named && *d.program) {
         memcpy(p->program, d.program, sizeof p->program);
         p->is_named = 1;
@@ -410,6 +429,15 @@ void ct_watch_list_read_some(struct ct_watch_list *l, int first) {
         e = &l->entries[first];
     for (e = e ? e : find_oldest(l); e && can_pay(l); e = find_oldest(l))
         ct_watch_list_read(l, e);
+}
+
+void ct_watch_list_forget(struct ct_watch_list *l, uint64_t older_than_ns) {
+    const uint64_t now = ct_now_ns(CLOCK_MONOTONIC);
+    for (size_t i = l->count; i--;) {
+        const struct ct_watch_process *p = &l->entries[i].process;
+        if (p->state == CT_WATCH_ENDED && now - p->ended_ns > older_than_ns)
+            drop(l, i);
+    }
 }
 
 void ct_watch_list_free(struct ct_watch_list *l) {

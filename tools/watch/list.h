@@ -5,6 +5,7 @@
 
 #include "watch/files.h"
 #include "watch/model.h"
+#include "watch/news.h"
 #include "watch/skips.h"
 
 enum { CT_WATCH_MOST = 256, CT_WATCH_HIDDEN = 1024 };
@@ -23,6 +24,9 @@ struct ct_watch_entry {
     struct ct_watch_journal journal;
     int is_changed;    // since the details were read, or were tried to be
     uint64_t tried_ns; // when that was
+    int is_open;       // the outcome of a request was not known then: read again at the next tick
+    // What was counted of it since it was found.
+    struct ct_watch_news news;
 };
 
 struct ct_watch_list {
@@ -43,6 +47,9 @@ struct ct_watch_list {
     uint64_t owed_ns;     // processor time of details that is not earned yet
     uint64_t earned_ns;   // of it, by the last tick
     uint64_t tick_ns;     // when that was
+    // Is called at each tick, whichever view is shown; may be NULL.
+    void (*ticked)(void *user);
+    void *ticked_user;
 };
 
 // Which one a word of the command line asks for; NULL: none was given.
@@ -58,6 +65,8 @@ void ct_watch_list_read(struct ct_watch_list *l, struct ct_watch_entry *e);
 void ct_watch_list_read_some(struct ct_watch_list *l, int first);
 // Whether a process belongs to what is asked for.
 int ct_watch_list_shows(const struct ct_watch_list *l, const struct ct_watch_entry *e);
+// Forgets those that ended in good order so long ago.
+void ct_watch_list_forget(struct ct_watch_list *l, uint64_t older_than_ns);
 void ct_watch_list_free(struct ct_watch_list *l);
 
 #endif

@@ -24,6 +24,10 @@ const char *ct_watch_part_color(enum ct_watch_part part) {
     return parts[part].color;
 }
 
+int ct_watch_now_is_used(const struct ct_watch_now *n) {
+    return n->tracked || n->peak || n->ooms || n->total;
+}
+
 int ct_watch_is_alive(const struct ct_watch_process *p) {
     return p->state == CT_WATCH_RECORDING || p->state == CT_WATCH_PAUSED;
 }

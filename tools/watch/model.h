@@ -32,13 +32,21 @@ struct ct_watch_now {
     uint64_t free, total, sampled_ns; // of the last reading; total 0: there was none
 };
 
+// PyTorch's pool, as analyze/POOL.md defines its figures.
+struct ct_watch_pool {
+    int known;                    // blocks were seen
+    uint64_t allocated, reserved; // as PyTorch reported them
+    uint64_t largest_free, held_open;
+};
+
 struct ct_watch_device {
     int ordinal; // CT_MAX_DEVICES: unknown
     char name[64];
     uint64_t capacity; // 0: unknown
     int is_read;       // the parts add up to `total`; else those up to MEMPOOL_IDLE to `tracked`
     uint64_t total, tracked, part[CT_WATCH_PARTS];
-    uint64_t managed;           // in no part, because it migrates
+    uint64_t managed; // in no part, because it migrates
+    struct ct_watch_pool pool;
     struct ct_trend own, whole; // of what the process has allocated; of what is used of the device
     int has_full;
     struct ct_trend_full full;
@@ -52,14 +60,23 @@ struct ct_watch_site {
     int64_t gained; // since `since_ns`
 };
 
-enum ct_watch_outcome { CT_WATCH_FAILED, CT_WATCH_RECOVERED, CT_WATCH_RETRIED };
+enum ct_watch_outcome { CT_WATCH_FAILED, CT_WATCH_RECOVERED, CT_WATCH_RETRIED, CT_WATCH_OUTCOMES };
 
 struct ct_watch_incident {
     uint64_t event, t_ns;
-    int device; // -1: unknown
+    uint64_t first_event; // of its first failed call, which never changes
+    int device;           // -1: unknown
     int bytes_known;
     uint64_t bytes;
     enum ct_watch_outcome outcome;
+};
+
+// Incidents that no earlier details had, and that are so old that their outcome is known, unless
+// the program tries again much later.
+struct ct_watch_fresh {
+    uint64_t count[CT_WATCH_OUTCOMES];
+    uint64_t next_event; // later ones have their first event from here on
+    int is_open;         // there are others, which are not old enough
 };
 
 enum { CT_WATCH_SITES = 32, CT_WATCH_INCIDENTS = 8 };
@@ -80,6 +97,7 @@ struct ct_watch_details {
     struct ct_watch_incident incidents[CT_WATCH_INCIDENTS]; // the last ones, the newest first
     size_t incident_count;
     uint64_t all_incidents, failed;
+    struct ct_watch_fresh fresh;
     // The verdict about the incidents, by cutrace-report's rules; NULL: there is none.
     char *scenario, *title, *summary;
     double confidence;
@@ -93,7 +111,8 @@ struct ct_watch_process {
     int is_named;     // by the kernel or the trace; else it is the trace's file name
     uint64_t trace_id;
     enum ct_watch_state state;
-    uint64_t read_ns; // of the header
+    uint64_t read_ns;  // of the header
+    uint64_t ended_ns; // when it was first seen to have ended; 0: it is alive
     uint64_t events, lost, bytes_written;
     struct ct_watch_now now[64]; // by ordinal
     int has_details;
@@ -110,6 +129,8 @@ const char *ct_watch_part_key(enum ct_watch_part part);
 const char *ct_watch_part_title(enum ct_watch_part part);
 char ct_watch_part_letter(enum ct_watch_part part);
 const char *ct_watch_part_color(enum ct_watch_part part);
+// Whether the process has done anything with the device.
+int ct_watch_now_is_used(const struct ct_watch_now *n);
 // Whether the process still runs.
 int ct_watch_is_alive(const struct ct_watch_process *p);
 const char *ct_watch_state_name(enum ct_watch_state state);

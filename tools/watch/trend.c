@@ -139,6 +139,10 @@ int ct_trend_time_to_full(const struct ct_trend *t, uint64_t free, struct ct_tre
     return 1;
 }
 
+int ct_trend_is_known(const struct ct_trend *t) {
+    return t->kind == CT_TREND_RISING || t->kind == CT_TREND_FALLING || t->kind == CT_TREND_STEADY;
+}
+
 const char *ct_trend_kind_name(enum ct_trend_kind kind) {
     static const char *const names[CT_TREND_KINDS] = {"unknown", "too-short", "starting", "unclear",
                                                       "steady",  "rising",    "falling"};

@@ -44,6 +44,8 @@ struct ct_trend_full {
 };
 // Returns 0 if it does not rise, or not for certain.
 int ct_trend_time_to_full(const struct ct_trend *t, uint64_t free, struct ct_trend_full *full);
+// Whether slope and error are known.
+int ct_trend_is_known(const struct ct_trend *t);
 const char *ct_trend_kind_name(enum ct_trend_kind kind); // for JSON
 // Bytes a minute, rounded.
 int64_t ct_trend_per_minute(double bytes_per_second);

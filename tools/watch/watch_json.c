@@ -14,8 +14,7 @@ static void add_text(struct ct_json *j, const char *key, const char *text) {
 }
 
 static void add_trend(struct ct_json *j, const char *key, const struct ct_trend *t) {
-    const int known =
-        t->kind == CT_TREND_RISING || t->kind == CT_TREND_FALLING || t->kind == CT_TREND_STEADY;
+    const int known = ct_trend_is_known(t);
     ct_json_open(j, key, '{');
     ct_json_text(j, "kind", ct_trend_kind_name(t->kind));
     ct_json_number(j, "window_ns", t->span_ns);
@@ -43,6 +42,27 @@ static void add_full(struct ct_json *j, const struct ct_watch_device *d) {
     ct_json_close(j, '}');
 }
 
+void ct_watch_json_add_growth(struct ct_json *j, const struct ct_watch_device *d) {
+    ct_json_open(j, "growth", '{');
+    add_trend(j, "process", &d->own);
+    add_trend(j, "device", &d->whole);
+    ct_json_close(j, '}');
+    add_full(j, d);
+}
+
+static void add_pool(struct ct_json *j, const struct ct_watch_pool *p) {
+    if (!p->known) {
+        ct_json_null(j, "pool");
+        return;
+    }
+    ct_json_open(j, "pool", '{');
+    ct_json_number(j, "allocated_bytes", p->allocated);
+    ct_json_number(j, "reserved_bytes", p->reserved);
+    ct_json_number(j, "largest_free_bytes", p->largest_free);
+    ct_json_number(j, "held_open_bytes", p->held_open);
+    ct_json_close(j, '}');
+}
+
 static void add_device(struct ct_json *j, const struct ct_watch_device *d) {
     ct_json_open(j, NULL, '{');
     ct_json_number_or_null(j, "ordinal", d->ordinal < CT_MAX_DEVICES, (uint64_t)d->ordinal);
@@ -56,11 +76,8 @@ static void add_device(struct ct_json *j, const struct ct_watch_device *d) {
         ct_json_number_or_null(j, ct_watch_part_key((enum ct_watch_part)i),
                                d->is_read || i <= CT_WATCH_MEMPOOL_IDLE, d->part[i]);
     ct_json_close(j, '}');
-    ct_json_open(j, "growth", '{');
-    add_trend(j, "process", &d->own);
-    add_trend(j, "device", &d->whole);
-    ct_json_close(j, '}');
-    add_full(j, d);
+    add_pool(j, &d->pool);
+    ct_watch_json_add_growth(j, d);
     ct_json_close(j, '}');
 }
 
@@ -133,10 +150,6 @@ static void add_details(struct ct_json *j, const struct ct_watch_process *p) {
     ct_json_close(j, '}');
 }
 
-static int is_used(const struct ct_watch_now *n) {
-    return n->tracked || n->peak || n->ooms || n->total;
-}
-
 static void add_now(struct ct_json *j, const struct ct_watch_process *p) {
     ct_json_open(j, "now", '{');
     ct_json_number(j, "t_ns", p->read_ns);
@@ -146,7 +159,7 @@ static void add_now(struct ct_json *j, const struct ct_watch_process *p) {
     ct_json_open(j, "devices", '[');
     for (size_t i = 0; i < sizeof p->now / sizeof *p->now; i++) {
         const struct ct_watch_now *n = &p->now[i];
-        if (!is_used(n))
+        if (!ct_watch_now_is_used(n))
             continue;
         ct_json_open(j, NULL, '{');
         ct_json_number(j, "ordinal", i);

@@ -20,19 +20,21 @@ enum { MANIFEST_ROOM = 4096 };
 
 // ---- copies -------------------------------------------------------------------------------------
 
-static int open_trace(struct ct_trace *t, const char *path, struct ct_error *error) {
+static int open_trace(const struct ct_bundle *b, struct ct_trace *t, int i,
+                      struct ct_error *error) {
     *t = (struct ct_trace){.details = 1};
-    if (ct_trace_open(t, path, error))
+    if (ct_trace_open(t, b->options->paths[i], error))
         return -1;
     const struct ct_view v = {.trace = t};
-    return ct_new_trace_check_end(&v, error);
+    const int may_run = b->options->while_running && t->journal_found >= 0;
+    return may_run ? 0 : ct_new_trace_check_end(&v, error);
 }
 
 // All traces first: a user whom one names is looked for in all.
 static int learn(struct ct_bundle *b, struct ct_error *error) {
     for (int i = 0; i < b->options->path_count; i++) {
         struct ct_trace t;
-        const int rc = open_trace(&t, b->options->paths[i], error);
+        const int rc = open_trace(b, &t, i, error);
         if (!rc)
             ct_scrub_learn(&b->scrub, &t.definitions);
         ct_trace_close(&t);
@@ -55,7 +57,7 @@ static void narrow(const struct ct_bundle *b, struct ct_trace *t, struct ct_copy
 static int copy_trace(struct ct_bundle *b, int i, struct ct_error *error) {
     struct ct_copy_request request = {.to_ns = UINT64_MAX};
     struct ct_trace t;
-    int rc = open_trace(&t, b->options->paths[i], error);
+    int rc = open_trace(b, &t, i, error);
     if (!rc) {
         ct_source_locations_look_up(&t.definitions, &b->options->lines);
         if (b->cut.before_ns)

@@ -38,6 +38,7 @@ struct ct_arguments {
     enum ct_scrub_level level; // of scrubbing
     const char *words, *salt;  // for it; NULL = not given
     int dry_run;
+    int while_running;  // bundle: of a process that may still record (cutrace watch)
     uint64_t max_bytes; // of a zip file
     uint64_t around_ns; // of --around, 0 = not given
     unsigned top;       // 0 = the default of the view

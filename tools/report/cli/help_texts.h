@@ -12,6 +12,6 @@
 #define CT_HELP_EXIT_CODES                                                                          \
     "exit codes: 0 done, 1 a condition of --fail-on holds, 2 wrong usage, 3 not a readable trace, " \
     "4 the end of the trace is missing (--strict: or anything else; --fail-on: or a condition is "  \
-    "not known), 5 cannot write"
+    "not known), 5 cannot write, 6 out of memory"
 
 #endif

@@ -79,9 +79,7 @@ struct ct_advice *ct_verdict_add_advice(struct ct_verdict *v, const char *text, 
 
 static void set(char **to, const char *text) {
     free(*to);
-    *to = text && *text ? strdup(text) : NULL;
-    if (text && *text && !*to)
-        ct_heap_exhausted();
+    *to = text && *text ? ct_heap_copy_text(text) : NULL;
 }
 
 void ct_advice_set(struct ct_advice *a, const char *flag, const char *from, const char *to,

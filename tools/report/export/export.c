@@ -156,8 +156,7 @@ const char *ct_export_site(struct ct_export *x, uint32_t stack) {
     }
     if (!x->labels[stack]) {
         ct_call_sites_label(x->sites, stack, text, sizeof text);
-        if (!(x->labels[stack] = strdup(text)))
-            ct_heap_exhausted();
+        x->labels[stack] = ct_heap_copy_text(text);
     }
     return x->labels[stack];
 }

@@ -20,9 +20,7 @@ struct lines {
 // A ';' in a name would begin another frame.
 static void push_frame(struct lines *l, const char *label) {
     CT_HEAP_GROW(l->frames, l->depth, l->depth_room);
-    char *copy = strdup(label);
-    if (!copy)
-        ct_heap_exhausted();
+    char *copy = ct_heap_copy_text(label);
     for (char *at = copy; (at = strchr(at, ';'));)
         *at = ':';
     l->frames[l->depth++] = copy;

@@ -38,9 +38,7 @@ void ct_lifetimes_add(struct ct_lifetimes *l, const struct ct_lifetime *a, const
     CT_HEAP_GROW(l->list, l->count, l->capacity);
     struct ct_lifetime *to = &l->list[l->count++];
     *to = *a;
-    to->site = strdup(site);
-    if (!to->site)
-        ct_heap_exhausted();
+    to->site = ct_heap_copy_text(site);
 }
 
 unsigned ct_lifetimes_arrange(struct ct_lifetimes *l) {

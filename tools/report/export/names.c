@@ -13,9 +13,8 @@ uint32_t ct_names_add(struct ct_names *n, const char *text) {
     if (*at)
         return *at;
     CT_HEAP_GROW(n->list, n->count, n->room);
-    if (!(n->list[n->count] = strdup(text)))
-        ct_heap_exhausted();
-    return *at = (uint32_t)++n->count;
+    n->list[n->count++] = ct_heap_copy_text(text);
+    return *at = (uint32_t)n->count;
 }
 
 void ct_names_free(struct ct_names *n) {

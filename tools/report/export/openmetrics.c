@@ -3,6 +3,7 @@
 // end where it is known.
 #include <inttypes.h>
 
+#include "base/openmetrics.h"
 #include "export/export.h"
 #include "read/event_names.h"
 
@@ -11,42 +12,28 @@ enum metric {
 #include "export/openmetrics.def"
     METRICS
 };
-static const struct {
-    const char *name, *unit, *type, *help;
-} metrics[METRICS] = {
+static const struct ct_openmetrics_family metrics[METRICS] = {
 #define CT_METRIC(ID, name, unit, type, help) {name, unit, type, help},
 #include "export/openmetrics.def"
 };
 
 struct page {
     struct ct_export *x;
-    FILE *out;
-    char time[40]; // " SECONDS" of the end, or ""
+    struct ct_openmetrics to;
+    char time[40]; // of the end
 };
 
 static void begin(const struct page *p, enum metric m) {
-    const char *separator = *metrics[m].unit ? "_" : "";
-    fprintf(p->out, "# TYPE %s%s%s %s\n", metrics[m].name, separator, metrics[m].unit,
-            metrics[m].type);
-    if (*metrics[m].unit)
-        fprintf(p->out, "# UNIT %s_%s %s\n", metrics[m].name, metrics[m].unit, metrics[m].unit);
-    fprintf(p->out, "# HELP %s%s%s %s\n", metrics[m].name, separator, metrics[m].unit,
-            metrics[m].help);
-}
-
-static void put_name(const struct page *p, enum metric m) {
-    const char *suffix = strcmp(metrics[m].type, "counter") == 0 ? "_total" : "";
-    fprintf(p->out, "%s%s%s%s", metrics[m].name, *metrics[m].unit ? "_" : "", metrics[m].unit,
-            suffix);
+    ct_openmetrics_begin(&p->to, &metrics[m]);
 }
 
 // `label` and `text` are words of this program.
 static void put(const struct page *p, enum metric m, const char *label, const char *text,
                 uint64_t value) {
-    put_name(p, m);
+    ct_openmetrics_put_name(&p->to, &metrics[m]);
     if (label)
-        fprintf(p->out, "{%s=\"%s\"}", label, text);
-    fprintf(p->out, " %" PRIu64 "%s\n", value, p->time);
+        fprintf(p->to.out, "{%s=\"%s\"}", label, text);
+    ct_openmetrics_put_number(&p->to, value);
     p->x->entries++;
 }
 
@@ -116,14 +103,12 @@ static void put_failed(const struct page *p) {
     put(p, FAILED, "outcome", "retried", n.retried);
 }
 
-// The texts of the trace, which have no control characters any more.
 static void put_label(const struct page *p, const char *label, const struct ct_string *value) {
     char text[CT_EXPORT_NAME];
     ct_export_text(text, value->at, value->length);
-    fprintf(p->out, ",%s=\"", label);
-    for (const char *c = text; *c; c++)
-        fprintf(p->out, *c == '"' || *c == '\\' ? "\\%c" : "%c", *c);
-    putc('"', p->out);
+    fprintf(p->to.out, ",%s=\"", label);
+    ct_openmetrics_put_text(&p->to, text);
+    putc('"', p->to.out);
 }
 
 static void put_info(const struct page *p) {
@@ -136,11 +121,13 @@ static void put_info(const struct page *p) {
         const struct ct_string *name = ct_definitions_info(n, key);
         if (!name || !p->x->scan.device[d].seen)
             continue;
-        fprintf(p->out, "%s_info{device=\"%d\"", metrics[INFO].name, d);
+        ct_openmetrics_put_name(&p->to, &metrics[INFO]);
+        fprintf(p->to.out, "{device=\"%d\"", d);
         put_label(p, "name", name);
         if (release)
             put_label(p, "driver", release);
-        fprintf(p->out, "} 1%s\n", p->time);
+        putc('}', p->to.out);
+        ct_openmetrics_put_number(&p->to, 1);
     }
 }
 
@@ -148,14 +135,13 @@ static void put_start(const struct page *p) {
     const struct ct_trace *t = p->x->trace;
     if (!p->x->utc_known || (int64_t)t->start_ns + p->x->utc_ns < 0)
         return;
-    const uint64_t ns = t->start_ns + (uint64_t)p->x->utc_ns;
     begin(p, START);
-    put_name(p, START);
-    fprintf(p->out, " %" PRIu64 ".%09u%s\n", ns / 1000000000, (unsigned)(ns % 1000000000), p->time);
+    ct_openmetrics_put_name(&p->to, &metrics[START]);
+    ct_openmetrics_put_seconds(&p->to, t->start_ns + (uint64_t)p->x->utc_ns);
 }
 
 int ct_export_write_openmetrics(struct ct_export *x, struct ct_error *error) {
-    struct page p = {.x = x, .out = x->out};
+    struct page p = {.x = x};
     // (of a trace without an event, what is known is of its start)
     const uint64_t last = x->trace->t_last_ns ? x->trace->t_last_ns : x->trace->start_ns;
     const uint64_t end = x->to_ns < last ? x->to_ns : last;
@@ -165,6 +151,7 @@ int ct_export_write_openmetrics(struct ct_export *x, struct ct_error *error) {
         (void)snprintf(p.time, sizeof p.time, " %" PRIu64 ".%03u", ns / 1000000000,
                        (unsigned)(ns / 1000000 % 1000));
     }
+    p.to = (struct ct_openmetrics){.out = x->out, .time = p.time};
     for (enum metric m = CAPACITY; m <= TORCH_RESERVED; m++)
         put_devices(&p, m);
     begin(&p, HOST);
@@ -176,6 +163,6 @@ int ct_export_write_openmetrics(struct ct_export *x, struct ct_error *error) {
     put(&p, LOST, NULL, NULL, x->scan.lost);
     put_start(&p);
     put_info(&p);
-    fputs("# EOF\n", p.out);
+    ct_openmetrics_end(&p.to);
     return 0;
 }

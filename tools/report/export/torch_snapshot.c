@@ -363,7 +363,7 @@ static void choose_categories(struct ct_torch_snapshot *s) {
     ct_site_groups_build(&groups, s->sites, m.holdings, m.holding_count);
     ct_site_groups_sort(&groups);
     for (size_t i = 0; i < groups.count && i < CT_OWN_CATEGORIES; i++)
-        s->own[i] = strdup(groups.list[i].label);
+        s->own[i] = ct_heap_copy_text(groups.list[i].label);
     ct_site_groups_free(&groups);
     free(m.holdings);
 }

@@ -22,9 +22,7 @@ static size_t find_string(struct ct_page_strings *s, const char *text) {
     uint32_t *slot = ct_id_set_slot(&s->set, ct_hash_bytes(text, strlen(text)), is_string, s, text);
     if (!*slot) {
         CT_HEAP_GROW(s->list, s->count, s->room);
-        s->list[s->count] = strdup(text);
-        if (!s->list[s->count++])
-            ct_heap_exhausted();
+        s->list[s->count++] = ct_heap_copy_text(text);
         *slot = (uint32_t)s->count;
     }
     return *slot - 1;

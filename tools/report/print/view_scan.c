@@ -59,18 +59,21 @@ enum ct_moment_kind ct_view_scan_wanted_moment(const struct ct_arguments *o,
     }
 }
 
+void ct_view_scan_warn_moment(const struct ct_view *v, enum ct_moment_kind described) {
+    char text[100];
+    (void)snprintf(text, sizeof text, "warning: --at: there is no such moment; %s describes the %s",
+                   ct_argument_table_commands[v->options->command].name,
+                   ct_moment_kind_name(described));
+    ct_terminal_warn(text);
+}
+
 // Finds an OOM or a peak, whose event only a scan knows.
 static struct ct_moment find_moment(const struct ct_view *v, const struct ct_scan *s,
                                     enum ct_moment_kind kind) {
     const struct ct_moment m =
         ct_moment_find(s, v->trace, kind, ct_view_scan_main_device(v, s), NULL);
-    char text[100];
-    if (m.kind == kind)
-        return m;
-    (void)snprintf(text, sizeof text, "warning: --at: there is no such moment; %s describes %s",
-                   ct_argument_table_commands[v->options->command].name,
-                   m.kind == CT_MOMENT_PEAK ? "the peak" : "the end");
-    ct_terminal_warn(text);
+    if (m.kind != kind)
+        ct_view_scan_warn_moment(v, m.kind);
     return m;
 }
 

@@ -276,7 +276,7 @@ static int try_read(struct ct_journal_contents *j, struct ct_error *error) {
     uint64_t committed = 0;
     if (read_header(j, error))
         return -1;
-    j->alive = ct_process_alive_pid(&j->head) != 0;
+    j->alive = ct_process_alive_records(&j->head, j->file.fd);
     read_memory_chunks(j);
     const int bad = read_streams(j);
     if (!bad)

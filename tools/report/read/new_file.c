@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writes into PATH.PID.part, which is renamed to PATH when it is complete.
+// Writes into PATH.PID.part, which is renamed to PATH when it is complete. It has a name from the
+// beginning, because SQLite opens files by their names; so a program that ends early removes it.
 #include "read/new_file.h"
 
 #include <cutrace/format/assert.h>
@@ -8,9 +9,46 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+// ---- a program that ends early ------------------------------------------------------------------
+
+static const char *volatile unfinished; // the part that exists or is about to; NULL: none
+
+static void remove_unfinished(void) {
+    if (unfinished)
+        (void)unlink(unfinished);
+    unfinished = NULL;
+}
+
+static void end_by_signal(int number) {
+    remove_unfinished();
+    signal(number, SIG_DFL);
+    raise(number);
+}
+
+// Has the part removed at exit, when memory is exhausted (exit), and by signals that nobody handles.
+static void remove_if_unfinished(const char *part) {
+    static const int ending[] = {SIGINT, SIGTERM, SIGHUP};
+    static int is_set_up;
+    CT_ASSERT(!unfinished);
+    unfinished = part;
+    for (size_t i = 0; !is_set_up && i < sizeof ending / sizeof *ending; i++) {
+        struct sigaction act;
+        if (sigaction(ending[i], NULL, &act) || act.sa_handler != SIG_DFL)
+            continue;
+        act.sa_handler = end_by_signal;
+        (void)sigaction(ending[i], &act, NULL);
+    }
+    if (!is_set_up)
+        (void)atexit(remove_unfinished);
+    is_set_up = 1;
+}
+
+// ---- the file -----------------------------------------------------------------------------------
 
 static int fail_with_errno(struct ct_new_file *f) {
     ct_error_set(&f->error, CT_EXIT_OUTPUT, "%.400s: cannot be written: %s", f->path,
@@ -31,8 +69,12 @@ int ct_new_file_open(struct ct_new_file *f, const char *path) {
         return ct_error_set(&f->error, CT_EXIT_OUTPUT, "%.400s: the path is too long", path);
     signal(SIGXFSZ, SIG_IGN); // handle a file size limit like a full disk
     f->in_place = access(path, F_OK) == 0 && !ct_new_file_would_replace(path);
+    if (!f->in_place)
+        remove_if_unfinished(f->part); // (before it exists, so that no signal comes in between)
     f->fd = f->in_place ? open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY)
                         : open(f->part, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOCTTY, 0600);
+    if (f->fd < 0)
+        unfinished = NULL;
     return f->fd < 0 ? fail_with_errno(f) : 0;
 }
 
@@ -80,6 +122,7 @@ int ct_new_file_commit(struct ct_new_file *f) {
         return fail_with_errno(f);
     close(f->fd);
     f->fd = -1;
+    unfinished = NULL;
     return 0;
 }
 
@@ -90,4 +133,5 @@ void ct_new_file_discard(struct ct_new_file *f) {
     f->fd = -1;
     if (!f->in_place)
         (void)unlink(f->part);
+    unfinished = NULL;
 }

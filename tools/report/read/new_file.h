@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Writes a file that appears under its name only when it is complete. A path that exists and is no
-// regular file (a pipe, a device) is written to directly.
+// regular file (a pipe, a device) is written to directly. One file at a time: the struct must not
+// move while it is open, and if the program ends before, what was written is removed.
 #ifndef CT_NEW_FILE_H
 #define CT_NEW_FILE_H
 

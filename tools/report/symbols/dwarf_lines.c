@@ -376,9 +376,7 @@ struct ct_dwarf_file *ct_dwarf_file(struct ct_dwarf *l, const struct ct_debug_mo
     l->files[l->file_count++] = f;
     f->build_id_bytes = m.build_id_bytes;
     memcpy(f->build_id, m.build_id, m.build_id_bytes);
-    f->path = strdup(m.path);
-    if (!f->path)
-        ct_heap_exhausted();
+    f->path = ct_heap_copy_text(m.path);
     ct_debug_file_open(&f->file, &l->search, &m);
     if (f->file.found == CT_DEBUG_FOUND)
         read_units(l->dw, f);

@@ -152,7 +152,7 @@ static void find_moment(struct ct_frag_shown *f) {
     f->moment =
         ct_moment_find(f->scan, v->trace, wanted, ct_view_scan_main_device(v, f->scan), &v->at);
     if (ct_view_scan_is_moment_asked(o) && f->moment.kind != wanted)
-        ct_terminal_warn("warning: --at: there is no such moment; frag describes another one");
+        ct_view_scan_warn_moment(v, f->moment.kind);
     if (f->moment.kind == CT_MOMENT_END) {
         ct_sharing_sum(&f->scan->sharing, &f->state->live, f->shared);
         return;

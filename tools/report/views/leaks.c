@@ -292,7 +292,7 @@ static struct ct_moment find_moment(const struct ct_view *v, const struct ct_sca
         ct_incidents_is_device_memory(o))
         wanted = CT_MOMENT_OOM;
     if (wanted == CT_MOMENT_OOM && !o)
-        ct_terminal_warn("warning: --at: there is no such moment; leaks describes the peak");
+        ct_view_scan_warn_moment(v, CT_MOMENT_PEAK);
     return ct_moment_find(s, v->trace, wanted, ct_view_scan_main_device(v, s), &v->at);
 }
 

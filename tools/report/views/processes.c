@@ -78,19 +78,14 @@ static void keep_api(struct ct_process_shown *shown, const struct ct_view *v,
 static void keep_limits(struct ct_process_shown *shown, const struct ct_view *v, uint64_t lost) {
     char text[CT_COVERAGE_LIMITS];
     shown->is_limited = ct_coverage_limits_write(v, lost, text);
-    shown->limits = strdup(text);
-    if (!shown->limits)
-        ct_heap_exhausted();
+    shown->limits = ct_heap_copy_text(text);
 }
 
 static void keep_recorder_line(struct ct_process_shown *shown, const struct ct_view *v,
                                const struct ct_process *p) {
     char line[2048];
-    if (!ct_recorder_line_format(v, &p->crossing, p->is_crossing_retried, line, sizeof line))
-        return;
-    shown->recorder_line = strdup(line);
-    if (!shown->recorder_line)
-        ct_heap_exhausted();
+    if (ct_recorder_line_format(v, &p->crossing, p->is_crossing_retried, line, sizeof line))
+        shown->recorder_line = ct_heap_copy_text(line);
 }
 
 // Keeps what the table says of a trace when it is closed again.
@@ -117,7 +112,7 @@ static void keep_error(struct ct_processes_shown *s, size_t i, const struct ct_e
     if (strncmp(text, s->traces[i].path, n) == 0 && text[n] == ':')
         text += n + 1 + strspn(text + n + 1, " ");
     s->traces[i].status = (int)e->status;
-    s->traces[i].error = strdup(text);
+    s->traces[i].error = ct_heap_copy_text(text);
     s->all.list[i].is_usable = 0;
 }
 

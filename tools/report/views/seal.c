@@ -10,6 +10,7 @@
 
 #include "base/journal_probe.h"
 #include "base/utf8.h"
+#include "copy/seal_trace.h"
 #include "print/document.h"
 #include "read/new_file.h"
 #include "views/views.h"
@@ -25,52 +26,11 @@ static int fail_with_errno(struct seal *s, const char *what, const char *path) {
     return ct_error_set(&s->error, CT_EXIT_OUTPUT, "%s: %s: %s", path, what, strerror(errno));
 }
 
-static int write_all(int fd, const void *bytes, size_t n, uint64_t at) {
-    for (size_t done = 0; done < n;) {
-        const ssize_t got = pwrite(fd, (const char *)bytes + done, n - done, (off_t)(at + done));
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got <= 0)
-            return -1;
-        done += (size_t)got;
-    }
-    return 0;
-}
-
-// Appends the new chunks, from a multiple of 8 on; filler leads up to it.
-static int append_chunks(struct seal *s, int fd) {
-    const uint32_t fill[4] = {CT_FILLER_MAGIC, (uint32_t)(0 - s->at) & (CT_CHUNK_ALIGN - 1), 0, 0};
-    const uint64_t from = s->at % CT_CHUNK_ALIGN ? s->at + 8 + fill[1] : s->at;
-    if (from != s->at && write_all(fd, fill, 8 + fill[1], s->at))
-        return -1;
-    return write_all(fd, s->source->added, (size_t)(s->source->bytes - s->source->added_at), from);
-}
-
 // ---- into the trace itself ----------------------------------------------------------------------
 
-// Replaces a chunk that was being written when the process was killed; restores it if that fails.
-static int seal_file(struct seal *s, int fd) {
-    struct stat st;
-    const uint64_t end = s->source->file_bytes;
-    const size_t n = (size_t)(end - s->at);
-    if (fstat(fd, &st) || (uint64_t)st.st_size != end)
-        return ct_error_set(&s->error, CT_EXIT_OUTPUT, "%s: has changed in the meantime; try again",
-                            s->source->name);
-    uint8_t *rest = ct_heap_resize(NULL, n, 1);
-    const int kept = ct_source_read(s->source, s->at, rest, n) == n;
-    int rc = kept ? 0 : fail_with_errno(s, "cannot be read", s->source->name);
-    if (!rc && ((n && ftruncate(fd, (off_t)s->at)) || append_chunks(s, fd) || fsync(fd)))
-        rc = fail_with_errno(s, "cannot be written; trace and journal are unchanged",
-                             s->source->name);
-    if (rc && kept && (ftruncate(fd, (off_t)s->at) || write_all(fd, rest, n, s->at)))
-        rc = fail_with_errno(s, "cannot be restored; its journal has everything", s->source->name);
-    free(rest);
-    return rc;
-}
-
 static int sync_folder(const char *path) {
-    char *folder = strdup(path);
-    char *slash = folder ? strrchr(folder, '/') : NULL;
+    char *folder = ct_heap_copy_text(path);
+    char *slash = strrchr(folder, '/');
     if (slash)
         slash[slash == folder] = 0;
     const int fd = open(slash ? folder : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -90,13 +50,23 @@ static int remove_journal(struct seal *s, const char *path) {
     return unlink(path) ? fail_with_errno(s, "cannot be removed", path) : 0;
 }
 
+// With --force the lock does not count: a process that outlived the traced one may have inherited it.
+static int lock(struct seal *s, int fd) {
+    if (!ct_seal_trace_lock(fd) || s->v->options->force)
+        return 0;
+    return ct_error_set(&s->error, CT_EXIT_OUTPUT,
+                        "%s: another program has locked it, perhaps to seal it; try again (or "
+                        "--force)",
+                        s->source->name);
+}
+
 static int seal_in_place(struct seal *s) {
     const char *journal = s->v->trace->journal.path;
     if (s->source->added) {
         const int fd = open(s->source->name, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOCTTY, 0600);
         if (fd < 0)
             return fail_with_errno(s, "cannot be written", s->source->name);
-        const int rc = seal_file(s, fd);
+        const int rc = lock(s, fd) || ct_seal_trace_append(s->v->trace, fd, &s->error);
         close(fd);
         if (rc)
             return rc;

@@ -35,7 +35,7 @@ static void print_hidden(struct ct_view *v, const struct ct_site_totals *t) {
 static void check_moment(const struct ct_view *v, const struct ct_scan *s) {
     const enum ct_moment_kind wanted = ct_view_scan_wanted_moment(v->options, CT_MOMENT_PEAK);
     if (wanted == CT_MOMENT_OOM && !ct_scan_find_crossing(s))
-        ct_terminal_warn("warning: --at: there is no such moment; top describes the peak");
+        ct_view_scan_warn_moment(v, CT_MOMENT_PEAK);
 }
 
 // ---- one device ---------------------------------------------------------------------------------

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "watch/folder.h"
+
+#include <cutrace/format/journal.h>
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/heap.h"
+#include "watch/trace_magic.h"
+
+enum { MOST_FILES = 1 << 16 };
+
+int ct_folder_open_own(int folder, const char *name, struct stat *st) {
+    const int fd = openat(folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    if (fd >= 0 && !fstat(fd, st) && S_ISREG(st->st_mode) && st->st_uid == geteuid())
+        return fd;
+    if (fd >= 0)
+        close(fd);
+    return -1;
+}
+
+int ct_folder_has_journal(int folder, const char *name) {
+    char journal[512];
+    struct stat st;
+    (void)snprintf(journal, sizeof journal, "%s%s", name, CT_JOURNAL_SUFFIX);
+    return fstatat(folder, journal, &st, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+// ---- kinds --------------------------------------------------------------------------------------
+
+static int begins_with(int fd, const char *magic, size_t n) {
+    char head[8];
+    return pread(fd, head, n, 0) == (ssize_t)n && memcmp(head, magic, n) == 0;
+}
+
+static int ends_with(const char *name, const char *suffix) {
+    const size_t n = strlen(name), s = strlen(suffix);
+    return n > s && strcmp(name + n - s, suffix) == 0;
+}
+
+// The end of a bundle that is being written: the suffix, digits, ".part".
+static int is_part_of_bundle(const char *name) {
+    const char *at = strstr(name, CT_FOLDER_BUNDLE_SUFFIX ".");
+    if (!at || at == name)
+        return 0;
+    at += sizeof CT_FOLDER_BUNDLE_SUFFIX;
+    const size_t digits = strspn(at, "0123456789");
+    return digits && strcmp(at + digits, ".part") == 0;
+}
+
+static enum ct_folder_kind find_kind(int folder, const char *name, int fd) {
+    if (ends_with(name, CT_JOURNAL_SUFFIX))
+        return begins_with(fd, CT_JOURNAL_MAGIC, 8) ? CT_FOLDER_JOURNAL : CT_FOLDER_NONE;
+    if (is_part_of_bundle(name) ||
+        (ends_with(name, CT_FOLDER_BUNDLE_SUFFIX) && begins_with(fd, "PK\3\4", 4)))
+        return CT_FOLDER_BUNDLE;
+    const enum ct_trace_magic magic = ct_trace_magic_find(fd);
+    if (magic == CT_TRACE_MAGIC_CHUNK)
+        return CT_FOLDER_TRACE;
+    // A trace that has nothing yet, or nothing any more, is one by its journal.
+    return magic != CT_TRACE_MAGIC_NONE && ct_folder_has_journal(folder, name) ? CT_FOLDER_TRACE
+                                                                               : CT_FOLDER_NONE;
+}
+
+// ---- the list -----------------------------------------------------------------------------------
+
+static void add(struct ct_folder *f, const char *name) {
+    struct stat st;
+    const int fd = ct_folder_open_own(f->fd, name, &st);
+    const enum ct_folder_kind kind = fd < 0 ? CT_FOLDER_NONE : find_kind(f->fd, name, fd);
+    if (fd >= 0)
+        close(fd);
+    if (kind == CT_FOLDER_NONE)
+        return;
+    CT_HEAP_GROW(f->files, f->count, f->room);
+    f->files[f->count++] = (struct ct_folder_file){
+        .kind = kind,
+        .name = ct_heap_copy_text(name),
+        .bytes = (uint64_t)st.st_blocks * 512,
+        .changed_ns = st.st_mtim.tv_sec * INT64_C(1000000000) + st.st_mtim.tv_nsec,
+        .device = st.st_dev,
+        .inode = st.st_ino};
+    f->bytes += f->files[f->count - 1].bytes;
+}
+
+static int compare_age(const void *a, const void *b) {
+    const struct ct_folder_file *x = a, *y = b;
+    if (x->changed_ns != y->changed_ns)
+        return x->changed_ns < y->changed_ns ? -1 : 1;
+    return strcmp(x->name, y->name);
+}
+
+int ct_folder_read(struct ct_folder *f, const char *path) {
+    const struct dirent *one;
+    *f = (struct ct_folder){.fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
+    DIR *d = f->fd < 0 ? NULL : fdopendir(dup(f->fd));
+    for (int i = 0; d && i < MOST_FILES && (one = readdir(d)); i++)
+        if (one->d_type == DT_REG || one->d_type == DT_UNKNOWN)
+            add(f, one->d_name);
+    if (f->count)
+        qsort(f->files, f->count, sizeof *f->files, compare_age);
+    if (d)
+        (void)closedir(d);
+    return d ? 0 : -1;
+}
+
+void ct_folder_free(struct ct_folder *f) {
+    for (size_t i = 0; i < f->count; i++)
+        free(f->files[i].name);
+    free(f->files);
+    if (f->fd >= 0)
+        close(f->fd);
+    *f = (struct ct_folder){.fd = -1};
+}

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// What cutrace has in a folder: files of this user, known by their first bytes and not by their
+// names alone. Nothing else counts, and nothing else is removed. No link is followed.
+#ifndef CT_WATCH_FOLDER_H
+#define CT_WATCH_FOLDER_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/stat.h>
+
+// A bundle that was made here is TRACE.oom.zip; while it is written, TRACE.oom.zip.PID.part.
+#define CT_FOLDER_BUNDLE_SUFFIX ".oom.zip"
+
+enum ct_folder_kind { CT_FOLDER_NONE, CT_FOLDER_TRACE, CT_FOLDER_JOURNAL, CT_FOLDER_BUNDLE };
+
+struct ct_folder_file {
+    enum ct_folder_kind kind;
+    char *name;
+    uint64_t bytes;     // that it takes on the disk
+    int64_t changed_ns; // its last change
+    dev_t device;
+    ino_t inode;
+};
+
+struct ct_folder {
+    int fd;
+    struct ct_folder_file *files; // the oldest first
+    size_t count, room;
+    uint64_t bytes; // of all
+};
+
+// 0, or -1: the folder cannot be read.
+int ct_folder_read(struct ct_folder *f, const char *path);
+// Opens a file of this user, if it is a regular one. -1: it is none.
+int ct_folder_open_own(int folder, const char *name, struct stat *st);
+// Whether FOLDER/NAME.journal is there: a file, or a link, wherever that leads.
+int ct_folder_has_journal(int folder, const char *name);
+void ct_folder_free(struct ct_folder *f);
+
+#endif

@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: Apache-2.0
+// Each client is read once and written to once at a turn, so that none is served at the cost of
+// others.
+#include "watch/http_server.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/heap.h"
+#include "base/now.h"
+
+#define REST_NS UINT64_C(200000000)
+#define FAREWELL_NS UINT64_C(1000000000) // for a client to take what was said before the end
+enum { FAREWELL_BYTES = 1 << 20, ANSWER_HEAD = 400 };
+
+enum state {
+    FREE,
+    READING,
+    WRITING,
+    LEAVING, // all was said; what the client still sends is dropped, lest it lose the answer
+};
+
+struct ct_http_client {
+    enum state state;
+    int fd;
+    unsigned polled; // its entry of what is polled for
+    char in[CT_HTTP_HEAD];
+    size_t in_count;
+    char head[ANSWER_HEAD];
+    size_t head_size, sent; // of head and body together
+    struct ct_http_body *body;
+    size_t body_size; // 0: of HEAD, too
+    int keeps_open;
+    size_t dropped;
+    uint64_t deadline_ns, moved_ns; // moved: when something came or went
+};
+
+void ct_http_server_begin(struct ct_http_server *s, int listener) {
+    s->listener = listener;
+    s->clients = ct_heap_alloc_zeroed(CT_HTTP_CLIENTS, sizeof *s->clients);
+}
+
+static void close_client(struct ct_http_client *c) {
+    ct_http_body_release(c->body);
+    c->body = NULL;
+    close(c->fd);
+    c->state = FREE;
+}
+
+void ct_http_server_end(struct ct_http_server *s) {
+    for (int i = 0; s->clients && i < CT_HTTP_CLIENTS; i++)
+        if (s->clients[i].state != FREE)
+            close_client(&s->clients[i]);
+    free(s->clients);
+    s->clients = NULL;
+    if (s->listener >= 0)
+        close(s->listener);
+    s->listener = -1;
+}
+
+// ---- new clients --------------------------------------------------------------------------------
+
+static struct ct_http_client *find_place(struct ct_http_server *s) {
+    struct ct_http_client *longest = &s->clients[0];
+    for (int i = 0; i < CT_HTTP_CLIENTS; i++) {
+        struct ct_http_client *c = &s->clients[i];
+        if (c->state == FREE)
+            return c;
+        if (c->moved_ns < longest->moved_ns)
+            longest = c;
+    }
+    close_client(longest);
+    return longest;
+}
+
+static void accept_client(struct ct_http_server *s, uint64_t now) {
+    const int fd = accept4(s->listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    if (fd < 0) {
+        if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)
+            s->rest_ns = now + REST_NS;
+        return;
+    }
+    struct ct_http_client *c = find_place(s);
+    c->state = READING;
+    c->fd = fd;
+    c->in_count = 0;
+    c->deadline_ns = now + CT_HTTP_REQUEST_NS;
+    c->moved_ns = now;
+}
+
+// ---- answers ------------------------------------------------------------------------------------
+
+static const char *get_reason(int status) {
+    static const struct {
+        int status;
+        const char *reason;
+    } reasons[] = {{200, "OK"},
+                   {400, "Bad Request"},
+                   {404, "Not Found"},
+                   {405, "Method Not Allowed"},
+                   {431, "Request Header Fields Too Large"},
+                   {503, "Service Unavailable"},
+                   {505, "HTTP Version Not Supported"}};
+    for (size_t i = 0; i < sizeof reasons / sizeof *reasons; i++)
+        if (reasons[i].status == status)
+            return reasons[i].reason;
+    return "Error";
+}
+
+// Takes the body.
+static void begin_answer(struct ct_http_client *c, struct ct_http_body *body, int has_body,
+                         uint64_t now) {
+    const int n = snprintf(c->head, sizeof c->head,
+                           "HTTP/1.1 %d %s\r\n"
+                           "Content-Type: %s\r\n"
+                           "Content-Length: %zu\r\n"
+                           "Cache-Control: no-store\r\n"
+                           "X-Content-Type-Options: nosniff\r\n"
+                           "%s"
+                           "Connection: %s\r\n\r\n",
+                           body->status, get_reason(body->status), body->type, body->size,
+                           body->status == 405 ? "Allow: GET, HEAD\r\n" : "",
+                           c->keeps_open ? "keep-alive" : "close");
+    c->head_size = (size_t)n;
+    c->body = body;
+    c->body_size = has_body ? body->size : 0;
+    c->sent = 0;
+    c->state = WRITING;
+    c->deadline_ns = now + CT_HTTP_ANSWER_NS;
+}
+
+// Answers the request that the input begins with, if it is complete.
+static void take_request(struct ct_http_server *s, struct ct_http_client *c, uint64_t now) {
+    struct ct_http_request r = {.method = CT_HTTP_OTHER};
+    const size_t n = ct_http_request_measure(c->in, c->in_count);
+    if (!n && c->in_count < sizeof c->in)
+        return;
+    const int status = n ? ct_http_request_parse(&r, c->in, n) : 431;
+    c->keeps_open = !status && r.keeps_open;
+    c->in_count -= n;
+    memmove(c->in, c->in + n, c->in_count);
+    if (status)
+        begin_answer(c, ct_http_body_say(status, get_reason(status)), 1, now);
+    else
+        begin_answer(c, s->answer(s->user, &r), r.method != CT_HTTP_HEAD_ONLY, now);
+}
+
+// ---- turns --------------------------------------------------------------------------------------
+
+// Returns how much was read; 0: the client has gone, or nothing was there.
+static size_t receive(struct ct_http_client *c, char *to, size_t n, uint64_t now) {
+    const ssize_t got = recv(c->fd, to, n, 0);
+    if (got < 0 && (errno == EAGAIN || errno == EINTR))
+        return 0;
+    if (got <= 0) {
+        close_client(c);
+        return 0;
+    }
+    c->moved_ns = now;
+    return (size_t)got;
+}
+
+static void read_client(struct ct_http_server *s, struct ct_http_client *c, uint64_t now) {
+    const size_t n = receive(c, c->in + c->in_count, sizeof c->in - c->in_count, now);
+    if (!n)
+        return;
+    if (!c->in_count) // the first bytes of a request
+        c->deadline_ns = now + CT_HTTP_REQUEST_NS;
+    c->in_count += n;
+    take_request(s, c, now);
+}
+
+static void finish_answer(struct ct_http_server *s, struct ct_http_client *c, uint64_t now) {
+    ct_http_body_release(c->body);
+    c->body = NULL;
+    if (!c->keeps_open) {
+        (void)shutdown(c->fd, SHUT_WR);
+        c->state = LEAVING;
+        c->dropped = 0;
+        c->deadline_ns = now + FAREWELL_NS;
+        return;
+    }
+    c->state = READING;
+    c->deadline_ns = now + (c->in_count ? CT_HTTP_REQUEST_NS : CT_HTTP_IDLE_NS);
+    if (c->in_count)
+        take_request(s, c, now);
+}
+
+static void write_client(struct ct_http_server *s, struct ct_http_client *c, uint64_t now) {
+    const int in_head = c->sent < c->head_size;
+    const char *at = in_head ? c->head + c->sent : c->body->bytes + (c->sent - c->head_size);
+    const size_t all = c->head_size + c->body_size, end = in_head ? c->head_size : all;
+    const int more = end < all ? MSG_MORE : 0;
+    const ssize_t n = send(c->fd, at, end - c->sent, MSG_NOSIGNAL | more);
+    if (n < 0 && errno != EAGAIN && errno != EINTR) {
+        close_client(c);
+        return;
+    }
+    if (n > 0) {
+        c->sent += (size_t)n;
+        c->moved_ns = now;
+    }
+    if (c->sent == all)
+        finish_answer(s, c, now);
+}
+
+static void leave(struct ct_http_client *c, uint64_t now) {
+    c->dropped += receive(c, c->in, sizeof c->in, now);
+    if (c->state == LEAVING && c->dropped > FAREWELL_BYTES)
+        close_client(c);
+}
+
+static void serve_client(struct ct_http_server *s, struct ct_http_client *c, short events,
+                         uint64_t now) {
+    if (c->state == READING && events)
+        read_client(s, c, now);
+    else if (c->state == WRITING && events)
+        write_client(s, c, now);
+    else if (c->state == LEAVING && events)
+        leave(c, now);
+    if (c->state != FREE && now >= c->deadline_ns)
+        close_client(c);
+}
+
+static void add_polled(struct ct_http_server *s, struct pollfd *to, int fd, int events) {
+    to[s->polled++] = (struct pollfd){.fd = fd, .events = (short)events};
+}
+
+unsigned ct_http_server_prepare(struct ct_http_server *s, struct pollfd *to, uint64_t *until_ns) {
+    const int rests = ct_now_ns(CLOCK_MONOTONIC) < s->rest_ns;
+    *until_ns = rests ? s->rest_ns : UINT64_MAX;
+    s->polled = 0;
+    for (int i = 0; i < CT_HTTP_CLIENTS; i++) {
+        struct ct_http_client *c = &s->clients[i];
+        if (c->state == FREE)
+            continue;
+        c->polled = s->polled;
+        add_polled(s, to, c->fd, c->state == WRITING ? POLLOUT : POLLIN);
+        if (c->deadline_ns < *until_ns)
+            *until_ns = c->deadline_ns;
+    }
+    s->polls_listener = !rests;
+    if (!rests)
+        add_polled(s, to, s->listener, POLLIN);
+    return s->polled;
+}
+
+void ct_http_server_serve(struct ct_http_server *s, const struct pollfd *polled) {
+    const uint64_t now = ct_now_ns(CLOCK_MONOTONIC);
+    for (int i = 0; i < CT_HTTP_CLIENTS; i++) {
+        struct ct_http_client *c = &s->clients[i];
+        if (c->state != FREE)
+            serve_client(s, c, polled[c->polled].revents, now);
+    }
+    if (s->polls_listener && polled[s->polled - 1].revents)
+        accept_client(s, now);
+}

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// A small HTTP/1.1 server: GET and HEAD, a few fixed paths, no TLS. One thread, which never waits
+// for a client: sockets do not block, and a client that is slow, silent or sends rubbish costs a
+// place among CT_HTTP_CLIENTS for a bounded time. When all places are taken, the client that has
+// been silent for the longest time loses its place.
+#ifndef CT_WATCH_HTTP_SERVER_H
+#define CT_WATCH_HTTP_SERVER_H
+
+#include <poll.h>
+#include <stdint.h>
+
+#include "watch/http_body.h"
+#include "watch/http_request.h"
+
+enum { CT_HTTP_CLIENTS = 128, CT_HTTP_POLLED = CT_HTTP_CLIENTS + 1 };
+
+// Times on CLOCK_MONOTONIC.
+#define CT_HTTP_REQUEST_NS UINT64_C(10000000000) // a request must be complete within
+#define CT_HTTP_ANSWER_NS UINT64_C(30000000000)  // an answer must have been taken within
+#define CT_HTTP_IDLE_NS UINT64_C(150000000000)   // between two requests of one connection
+
+struct ct_http_client;
+
+struct ct_http_server {
+    int listener;
+    // Returns the answer to a request, which the server releases.
+    struct ct_http_body *(*answer)(void *user, const struct ct_http_request *r);
+    void *user;
+    struct ct_http_client *clients; // CT_HTTP_CLIENTS
+    uint64_t rest_ns;               // no client is accepted until then: there are no descriptors
+    unsigned polled;                // entries that are polled for,
+    int polls_listener;             // and whether the last one is the listener
+};
+
+// `listener`: a socket that listens and does not block; it is taken over.
+void ct_http_server_begin(struct ct_http_server *s, int listener);
+// Fills in what to poll for, at most CT_HTTP_POLLED entries, none without a descriptor: poll takes
+// no more entries than a process may have descriptors. Returns how many; `until_ns` is the next
+// deadline, UINT64_MAX: there is none.
+unsigned ct_http_server_prepare(struct ct_http_server *s, struct pollfd *to, uint64_t *until_ns);
+// Goes on where poll said so, and closes what is over its time.
+void ct_http_server_serve(struct ct_http_server *s, const struct pollfd *polled);
+void ct_http_server_end(struct ct_http_server *s);
+
+#endif

@@ -1,0 +1,314 @@
+// SPDX-License-Identifier: Apache-2.0
+// The bundle itself says that it was made: a watch that is started again finds it. The trace is
+// locked meanwhile, so that two watches do not make the same one, and nobody removes or seals it.
+#include "watch/oom_bundle.h"
+
+#include <cutrace/format/xxh64.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "analyze/scan.h"
+#include "base/file_use.h"
+#include "base/human.h"
+#include "base/now.h"
+#include "bundle/bundle.h"
+#include "watch/files.h"
+#include "watch/finished.h"
+
+#define SETTLE_NS UINT64_C(3000000000)     // a retry has got its memory by then, or has failed
+#define BUNDLE_BYTES UINT64_C(25000000)    // as cutrace-report bundle
+enum { MOST_JUDGED = 1 << 16, SHARE = 4 }; // a bundle may take that part of --max-total
+
+enum { NOT_NEEDED = 1, NEEDED };
+
+struct look {
+    struct ct_oom_bundles *of;
+    const char *path;
+    struct ct_folder folder;
+    struct ct_budget *budget;
+    struct ct_told *told;
+    int is_once;
+    int has_failed;
+};
+
+// ---- requests that failed -----------------------------------------------------------------------
+
+// As the view counts them: neither a retry nor a later request got the memory.
+static size_t count_failed(const struct ct_trace_files *files) {
+    const struct ct_scan_request request = {.to_ns = UINT64_MAX, .device = -1};
+    struct ct_trace t;
+    struct ct_error error;
+    size_t failed = 0;
+    if (!ct_trace_open_files(&t, files, &error)) {
+        struct ct_scan *s = ct_heap_alloc_zeroed(1, sizeof *s);
+        ct_scan_run(s, &t, &request);
+        const struct ct_incident_counts n = ct_incidents_count(&s->incidents);
+        failed = n.failed - n.recovered_later;
+        ct_scan_free(s);
+        free(s);
+    }
+    ct_trace_close(&t);
+    return failed;
+}
+
+static int has_failed_request(const struct look *l, const char *name) {
+    struct ct_watch_journal j = {.fd = -1};
+    char why[CT_WATCH_WHY];
+    struct stat st;
+    const int fd = ct_folder_open_own(l->folder.fd, name, &st);
+    if (fd < 0)
+        return 0;
+    if (ct_folder_has_journal(l->folder.fd, name) &&
+        ct_watch_journal_open(&j, l->path, name, why)) {
+        close(fd);
+        return 0;
+    }
+    const struct ct_trace_files files = {name, fd, j.fd};
+    return count_failed(&files) > 0; // (closes both)
+}
+
+// ---- who needs one ------------------------------------------------------------------------------
+
+static uint64_t *find_judgement(struct ct_oom_bundles *b, uint64_t hash) {
+    if (b->judged.count >= MOST_JUDGED)
+        ct_map_free(&b->judged);
+    return ct_map_add(&b->judged, hash);
+}
+
+static uint64_t hash_file(const struct ct_folder_file *f) {
+    const uint64_t key[] = {f->device, f->inode, f->bytes, (uint64_t)f->changed_ns};
+    return ct_xxh64(key, sizeof key);
+}
+
+static int needs_one_finished(const struct look *l, const struct ct_folder_file *f) {
+    uint64_t *judgement = find_judgement(l->of, hash_file(f));
+    if (!*judgement)
+        *judgement = has_failed_request(l, f->name) ? NEEDED : NOT_NEEDED;
+    return *judgement == NEEDED;
+}
+
+static struct ct_oom_suspect *find_suspect(struct ct_oom_bundles *b, ino_t inode) {
+    for (size_t i = 0; i < CT_OOM_BUNDLE_RUNNING; i++)
+        if (b->suspects[i].inode == inode)
+            return &b->suspects[i];
+    struct ct_oom_suspect *s = &b->suspects[b->next_suspect++ % CT_OOM_BUNDLE_RUNNING];
+    *s = (struct ct_oom_suspect){.inode = inode};
+    return s;
+}
+
+static uint64_t count_ooms(const struct look *l, const char *name) {
+    struct ct_watch_journal j;
+    char why[CT_WATCH_WHY];
+    uint64_t ooms = 0;
+    if (ct_watch_journal_open(&j, l->path, name, why))
+        return 0;
+    for (int i = 0; i < CT_JOURNAL_DEVICES; i++)
+        ooms += j.head.device[i].ooms;
+    ct_watch_journal_close(&j);
+    return ooms;
+}
+
+// By the counters of its journal first: the events are read when there are more failed calls.
+static int needs_one_running(const struct look *l, const struct ct_folder_file *f) {
+    const uint64_t ooms = count_ooms(l, f->name), now = ct_now_ns(CLOCK_MONOTONIC);
+    if (!ooms)
+        return 0;
+    struct ct_oom_suspect *s = find_suspect(l->of, f->inode);
+    if (s->ooms != ooms)
+        *s = (struct ct_oom_suspect){.inode = f->inode, .ooms = ooms, .since_ns = now};
+    if (s->is_judged || (!l->is_once && now - s->since_ns < SETTLE_NS))
+        return 0;
+    s->is_judged = 1;
+    return has_failed_request(l, f->name);
+}
+
+static int has_bundle(const struct look *l, const char *name) {
+    char bundle[512];
+    struct stat st;
+    (void)snprintf(bundle, sizeof bundle, "%s%s", name, CT_FOLDER_BUNDLE_SUFFIX);
+    return fstatat(l->folder.fd, bundle, &st, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+static int needs_one(const struct look *l, const struct ct_folder_file *f) {
+    if (f->kind != CT_FOLDER_TRACE || strlen(f->name) > 200 || has_bundle(l, f->name))
+        return 0;
+    return ct_finished_is(l->folder.fd, l->path, f->name) ? needs_one_finished(l, f)
+                                                          : needs_one_running(l, f);
+}
+
+// ---- making one ---------------------------------------------------------------------------------
+
+// What a watch that was killed has left of this one.
+static void remove_parts(const struct look *l, const char *name) {
+    const size_t n = strlen(name);
+    struct stat st;
+    for (size_t i = 0; i < l->folder.count; i++) {
+        const char *part = l->folder.files[i].name;
+        if (l->folder.files[i].kind != CT_FOLDER_BUNDLE || strncmp(part, name, n) != 0 ||
+            strncmp(part + n, CT_FOLDER_BUNDLE_SUFFIX ".", sizeof CT_FOLDER_BUNDLE_SUFFIX) != 0)
+            continue;
+        const int fd = ct_folder_open_own(l->folder.fd, part, &st);
+        if (fd >= 0 && ct_file_use_find(fd) == CT_FILE_UNUSED)
+            (void)unlinkat(l->folder.fd, part, 0);
+        if (fd >= 0)
+            close(fd);
+    }
+}
+
+static uint64_t most_bytes(const struct ct_budget *budget) {
+    const uint64_t total = budget->rules.max_total;
+    return total && total / SHARE < BUNDLE_BYTES ? total / SHARE : BUNDLE_BYTES;
+}
+
+static _Noreturn void make(const struct ct_oom_bundles *b, const struct ct_budget *budget,
+                           int errors) {
+    char *paths[] = {(char *)b->trace};
+    const struct ct_arguments options = {.command = CT_COMMAND_bundle,
+                                         .have_command = 1,
+                                         .output = b->file,
+                                         .device = -1,
+                                         .level = CT_SCRUB_PATHS,
+                                         .max_bytes = most_bytes(budget),
+                                         .color = CT_NEVER,
+                                         .progress = CT_NEVER,
+                                         .while_running = 1,
+                                         .paths = paths,
+                                         .path_count = 1};
+    const struct ct_phase_rules rules = {.count = 0};
+    const int nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
+    (void)setpriority(PRIO_PROCESS, 0, 19);
+    (void)dup2(nothing, STDOUT_FILENO);
+    (void)dup2(errors, STDERR_FILENO);
+    const int code = ct_bundle_write(&options, &rules);
+    (void)fflush(stderr);
+    _exit(code);
+}
+
+// Returns -1 if it could not begin.
+static int begin(struct look *l, const struct ct_folder_file *f) {
+    struct ct_oom_bundles *b = l->of;
+    struct stat st;
+    int out[2];
+    (void)snprintf(b->trace, sizeof b->trace, "%s/%s", l->path, f->name);
+    (void)snprintf(b->file, sizeof b->file, "%s%s", b->trace, CT_FOLDER_BUNDLE_SUFFIX);
+    b->name = b->trace + strlen(l->path) + 1;
+    b->hash = hash_file(f);
+    b->lock = ct_folder_open_own(l->folder.fd, f->name, &st);
+    if (b->lock < 0 || flock(b->lock, LOCK_EX | LOCK_NB) || has_bundle(l, f->name) ||
+        pipe2(out, O_CLOEXEC)) {
+        if (b->lock >= 0)
+            close(b->lock);
+        return -1;
+    }
+    (void)fcntl(out[1], F_SETFL, O_NONBLOCK); // nobody reads before its end
+    remove_parts(l, f->name);
+    (void)fflush(l->told->out); // or the maker would have the same lines to write
+    b->maker = fork();
+    if (!b->maker)
+        make(b, l->budget, out[1]);
+    close(out[1]);
+    b->errors = out[0];
+    if (b->maker > 0)
+        return 0;
+    b->maker = 0;
+    close(b->lock);
+    close(b->errors);
+    return -1;
+}
+
+// ---- the end of one -----------------------------------------------------------------------------
+
+// The first line that the maker has said, without its program's name.
+static void read_error(const struct ct_oom_bundles *b, char *to, size_t size) {
+    const ssize_t n = read(b->errors, to, size - 1);
+    to[n > 0 ? n : 0] = 0;
+    to[strcspn(to, "\n")] = 0;
+    static const char program[] = "cutrace-report: ";
+    if (strncmp(to, program, sizeof program - 1) == 0)
+        memmove(to, to + sizeof program - 1, strlen(to) - sizeof program + 2);
+}
+
+static void tell(struct look *l, int status) {
+    struct ct_oom_bundles *b = l->of;
+    char why[700];
+    struct stat st;
+    read_error(b, why, sizeof why);
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 0 && stat(b->file, &st) == 0) {
+        ct_told_print(l->told, "bundle: %s (%s): a request for memory failed in %s", b->file,
+                      ct_human_bytes((uint64_t)st.st_size, CT_UNITS_IEC).text, b->trace);
+        return;
+    }
+    l->has_failed = 1;
+    *find_judgement(l->of, b->hash) = NOT_NEEDED; // it would fail again
+    if (WIFSIGNALED(status))
+        (void)snprintf(why, sizeof why, "signal %d ended it", WTERMSIG(status));
+    ct_told_print_once(l->told, "no bundle: %s: %s", b->trace, why);
+}
+
+// Returns whether the maker has ended, or there is none.
+static int reap(struct look *l, int waits) {
+    struct ct_oom_bundles *b = l->of;
+    int status = 0;
+    pid_t ended = b->maker;
+    while (b->maker && (ended = waitpid(b->maker, &status, waits ? 0 : WNOHANG)) < 0 &&
+           errno == EINTR)
+        ;
+    if (!b->maker || !ended)
+        return !b->maker;
+    tell(l, status);
+    b->maker = 0;
+    close(b->lock);
+    close(b->errors);
+    return 1;
+}
+
+// ---- looks --------------------------------------------------------------------------------------
+
+// Makes room for it. Returns -1 if there is none.
+static int make_room(struct look *l, const char *name) {
+    if (!l->budget->rules.max_total ||
+        !ct_budget_enforce(l->budget, l->path, most_bytes(l->budget), name, l->told))
+        return 0;
+    l->has_failed = 1;
+    ct_told_print_once(l->told, "no bundle: %s/%s: no room in --max-total", l->path, name);
+    return -1;
+}
+
+// Begins the first one that is due. Returns whether it has.
+static int begin_next(struct look *l) {
+    for (size_t i = 0; i < l->folder.count; i++) {
+        const struct ct_folder_file *f = &l->folder.files[i];
+        if (!needs_one(l, f))
+            continue;
+        if (l->budget->dry_run)
+            ct_told_print_once(l->told, "would make: %s/%s%s", l->path, f->name,
+                               CT_FOLDER_BUNDLE_SUFFIX);
+        else if (!make_room(l, f->name) && !begin(l, f))
+            return 1;
+    }
+    return 0;
+}
+
+int ct_oom_bundles_look(struct ct_oom_bundles *b, const char *folder, struct ct_budget *budget,
+                        int waits, struct ct_told *told) {
+    struct look l = {.of = b, .path = folder, .budget = budget, .told = told, .is_once = waits};
+    int goes_on = reap(&l, waits);
+    while (goes_on && ct_folder_read(&l.folder, folder) == 0) {
+        goes_on = begin_next(&l) && waits;
+        ct_folder_free(&l.folder);
+        if (goes_on)
+            (void)reap(&l, waits);
+    }
+    return l.has_failed ? -1 : 0;
+}
+
+void ct_oom_bundles_free(struct ct_oom_bundles *b) {
+    ct_map_free(&b->judged);
+}
