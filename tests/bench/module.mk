@@ -87,6 +87,9 @@ $(BENCH)/libempty.so: tests/bench/module.mk
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS_ALL) -shared -x c /dev/null -o $@
 
+# ---------------------------------------------------------------- cutrace watch
+BENCHES += tests/bench/watch.py
+
 # ---------------------------------------------------------------- the CUPTI backend beside preload
 ifneq ($(CUPTI_INC),)
 BENCHES += tests/bench/cupti.py

@@ -94,8 +94,8 @@ def wait_until_written(where, sizes):
         time.sleep(.02)
 
 
-def written(levels, step_s=5.0, where=None, name="live", trace_id=0x77, function="grow", file="/m/grow.py", version=3, pending=(),
-            is_alive=True, ahead_s=0, **more):
+def written(levels, step_s=5.0, where=None, name="live", trace_id=0x77, function="grow", file="/m/grow.py", is_alive=True, ahead_s=0,
+            version=3, pending=(), **more):
     """A process that records (this one, as its journal says), whose allocations had these bytes, one after the other. Its
     last allocations may be pending: in the journal alone, a ring for each."""
     where = where or folder()

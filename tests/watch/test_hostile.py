@@ -78,13 +78,14 @@ def lengths():
 @case("an endless journal (1 TiB) and a short one whose header's fields are any: one line, or what the events say")
 def lying():
     where, data = good_one()
-    wide = 0, 1, 0xFFF, K * K, 1 << 31, (1 << 32) - 1, 1 << 39, (1 << 48) - 1, 1 << 62, 1 << 63, (1 << 64) - 1
-    counts, end = mkjournal.HEAD.size - 8, 0
-    fields = [(at, "<I", v & 0xFFFFFFFF) for at in (12, 72, 76, 80, 84, counts - 8, counts - 4, counts, counts + 4) for v in wide]
-    fields += [(at, "<Q", v) for at in (*range(24, 72, 8), *range(88, counts - 8, 8)) for v in wide]
-    fields += [(at, "<Q", v) for at in range(mkjournal.COMMITTED, mkjournal.HEAD_BYTES - 8, 8) for v in wide[-3:]
-               if at < mkjournal.COUNTERS + 120 or at >= mkjournal.SHELF]
-    for at, form, v in fields if FULL else random.Random(5).sample(fields, 250):
+    (rings_at,) = struct.unpack_from("<Q", data, 136)
+    wide = 0, 1, 1 << 31, (1 << 32) - 1, (1 << 48) - 1, 1 << 63, (1 << 64) - 1
+    fields = [(at, "<I", v) for at in (12, 64, 68, 72, 76, *range(168, 184, 4)) for v in wide[:4]]
+    fields += [(at, "<Q", v) for at in (*range(24, 64, 8), *range(80, 168, 8), *range(mkjournal.SHELF, mkjournal.SHELF + 32, 8),
+                                        *(rings_at + i for i in (0, 8, 16, 64, 72))) for v in wide]
+    others = [(at, "<Q", v) for at in range(mkjournal.COMMITTED, mkjournal.COUNTERS + 120, 8) for v in wide[-3:]]
+    end = 0
+    for at, form, v in fields + (others if FULL else random.Random(5).sample(others, 60)):
         bad = bytearray(data)
         struct.pack_into(form, bad, at, v)
         for size in (None, TEBI):

@@ -21,7 +21,7 @@
 #define SETTLED_NS UINT64_C(2000000000) // a folder's time may be as coarse as that
 #define ANEW_NS UINT64_C(15000000000)   // details are read anew, changed or not
 static const char too_many[] = "256 processes are watched already";
-enum { COST_SHARE = 64 };               // details take one part in so many of a core
+enum { COST_SHARE = 64 }; // details take one part in so many of a core
 
 struct ct_watch_target ct_watch_target_parse(const char *word) {
     struct stat st;
@@ -179,6 +179,12 @@ static void free_entry(struct ct_watch_entry *e) {
     free(e->name);
 }
 
+static void drop(struct ct_watch_list *l, size_t i) {
+    free_entry(&l->entries[i]);
+    l->count--;
+    memmove(&l->entries[i], &l->entries[i + 1], (l->count - i) * sizeof *l->entries);
+}
+
 static void add_journal(struct ct_watch_list *l, struct ct_watch_journal *j, const char *folder,
                         const char *name) {
     CT_HEAP_GROW(l->entries, l->count, l->room);
@@ -213,10 +219,7 @@ static int make_room(struct ct_watch_list *l, const struct ct_journal *head) {
         return 0;
     if (victim->process.state != CT_WATCH_ENDED)
         add_skip(l, victim->folder, victim->name, too_many);
-    free_entry(victim);
-    const size_t after = (size_t)(l->entries + l->count - victim - 1);
-    memmove(victim, victim + 1, after * sizeof *victim);
-    l->count--;
+    drop(l, (size_t)(victim - l->entries));
     return 1;
 }
 
@@ -366,12 +369,12 @@ void ct_watch_list_read(struct ct_watch_list *l, struct ct_watch_entry *e) {
                                        .before = p->has_details ? &p->details : NULL};
     struct ct_watch_details d;
     struct ct_error error = {.text = ""};
+    if (ct_watch_is_alive(p)) // it may have got another name
+        read_program(e, e->name);
     e->is_changed = e->is_open = 0;
     if (e->news.trace_id != p->trace_id)
         e->news = (struct ct_watch_news){.trace_id = p->trace_id};
     reading.fresh_from = e->news.next_event;
-    if (ct_watch_is_alive(p)) // it may have got another name
-        read_program(e, e->name);
     e->tried_ns = ct_now_ns(CLOCK_MONOTONIC);
     if (open_files(e, &reading, error.text)) {
         set_problem(p, error.text);
@@ -426,12 +429,6 @@ void ct_watch_list_read_some(struct ct_watch_list *l, int first) {
         e = &l->entries[first];
     for (e = e ? e : find_oldest(l); e && can_pay(l); e = find_oldest(l))
         ct_watch_list_read(l, e);
-}
-
-static void drop(struct ct_watch_list *l, size_t i) {
-    free_entry(&l->entries[i]);
-    l->count--;
-    memmove(&l->entries[i], &l->entries[i + 1], (l->count - i) * sizeof *l->entries);
 }
 
 void ct_watch_list_forget(struct ct_watch_list *l, uint64_t older_than_ns) {
