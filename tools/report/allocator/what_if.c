@@ -1,0 +1,523 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "allocator/what_if.h"
+
+#include "allocator/block_ids.h"
+#include "allocator/expandable_segments.h"
+#include "allocator/model.h"
+#include "allocator/stream_groups.h"
+#include "replay/replay.h"
+#include "replay/torch_segments.h"
+
+_Static_assert((int)CT_WHAT_IF_SIDES == (int)CT_BLOCK_IDS, "a block in each model");
+
+int ct_what_if_read_settings(struct ct_allocator_settings *s, const struct ct_trace *t,
+                             char error[CT_ALLOCATOR_SETTINGS_ERROR]) {
+    const struct ct_string *set =
+        ct_definitions_info(&t->definitions, "process.env.PYTORCH_CUDA_ALLOC_CONF");
+    if (!set)
+        set = ct_definitions_info(&t->definitions, "process.env.PYTORCH_ALLOC_CONF");
+    *s = ct_allocator_settings_default();
+    return set ? ct_allocator_settings_parse(s, set->at, set->length, error) : 0;
+}
+
+// ---- segments of the recording ------------------------------------------------------------------
+
+// The memory that a block lies in, or NULL if it is none of PyTorch's own.
+static const struct ct_torch_region *find_region(const struct ct_replay *r, uint64_t address,
+                                                 int device) {
+    const struct ct_torch_region *region = ct_torch_pool_find_segment(&r->pool, address);
+    return region && !region->foreign && !region->async && region->device == device ? region : NULL;
+}
+
+static int is_of_block(const struct ct_event *e) {
+    return e->op == CT_OP_BLOCK_ALLOC || e->op == CT_OP_BLOCK_FREE || e->op == CT_OP_BLOCK_OOM;
+}
+
+static int is_of_device(const struct ct_event *e, int device) {
+    return is_of_block(e) && ct_event_device_index(e) == device && CT_HAS(e, bytes);
+}
+
+// ---- the first pass: which segments are of one stream -------------------------------------------
+
+struct first_pass {
+    struct ct_stream_groups *groups;
+    int device;
+};
+
+static void segment_changed(void *user, const struct ct_object *o, int sign) {
+    const struct first_pass *p = user;
+    if (sign < 0 && o->kind == CT_KIND_ADDRESS && o->device == p->device)
+        ct_stream_groups_note_end(p->groups, o->key, o->bytes);
+}
+
+static uint32_t thread_number(const struct ct_event *e) {
+    return CT_HAS(e, thread) ? e->thread : 0;
+}
+
+// Follows a request that PyTorch's allocator or the driver refuses.
+static void note_refusal(const struct first_pass *p, const struct ct_event *e) {
+    if (e->op == CT_OP_BLOCK_OOM)
+        ct_stream_groups_note_oom(p->groups, thread_number(e));
+    else if (e->op == CT_OP_ALLOC && CT_HAS(e, result) && e->result == 2 && CT_HAS(e, bytes) &&
+             ct_event_device_index(e) == p->device)
+        ct_stream_groups_note_refusal(p->groups, thread_number(e), e->bytes);
+}
+
+// Follows an event of a block: a free before it is applied, an allocation behind that.
+static void note_block(const struct first_pass *p, const struct ct_replay *r,
+                       const struct ct_event *e) {
+    const struct ct_torch_region *region =
+        is_of_device(e, p->device) ? find_region(r, e->ptr, p->device) : NULL;
+    if (!region || region->maps)
+        return;
+    const struct ct_block_segment s = {region->event, region->start, region->bytes};
+    if (e->op == CT_OP_BLOCK_FREE)
+        ct_stream_groups_note_free(p->groups, &s, e->ptr, e->bytes);
+    else if (e->op == CT_OP_BLOCK_ALLOC)
+        ct_stream_groups_note_alloc(p->groups, &s, thread_number(e), e->ptr, e->bytes);
+}
+
+static void start_replay(struct ct_replay *r, struct ct_trace *t) {
+    ct_replay_init(r, NULL, NULL);
+    r->tiles = 1;
+    ct_trace_rewind(t);
+}
+
+static int find_groups(struct ct_stream_groups *g, const struct ct_what_if *w, struct ct_trace *t) {
+    struct first_pass p = {g, w->request.device};
+    struct ct_replay r;
+    const struct ct_event *e;
+    uint64_t number;
+    ct_stream_groups_init(g, &w->request.recorded);
+    start_replay(&r, t);
+    r.watch = (struct ct_segment_watch){NULL, segment_changed, &p};
+    while ((e = ct_replay_next(&r, t, &number))) {
+        if (e->op == CT_OP_BLOCK_FREE)
+            note_block(&p, &r, e);
+        note_refusal(&p, e);
+        ct_replay_apply(&r, e, number);
+        if (e->op == CT_OP_BLOCK_ALLOC)
+            note_block(&p, &r, e);
+    }
+    ct_replay_free(&r);
+    return ct_stream_groups_finish(g);
+}
+
+// ---- the second pass: the models ----------------------------------------------------------------
+
+enum { THREADS = 256 };
+
+// What a thread did last, to tell why segments are freed. Threads may share an entry.
+struct thread_state {
+    uint16_t group[CT_MODEL_CLASSES]; // of its last block
+    uint8_t failed;                   // a call to the driver ran out of memory since its last block
+    uint8_t freed;                    // it freed segments since its last block
+    uint64_t space;                   // address space that it reserved since its last block
+};
+
+struct second_pass {
+    struct ct_what_if *w;
+    const struct ct_stream_groups *groups;
+    struct ct_replay replay;
+    struct ct_allocator_model model[CT_WHAT_IF_SIDES];
+    struct ct_block_ids ids;
+    struct ct_map spaces; // address space of expandable segments -> its group + 1; 0: it has ended
+    uint32_t space_groups[CT_MODEL_CLASSES];
+    struct thread_state threads[THREADS];
+    uint64_t uncertain;
+    int has_limit; // segments may be freed inside a request, without a failed call
+};
+
+static struct thread_state *thread_of(struct second_pass *p, const struct ct_event *e) {
+    return &p->threads[thread_number(e) % THREADS];
+}
+
+// The driver's memory that is not PyTorch's, as far as a reading tells; 0 without one.
+static uint64_t other_bytes(const struct second_pass *p, uint64_t *total) {
+    const int device = p->w->request.device;
+    const struct ct_breakdown s = ct_replay_split(&p->replay, device);
+    const uint64_t own = p->replay.pool.device[device].own_bytes;
+    const uint64_t used = s.used_known ? s.used : s.tracked;
+    *total = s.used_known ? s.total : 0;
+    return used > own ? used - own : 0;
+}
+
+static void set_room(struct second_pass *p) {
+    struct ct_what_if *w = p->w;
+    uint64_t total;
+    const uint64_t others = other_bytes(p, &total);
+    const uint64_t capacity = w->request.capacity ? w->request.capacity : total;
+    if (others > w->other_bytes)
+        w->other_bytes = others;
+    if (!w->capacity)
+        w->capacity = capacity;
+    for (int i = 0; i < CT_WHAT_IF_SIDES; i++) {
+        const uint64_t its = i == CT_WHAT_IF_CHECK && total ? total : capacity;
+        p->model[i].room = its > others ? its - others : 0;
+    }
+}
+
+static void note_failure(struct second_pass *p, int side, const struct ct_event *e,
+                         uint64_t number) {
+    struct ct_what_if_side *s = &p->w->side[side];
+    const struct ct_allocator_model *m = &p->model[side];
+    const uint64_t bytes = ct_allocator_round(&m->settings, e->bytes);
+    const uint64_t size =
+        m->settings.expandable ? bytes : ct_allocator_segment_size(&m->settings, bytes);
+    const uint64_t most = m->room < m->allowed ? m->room : m->allowed;
+    const uint64_t left = most > m->reserved ? most - m->reserved : 0;
+    if (!s->failures++)
+        s->first_failure = (struct ct_what_if_failure){.event = number,
+                                                       .t_ns = e->t_ns,
+                                                       .bytes = e->bytes,
+                                                       .missing = size > left ? size - left : 0,
+                                                       .recorded = e->op == CT_OP_BLOCK_OOM};
+}
+
+static void note_left(struct ct_what_if_side *s, const struct ct_allocator_model *m) {
+    const uint64_t most = m->room < m->allowed ? m->room : m->allowed;
+    const uint64_t left = most > m->reserved ? most - m->reserved : 0;
+    if (left < s->least_left)
+        s->least_left = left;
+}
+
+// A request in one model. Returns the block, or CT_NO_BLOCK.
+static uint32_t request_block(struct second_pass *p, int side, uint32_t group, uint64_t bytes) {
+    struct ct_allocator_model *m = &p->model[side];
+    const uint64_t before = m->driver_allocs;
+    const uint32_t block = ct_allocator_model_alloc(m, group, bytes);
+    if (m->driver_allocs != before)
+        note_left(&p->w->side[side], m);
+    return block;
+}
+
+// In the check, a request that succeeded in the recording must get its memory, whatever the driver
+// is thought to have, so that the rest can be compared.
+static uint32_t force_block(struct second_pass *p, uint32_t group, uint64_t bytes) {
+    struct ct_allocator_model *m = &p->model[CT_WHAT_IF_CHECK];
+    const uint64_t room = m->room, allowed = m->allowed;
+    p->w->not_reproduced++;
+    m->room = m->allowed = CT_MODEL_MOST_BYTES * 2;
+    const uint32_t block = ct_allocator_model_alloc(m, group, bytes);
+    m->room = room;
+    m->allowed = allowed;
+    return block;
+}
+
+// The most that the request of a block can have been: where sizes are rounded to steps, a block
+// between two of them was larger than what it was taken for.
+static uint64_t most_request(const struct ct_allocator_settings *s, uint64_t bytes) {
+    const uint64_t next = ct_allocator_round(s, bytes);
+    uint64_t low = 0, high = bytes / CT_ALLOCATOR_MIN_BLOCK;
+    if (next <= bytes)
+        return bytes;
+    while (high - low > 1) { // in multiples of the smallest block: `low` is rounded to no more
+        const uint64_t middle = low + (high - low) / 2;
+        if (ct_allocator_round(s, middle * CT_ALLOCATOR_MIN_BLOCK) <= bytes)
+            low = middle;
+        else
+            high = middle;
+    }
+    return low * CT_ALLOCATOR_MIN_BLOCK;
+}
+
+// The least that a block's request can have been, if it got a whole free block.
+static uint64_t least_request(const struct ct_allocator_settings *s, uint64_t bytes, int whole) {
+    uint64_t least = bytes;
+    if (bytes > CT_ALLOCATOR_SMALL && whole && !s->expandable) {
+        const uint64_t slack =
+            bytes >= s->max_split ? s->max_rounding - CT_ALLOCATOR_MIN_BLOCK : CT_ALLOCATOR_SMALL;
+        least = bytes > slack + CT_ALLOCATOR_SMALL ? bytes - slack
+                                                   : CT_ALLOCATOR_SMALL + CT_ALLOCATOR_MIN_BLOCK;
+    }
+    if (!ct_allocator_has_divisions(s))
+        return least;
+    // Rounded up to a step of at most half of it: the request was above the step before.
+    uint64_t low = least / 2, high = least;
+    while (high - low > CT_ALLOCATOR_MIN_BLOCK) {
+        const uint64_t middle =
+            (low + (high - low) / 2) / CT_ALLOCATOR_MIN_BLOCK * CT_ALLOCATOR_MIN_BLOCK;
+        if (middle <= low || ct_allocator_round(s, middle) >= least)
+            high = middle > low ? middle : low + CT_ALLOCATOR_MIN_BLOCK;
+        else
+            low = middle;
+    }
+    return high;
+}
+
+static void release_cached(struct second_pass *p) {
+    for (int i = 0; i < CT_WHAT_IF_SIDES; i++)
+        if (!p->w->side[i].stopped)
+            ct_allocator_model_release_cached(&p->model[i]);
+}
+
+static void alloc_block(struct second_pass *p, const struct ct_event *e, uint64_t number,
+                        uint32_t group) {
+    struct ct_block_id *id = ct_block_ids_find(&p->ids, e->ptr);
+    const uint64_t most = most_request(&p->w->request.recorded, e->bytes);
+    if (!id)
+        id = ct_block_ids_add(&p->ids, e->ptr);
+    for (int i = 0; i < CT_WHAT_IF_SIDES; i++) {
+        uint64_t bytes = most;
+        id->in[i] = CT_NO_BLOCK;
+        if (p->w->side[i].stopped)
+            continue;
+        if (i == CT_WHAT_IF_ASKED_LEAST)
+            bytes = least_request(&p->w->request.recorded, e->bytes,
+                                  p->model[CT_WHAT_IF_CHECK].took_whole);
+        id->in[i] = request_block(p, i, group, bytes);
+        if (id->in[i] != CT_NO_BLOCK)
+            continue;
+        note_failure(p, i, e, number);
+        if (i == CT_WHAT_IF_CHECK)
+            id->in[i] = force_block(p, group, bytes);
+        else
+            p->w->side[i].stopped = 1;
+    }
+}
+
+static void free_block(struct second_pass *p, const struct ct_event *e) {
+    struct ct_block_id *id = ct_block_ids_find(&p->ids, e->ptr);
+    if (!id)
+        return;
+    for (int i = 0; i < CT_WHAT_IF_SIDES; i++)
+        if (id->in[i] != CT_NO_BLOCK && !p->w->side[i].stopped)
+            ct_allocator_model_free_block(&p->model[i], id->in[i]);
+    ct_block_ids_remove(&p->ids, id);
+}
+
+static void fail_block(struct second_pass *p, const struct ct_event *e, uint64_t number,
+                       uint32_t group) {
+    struct ct_what_if *w = p->w;
+    w->recorded_ooms++;
+    w->recorded_oom =
+        (struct ct_what_if_failure){.event = number, .t_ns = e->t_ns, .bytes = e->bytes};
+    for (int i = 0; i < CT_WHAT_IF_SIDES; i++) {
+        if (w->side[i].stopped)
+            continue;
+        const uint32_t block = request_block(p, i, group, e->bytes);
+        if (block == CT_NO_BLOCK) {
+            note_failure(p, i, e, number);
+            continue;
+        }
+        w->side[i].served++;
+        w->not_reproduced += i == CT_WHAT_IF_CHECK;
+        ct_allocator_model_free_block(&p->model[i], block);
+    }
+}
+
+// Compares the check with what PyTorch reports.
+static void compare(struct second_pass *p, const struct ct_event *e, uint64_t number) {
+    struct ct_what_if *w = p->w;
+    const struct ct_torch_pool_device *d = &p->replay.pool.device[w->request.device];
+    const uint64_t foreign = d->segment_bytes - d->own_bytes;
+    uint64_t reported = d->own_bytes, reserved[CT_WHAT_IF_SIDES];
+    if (CT_HAS(e, reserved_bytes))
+        reported = e->reserved_bytes > foreign ? e->reserved_bytes - foreign : 0;
+    for (int i = 0; i < CT_WHAT_IF_SIDES; i++)
+        reserved[i] = p->model[i].reserved;
+    const uint64_t ours = reserved[CT_WHAT_IF_CHECK];
+    const uint64_t off = ours > reported ? ours - reported : reported - ours;
+    if (off > w->deviation) {
+        w->deviation = off;
+        w->deviation_event = number;
+    }
+    if (reported > w->recorded_reserved_peak)
+        w->recorded_reserved_peak = reported;
+    if (CT_HAS(e, allocated_bytes) && e->allocated_bytes > w->recorded_allocated_peak)
+        w->recorded_allocated_peak = e->allocated_bytes;
+    if (w->each)
+        w->each(w->user, number, reported, reserved);
+}
+
+static enum ct_model_class class_of(uint64_t bytes) {
+    return bytes <= CT_ALLOCATOR_SMALL ? CT_MODEL_SMALL : CT_MODEL_LARGE;
+}
+
+// The group of a new address space. PyTorch reserves one for a stream that has none, or has no place
+// left in those that it has.
+static uint32_t place_space(struct second_pass *p, enum ct_model_class class, uint64_t bytes) {
+    const struct ct_allocator_model *m = &p->model[CT_WHAT_IF_CHECK];
+    uint32_t empty = CT_NO_BLOCK, *groups = &p->space_groups[class];
+    for (uint32_t i = 0; i < *groups; i++) {
+        if (ct_allocator_model_is_empty(m, i, class))
+            empty = i;
+        else if (!ct_expandable_has_place(m, i, class, bytes))
+            return i;
+    }
+    if (empty != CT_NO_BLOCK || *groups == CT_STREAM_GROUPS_MOST)
+        return empty == CT_NO_BLOCK ? 0 : empty;
+    return (*groups)++;
+}
+
+static uint32_t group_of_space(struct second_pass *p, uint64_t space, enum ct_model_class class,
+                               uint64_t bytes) {
+    uint64_t *group = ct_map_add(&p->spaces, space);
+    if (!*group)
+        *group = place_space(p, class, bytes) + 1;
+    return (uint32_t)*group - 1;
+}
+
+static uint32_t find_group(struct second_pass *p, const struct ct_torch_region *region,
+                           enum ct_model_class class, uint64_t bytes) {
+    if (region->maps)
+        return group_of_space(p, region->reservation, class, bytes);
+    const int group = ct_stream_groups_find(p->groups, region->event);
+    return group < 0 ? 0 : (uint32_t)group;
+}
+
+// The group of a request that failed: that of the address space that was reserved for it, else that
+// of the thread's last block.
+static uint32_t guess_group(struct second_pass *p, const struct thread_state *thread,
+                            enum ct_model_class class, uint64_t bytes) {
+    if (thread->space)
+        return group_of_space(p, thread->space, class, bytes);
+    return thread->group[class];
+}
+
+static void apply_block(struct second_pass *p, const struct ct_event *e, uint64_t number) {
+    struct ct_what_if *w = p->w;
+    struct thread_state *thread = thread_of(p, e);
+    const enum ct_model_class class = class_of(e->bytes);
+    const struct ct_torch_region *region = NULL;
+    if (thread->freed && !(p->has_limit && e->op != CT_OP_BLOCK_FREE))
+        release_cached(p);
+    thread->freed = 0;
+    if (e->op == CT_OP_BLOCK_FREE) {
+        free_block(p, e);
+    } else {
+        set_room(p);
+        if (e->op == CT_OP_BLOCK_OOM) {
+            fail_block(p, e, number, guess_group(p, thread, class, e->bytes));
+        } else if (e->op == CT_OP_BLOCK_ALLOC &&
+                   (region = find_region(&p->replay, e->ptr, w->request.device))) {
+            thread->group[class] = (uint16_t)find_group(p, region, class, e->bytes);
+            for (int i = 0; i < CT_WHAT_IF_SIDES; i++)
+                p->model[i].hint = region->maps ? 0 : region->start;
+            alloc_block(p, e, number, thread->group[class]);
+            w->blocks++;
+        } else {
+            w->outside++;
+        }
+        thread->failed = 0;
+        thread->space = 0;
+    }
+    compare(p, e, number);
+}
+
+// Segments that a thread frees: after a failed call PyTorch's own, before it repeats the call;
+// else empty_cache().
+static void note_driver_call(struct second_pass *p, const struct ct_event *e) {
+    struct thread_state *thread = thread_of(p, e);
+    if (CT_HAS(e, result) && e->result) {
+        thread->failed |= e->result == 2 && (e->op == CT_OP_ALLOC || e->op == CT_OP_CREATE);
+        return;
+    }
+    if ((e->op == CT_OP_FREE || e->op == CT_OP_UNMAP) && CT_HAS(e, ptr) && !thread->failed &&
+        find_region(&p->replay, e->ptr, p->w->request.device))
+        thread->freed = 1;
+    if (e->op == CT_OP_RESERVE && CT_HAS(e, ptr))
+        thread->space = e->ptr;
+    if (e->op == CT_OP_UNRESERVE && CT_HAS(e, ptr) && ct_map_find(&p->spaces, e->ptr))
+        *ct_map_find(&p->spaces, e->ptr) = 0;
+    // Without a limit of PyTorch's own, nothing frees segments inside a request whose calls
+    // succeed.
+    if ((e->op == CT_OP_ALLOC || e->op == CT_OP_CREATE) && thread->freed && !p->has_limit) {
+        release_cached(p);
+        thread->freed = 0;
+    }
+}
+
+static void copy_side(struct ct_what_if_side *s, const struct ct_allocator_model *m) {
+    s->reserved_peak = m->reserved_peak;
+    s->allocated_peak = m->allocated_peak;
+    s->reserved_end = m->reserved;
+    s->largest_free_end = ct_allocator_model_largest_free(m);
+    s->driver_allocs = m->driver_allocs;
+    s->driver_frees = m->driver_frees;
+    s->retries = m->retries;
+}
+
+static void run_models(struct second_pass *p, struct ct_trace *t) {
+    const struct ct_event *e;
+    uint64_t number;
+    start_replay(&p->replay, t);
+    while ((e = ct_replay_next(&p->replay, t, &number))) {
+        const int is_block = is_of_device(e, p->w->request.device);
+        if (!is_of_block(e))
+            note_driver_call(p, e);
+        ct_replay_apply(&p->replay, e, number);
+        if (is_block)
+            apply_block(p, e, number);
+    }
+    ct_replay_free(&p->replay);
+}
+
+static uint64_t find_total(const struct ct_what_if *w, const struct ct_trace *t) {
+    char key[64];
+    uint64_t bytes = 0;
+    snprintf(key, sizeof key, "device.%d.total_bytes", w->request.device);
+    return ct_definitions_info_number(&t->definitions, key, &bytes) ? bytes : 0;
+}
+
+static enum ct_what_if_state judge(const struct ct_what_if *w) {
+    if (!w->blocks)
+        return CT_WHAT_IF_NO_BLOCKS;
+    if (!w->capacity)
+        return CT_WHAT_IF_NO_CAPACITY;
+    if (ct_what_if_permille(w) > CT_WHAT_IF_BOUND_PERMILLE)
+        return CT_WHAT_IF_DEVIATES;
+    if (w->not_reproduced)
+        return CT_WHAT_IF_OOM_NOT_REPRODUCED;
+    return CT_WHAT_IF_DONE;
+}
+
+unsigned ct_what_if_permille(const struct ct_what_if *w) {
+    const uint64_t peak = w->recorded_reserved_peak;
+    if (!w->deviation)
+        return 0;
+    if (!peak || w->deviation > peak)
+        return 1000;
+    return (unsigned)(((double)w->deviation * 1000 + (double)peak - 1) / (double)peak);
+}
+
+void ct_what_if_run(struct ct_what_if *w, struct ct_trace *t) {
+    struct ct_stream_groups groups;
+    if (t->overwritten_events || t->missing_events || t->trimmed_before) {
+        w->state = CT_WHAT_IF_NO_BEGINNING;
+        return;
+    }
+    if (find_groups(&groups, w, t)) {
+        ct_stream_groups_free(&groups);
+        w->state = CT_WHAT_IF_TOO_MANY_STREAMS;
+        return;
+    }
+    struct second_pass *p = ct_heap_alloc_zeroed(1, sizeof *p);
+    const uint64_t total = find_total(w, t);
+    p->w = w;
+    p->groups = &groups;
+    p->has_limit = w->request.recorded.fraction_ppm != 0;
+    for (int i = 0; i < CT_WHAT_IF_SIDES; i++) {
+        ct_allocator_model_init(
+            &p->model[i], i < CT_WHAT_IF_ASKED ? &w->request.recorded : &w->request.asked,
+            i != CT_WHAT_IF_CHECK && w->request.capacity ? w->request.capacity : total);
+        w->side[i].least_left = UINT64_MAX;
+    }
+    run_models(p, t);
+    for (int i = 0; i < CT_WHAT_IF_SIDES; i++) {
+        copy_side(&w->side[i], &p->model[i]);
+        ct_allocator_model_free(&p->model[i]);
+    }
+    free(p->ids.slots);
+    ct_map_free(&p->spaces);
+    for (int small = 0; small < 2; small++) {
+        const uint32_t spaces = p->space_groups[small ? CT_MODEL_SMALL : CT_MODEL_LARGE];
+        w->groups[small] = groups.groups[small] > spaces ? groups.groups[small] : spaces;
+    }
+    w->passed_over = groups.passed_over;
+    w->contradicted = groups.contradicted;
+    w->waited = groups.waited;
+    w->state = judge(w);
+    free(p);
+    ct_stream_groups_free(&groups);
+}

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// What PyTorch's caching allocator would have reserved with other settings, or on another device:
+// replays the recorded blocks through a model of it. The recorded settings are modelled, too, and
+// compared with what PyTorch reported: the deviation is how far the answer can be trusted.
+#ifndef CT_WHAT_IF_H
+#define CT_WHAT_IF_H
+
+#include "allocator/settings.h"
+#include "read/trace.h"
+
+// The most that the model of the recorded settings may deviate from what PyTorch reported, in parts
+// of a thousand of the largest reserve.
+enum { CT_WHAT_IF_BOUND_PERMILLE = 20 };
+
+struct ct_what_if_request {
+    int device;
+    uint64_t capacity; // bytes of the device; 0: the recorded ones
+    struct ct_allocator_settings recorded, asked;
+};
+
+// A request for a block that a model does not serve.
+struct ct_what_if_failure {
+    uint64_t event, t_ns, bytes;
+    uint64_t missing; // bytes that the driver lacked for it, after all that was cached was freed
+    int recorded;     // it failed in the recording, too
+};
+
+// How one model fared.
+struct ct_what_if_side {
+    uint64_t reserved_peak, allocated_peak, reserved_end, largest_free_end;
+    uint64_t driver_allocs, driver_frees, retries;
+    uint64_t
+        least_left;    // the least that the driver had left after it gave memory; UINT64_MAX: none
+    uint64_t served;   // requests that failed in the recording, and get their memory
+    uint64_t failures; // requests that fail
+    struct ct_what_if_failure first_failure;
+    int stopped; // the first failure is one that the recording does not have: it ends there
+};
+
+enum ct_what_if_side_name {
+    CT_WHAT_IF_CHECK,       // the recorded settings on the recorded device
+    CT_WHAT_IF_RECORDED,    // the recorded settings on the asked device
+    CT_WHAT_IF_ASKED,       // the asked settings there
+    CT_WHAT_IF_ASKED_LEAST, // likewise, each request as small as it may have been
+    CT_WHAT_IF_SIDES,
+};
+
+enum ct_what_if_state {
+    CT_WHAT_IF_DONE,
+    CT_WHAT_IF_NO_BLOCKS,        // of PyTorch's on the device
+    CT_WHAT_IF_NO_BEGINNING,     // events are missing: blocks of before are not known
+    CT_WHAT_IF_NO_CAPACITY,      // nothing says how much memory the device has
+    CT_WHAT_IF_TOO_MANY_STREAMS, // more groups of segments than the model follows
+    CT_WHAT_IF_DEVIATES,         // the check deviates by more than the bound
+    CT_WHAT_IF_OOM_NOT_REPRODUCED,
+};
+
+struct ct_what_if {
+    struct ct_what_if_request request;
+    enum ct_what_if_state state;
+    struct ct_what_if_side side[CT_WHAT_IF_SIDES];
+    uint64_t blocks, outside; // blocks that were replayed; that lie in memory of another allocator
+    uint64_t recorded_reserved_peak, recorded_allocated_peak; // as PyTorch reported them
+    uint64_t recorded_ooms;
+    struct ct_what_if_failure recorded_oom; // the last one
+    uint64_t deviation, deviation_event;    // the largest of the check, at any event of a block
+    uint64_t not_reproduced;  // requests that failed or succeeded otherwise than in the check
+    uint64_t uncertain_bytes; // by which requests may be smaller than their blocks, at most at once
+    uint64_t capacity;        // of the asked device
+    uint64_t other_bytes;     // not PyTorch's, on the device, at most
+    uint32_t groups[2];       // streams (and private pools) that were told apart: large, small
+    uint64_t passed_over, contradicted, waited; // see stream_groups.h
+    // For tests: called at each event of a block with what PyTorch reported and the models reserve.
+    void (*each)(void *user, uint64_t event, uint64_t reported,
+                 const uint64_t reserved[CT_WHAT_IF_SIDES]);
+    void *user;
+};
+
+// The settings of the recorded process. Returns 0, or -1 with one line.
+int ct_what_if_read_settings(struct ct_allocator_settings *s, const struct ct_trace *t,
+                             char error[CT_ALLOCATOR_SETTINGS_ERROR]);
+// `w`: zero but for the request and the last two. Reads the trace twice.
+void ct_what_if_run(struct ct_what_if *w, struct ct_trace *t);
+// The deviation in parts of a thousand of the recorded peak, rounded up.
+unsigned ct_what_if_permille(const struct ct_what_if *w);
+
+#endif
