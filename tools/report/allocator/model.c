@@ -134,6 +134,10 @@ void ct_allocator_model_release_cached(struct ct_allocator_model *m) {
 
 // ---- requests -----------------------------------------------------------------------------------
 
+static enum ct_model_class class_of(uint64_t bytes) {
+    return bytes <= CT_ALLOCATOR_SMALL ? CT_MODEL_SMALL : CT_MODEL_LARGE;
+}
+
 static uint32_t find_arena(struct ct_allocator_model *m, uint32_t group,
                            enum ct_model_class class) {
     const uint32_t arena = group * CT_MODEL_CLASSES + class;
@@ -148,13 +152,11 @@ static uint32_t find_arena(struct ct_allocator_model *m, uint32_t group,
     return arena;
 }
 
-// The smallest free block that PyTorch gives a request, taken out of its tree.
-static uint32_t take_free(struct ct_allocator_model *m, uint32_t arena, uint64_t bytes) {
+// The smallest free block that PyTorch gives a request, or CT_NO_BLOCK.
+static uint32_t find_free(const struct ct_allocator_model *m, uint32_t arena, uint64_t bytes) {
     const struct ct_tree_nodes nodes = ct_model_nodes(m);
-    struct ct_block_tree *free = &m->arenas[arena].free;
     const uint64_t max_split = m->settings.max_split;
-    m->requests[m->arenas[arena].class]++;
-    uint32_t block = ct_block_tree_find(free, &nodes, bytes, 0);
+    uint32_t block = ct_block_tree_find(&m->arenas[arena].free, &nodes, bytes, 0);
     if (block == CT_NO_BLOCK)
         return block;
     if (m->blocks[block].expandable)
@@ -162,7 +164,15 @@ static uint32_t take_free(struct ct_allocator_model *m, uint32_t arena, uint64_t
     const uint64_t size = m->blocks[block].tree.size;
     if (bytes < max_split ? size >= max_split : size - bytes >= m->settings.max_rounding)
         return CT_NO_BLOCK;
-    ct_block_tree_erase(free, &nodes, block);
+    return block;
+}
+
+static uint32_t take_free(struct ct_allocator_model *m, uint32_t arena, uint64_t bytes) {
+    const struct ct_tree_nodes nodes = ct_model_nodes(m);
+    const uint32_t block = find_free(m, arena, bytes);
+    m->requests[m->arenas[arena].class]++;
+    if (block != CT_NO_BLOCK)
+        ct_block_tree_erase(&m->arenas[arena].free, &nodes, block);
     return block;
 }
 
@@ -280,8 +290,7 @@ uint32_t ct_allocator_model_alloc(struct ct_allocator_model *m, uint32_t group, 
     if (m->exhausted || bytes > CT_MODEL_MOST_BYTES)
         return CT_NO_BLOCK;
     bytes = ct_allocator_round(&m->settings, bytes);
-    const enum ct_model_class class = bytes <= CT_ALLOCATOR_SMALL ? CT_MODEL_SMALL : CT_MODEL_LARGE;
-    const uint32_t block = find_block(m, find_arena(m, group, class), bytes);
+    const uint32_t block = find_block(m, find_arena(m, group, class_of(bytes)), bytes);
     note_peak(&m->reserved_peak, m->reserved);
     if (block == CT_NO_BLOCK)
         return block;
@@ -334,6 +343,16 @@ void ct_allocator_model_init(struct ct_allocator_model *m, const struct ct_alloc
         .next_address = UINT64_C(1) << 32};
     if (s->fraction_ppm)
         m->allowed = (uint64_t)((double)s->fraction_ppm / 1e6 * (double)device_total);
+}
+
+void ct_allocator_model_copy(struct ct_allocator_model *to, const struct ct_allocator_model *m) {
+    *to = *m;
+    to->blocks = ct_heap_resize(NULL, m->block_room, sizeof *m->blocks);
+    to->arenas = ct_heap_resize(NULL, m->arena_room, sizeof *m->arenas);
+    if (m->block_count)
+        memcpy(to->blocks, m->blocks, m->block_count * sizeof *m->blocks);
+    if (m->arena_count)
+        memcpy(to->arenas, m->arenas, m->arena_count * sizeof *m->arenas);
 }
 
 void ct_allocator_model_free(struct ct_allocator_model *m) {

@@ -64,6 +64,8 @@ int ct_allocator_model_is_empty(const struct ct_allocator_model *m, uint32_t gro
                                 enum ct_model_class class);
 // The largest free block.
 uint64_t ct_allocator_model_largest_free(const struct ct_allocator_model *m);
+// A copy, to be freed like the original.
+void ct_allocator_model_copy(struct ct_allocator_model *to, const struct ct_allocator_model *m);
 void ct_allocator_model_free(struct ct_allocator_model *m);
 
 // For expandable_segments.c and model.c alone.

@@ -98,6 +98,9 @@ static void note_pair(struct ct_stream_groups *g, uint32_t a, uint32_t b, uint64
 // Whether PyTorch would have given a request of its stream a free block.
 static int is_eligible(const struct ct_stream_groups *g, uint64_t size, uint64_t bytes) {
     const uint64_t max_split = g->settings.max_split;
+    // The block may be larger than its request, which is then on the other side of the limit.
+    if (bytes >= max_split && bytes - max_split <= CT_ALLOCATOR_SMALL)
+        return 0;
     return bytes < max_split ? size < max_split : size - bytes < g->settings.max_rounding;
 }
 

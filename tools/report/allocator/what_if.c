@@ -113,6 +113,9 @@ struct thread_state {
     uint8_t failed;                   // a call to the driver ran out of memory since its last block
     uint8_t freed;                    // it freed segments since its last block
     uint64_t space;                   // address space that it reserved since its last block
+    uint64_t mapped;                  // address space into which it mapped memory since then
+    // The group + 1, by class, whose address space it gave back since then, after a failed call.
+    uint32_t dropped[CT_MODEL_CLASSES];
 };
 
 struct second_pass {
@@ -121,25 +124,33 @@ struct second_pass {
     struct ct_replay replay;
     struct ct_allocator_model model[CT_WHAT_IF_SIDES];
     struct ct_block_ids ids;
-    struct ct_map spaces; // address space of expandable segments -> its group + 1; 0: it has ended
+    // Address space of expandable segments -> (its group + 1) * CT_MODEL_CLASSES + its class; 0: it
+    // has ended.
+    struct ct_map spaces;
     uint32_t space_groups[CT_MODEL_CLASSES];
     struct thread_state threads[THREADS];
-    uint64_t uncertain;
-    int has_limit; // segments may be freed inside a request, without a failed call
+    uint64_t refused_untracked; // the least that is untracked, if the last calls failed for that
+    unsigned trials;            // of requests that failed, in copies of the model
+    int has_limit;              // segments may be freed inside a request, without a failed call
 };
 
 static struct thread_state *thread_of(struct second_pass *p, const struct ct_event *e) {
     return &p->threads[thread_number(e) % THREADS];
 }
 
-// The driver's memory that is not PyTorch's, as far as a reading tells; 0 without one.
+// The driver's memory that is not PyTorch's. A reading may fall between a call and its event, so
+// what the calls of a request show is above it: what failed did not fit, what succeeded did.
 static uint64_t other_bytes(const struct second_pass *p, uint64_t *total) {
     const int device = p->w->request.device;
     const struct ct_breakdown s = ct_replay_split(&p->replay, device);
     const uint64_t own = p->replay.pool.device[device].own_bytes;
-    const uint64_t used = s.used_known ? s.used : s.tracked;
+    uint64_t untracked = s.used_known && s.used > s.tracked ? s.used - s.tracked : 0;
+    if (untracked < p->refused_untracked)
+        untracked = p->refused_untracked;
     *total = s.used_known ? s.total : 0;
-    return used > own ? used - own : 0;
+    if (*total > s.tracked && untracked > *total - s.tracked)
+        untracked = *total - s.tracked;
+    return untracked + (s.tracked > own ? s.tracked - own : 0);
 }
 
 static void set_room(struct second_pass *p) {
@@ -155,6 +166,16 @@ static void set_room(struct second_pass *p) {
         const uint64_t its = i == CT_WHAT_IF_CHECK && total ? total : capacity;
         p->model[i].room = its > others ? its - others : 0;
     }
+}
+
+static void note_refusal_by_driver(struct second_pass *p, const struct ct_event *e) {
+    const struct ct_breakdown s = ct_replay_split(&p->replay, p->w->request.device);
+    if (!s.used_known || !CT_HAS(e, bytes) || ct_event_device_index(e) != p->w->request.device ||
+        e->bytes > s.total || s.tracked > s.total - e->bytes)
+        return;
+    const uint64_t least = s.total - s.tracked - e->bytes + 1;
+    if (least > p->refused_untracked)
+        p->refused_untracked = least;
 }
 
 static void note_failure(struct second_pass *p, int side, const struct ct_event *e,
@@ -209,6 +230,8 @@ static uint32_t force_block(struct second_pass *p, uint32_t group, uint64_t byte
 static uint64_t most_request(const struct ct_allocator_settings *s, uint64_t bytes) {
     const uint64_t next = ct_allocator_round(s, bytes);
     uint64_t low = 0, high = bytes / CT_ALLOCATOR_MIN_BLOCK;
+    if (bytes == s->max_split) // the segment of a request just below it
+        return bytes - CT_ALLOCATOR_MIN_BLOCK;
     if (next <= bytes)
         return bytes;
     while (high - low > 1) { // in multiples of the smallest block: `low` is rounded to no more
@@ -306,14 +329,20 @@ static void fail_block(struct second_pass *p, const struct ct_event *e, uint64_t
     }
 }
 
+// What PyTorch has reserved, without what lies in memory of another allocator.
+static uint64_t reported_bytes(const struct second_pass *p, const struct ct_event *e) {
+    const struct ct_torch_pool_device *d = &p->replay.pool.device[p->w->request.device];
+    const uint64_t foreign = d->segment_bytes - d->own_bytes;
+    if (!CT_HAS(e, reserved_bytes))
+        return d->own_bytes;
+    return e->reserved_bytes > foreign ? e->reserved_bytes - foreign : 0;
+}
+
 // Compares the check with what PyTorch reports.
 static void compare(struct second_pass *p, const struct ct_event *e, uint64_t number) {
     struct ct_what_if *w = p->w;
-    const struct ct_torch_pool_device *d = &p->replay.pool.device[w->request.device];
-    const uint64_t foreign = d->segment_bytes - d->own_bytes;
-    uint64_t reported = d->own_bytes, reserved[CT_WHAT_IF_SIDES];
-    if (CT_HAS(e, reserved_bytes))
-        reported = e->reserved_bytes > foreign ? e->reserved_bytes - foreign : 0;
+    const uint64_t reported = reported_bytes(p, e);
+    uint64_t reserved[CT_WHAT_IF_SIDES];
     for (int i = 0; i < CT_WHAT_IF_SIDES; i++)
         reserved[i] = p->model[i].reserved;
     const uint64_t ours = reserved[CT_WHAT_IF_CHECK];
@@ -350,29 +379,75 @@ static uint32_t place_space(struct second_pass *p, enum ct_model_class class, ui
     return (*groups)++;
 }
 
-static uint32_t group_of_space(struct second_pass *p, uint64_t space, enum ct_model_class class,
-                               uint64_t bytes) {
-    uint64_t *group = ct_map_add(&p->spaces, space);
-    if (!*group)
-        *group = place_space(p, class, bytes) + 1;
-    return (uint32_t)*group - 1;
+static uint32_t group_of_space(struct second_pass *p, const struct thread_state *thread,
+                               uint64_t space, enum ct_model_class class, uint64_t bytes) {
+    uint64_t *known = ct_map_add(&p->spaces, space);
+    if (!*known) {
+        const int again = space == thread->space && thread->dropped[class];
+        const uint32_t group = again ? thread->dropped[class] - 1 : place_space(p, class, bytes);
+        *known = (uint64_t)(group + 1) * CT_MODEL_CLASSES + class;
+    }
+    return (uint32_t)(*known / CT_MODEL_CLASSES) - 1;
 }
 
-static uint32_t find_group(struct second_pass *p, const struct ct_torch_region *region,
-                           enum ct_model_class class, uint64_t bytes) {
+static uint32_t find_group(struct second_pass *p, const struct thread_state *thread,
+                           const struct ct_torch_region *region, enum ct_model_class class,
+                           uint64_t bytes) {
     if (region->maps)
-        return group_of_space(p, region->reservation, class, bytes);
+        return group_of_space(p, thread, region->reservation, class, bytes);
     const int group = ct_stream_groups_find(p->groups, region->event);
     return group < 0 ? 0 : (uint32_t)group;
 }
 
+// Whether a request of a group fails in a copy of the check, and leaves it with what PyTorch
+// reports.
+static int fails_in(struct second_pass *p, uint32_t group, const struct ct_event *e) {
+    struct ct_allocator_model copy;
+    ct_allocator_model_copy(&copy, &p->model[CT_WHAT_IF_CHECK]);
+    const int fails = ct_allocator_model_alloc(&copy, group, e->bytes) == CT_NO_BLOCK &&
+                      copy.reserved == reported_bytes(p, e);
+    ct_allocator_model_free(&copy);
+    p->trials++;
+    return fails;
+}
+
+// Copies take time: where many requests fail, the last ones have the group of the thread's block.
+enum { MOST_TRIALS = 4096 };
+
 // The group of a request that failed: that of the address space that was reserved for it, else that
-// of the thread's last block.
+// of the thread's last block, unless it would have succeeded there.
 static uint32_t guess_group(struct second_pass *p, const struct thread_state *thread,
-                            enum ct_model_class class, uint64_t bytes) {
-    if (thread->space)
-        return group_of_space(p, thread->space, class, bytes);
-    return thread->group[class];
+                            const struct ct_event *e) {
+    const enum ct_model_class class = class_of(e->bytes);
+    const uint32_t arenas = p->model[CT_WHAT_IF_CHECK].arena_count;
+    uint32_t last = thread->group[class];
+    if (thread->mapped || thread->space)
+        last = group_of_space(p, thread, thread->mapped ? thread->mapped : thread->space, class,
+                              e->bytes);
+    if (p->trials >= MOST_TRIALS || fails_in(p, last, e))
+        return last;
+    for (uint32_t group = 0; group * CT_MODEL_CLASSES < arenas && p->trials < MOST_TRIALS; group++)
+        if (group != last && fails_in(p, group, e))
+            return group;
+    return last;
+}
+
+static void note_space(struct second_pass *p, struct thread_state *thread,
+                       const struct ct_event *e) {
+    struct ct_tree_range space;
+    if (e->op == CT_OP_RESERVE)
+        thread->space = e->ptr;
+    if (e->op == CT_OP_MAP && ct_range_tree_find(&p->replay.pool.reserved, e->ptr, &space) &&
+        space.start <= e->ptr)
+        thread->mapped = space.start;
+    if (e->op != CT_OP_UNRESERVE)
+        return;
+    uint64_t *known = ct_map_find(&p->spaces, e->ptr);
+    if (!known || !*known)
+        return;
+    if (thread->failed)
+        thread->dropped[*known % CT_MODEL_CLASSES] = (uint32_t)(*known / CT_MODEL_CLASSES);
+    *known = 0;
 }
 
 static void apply_block(struct second_pass *p, const struct ct_event *e, uint64_t number) {
@@ -388,10 +463,10 @@ static void apply_block(struct second_pass *p, const struct ct_event *e, uint64_
     } else {
         set_room(p);
         if (e->op == CT_OP_BLOCK_OOM) {
-            fail_block(p, e, number, guess_group(p, thread, class, e->bytes));
+            fail_block(p, e, number, guess_group(p, thread, e));
         } else if (e->op == CT_OP_BLOCK_ALLOC &&
                    (region = find_region(&p->replay, e->ptr, w->request.device))) {
-            thread->group[class] = (uint16_t)find_group(p, region, class, e->bytes);
+            thread->group[class] = (uint16_t)find_group(p, thread, region, class, e->bytes);
             for (int i = 0; i < CT_WHAT_IF_SIDES; i++)
                 p->model[i].hint = region->maps ? 0 : region->start;
             alloc_block(p, e, number, thread->group[class]);
@@ -400,7 +475,9 @@ static void apply_block(struct second_pass *p, const struct ct_event *e, uint64_
             w->outside++;
         }
         thread->failed = 0;
-        thread->space = 0;
+        thread->space = thread->mapped = 0;
+        memset(thread->dropped, 0, sizeof thread->dropped);
+        p->refused_untracked = 0;
     }
     compare(p, e, number);
 }
@@ -410,16 +487,17 @@ static void apply_block(struct second_pass *p, const struct ct_event *e, uint64_
 static void note_driver_call(struct second_pass *p, const struct ct_event *e) {
     struct thread_state *thread = thread_of(p, e);
     if (CT_HAS(e, result) && e->result) {
-        thread->failed |= e->result == 2 && (e->op == CT_OP_ALLOC || e->op == CT_OP_CREATE);
+        if (e->result == 2 && (e->op == CT_OP_ALLOC || e->op == CT_OP_CREATE)) {
+            thread->failed = 1;
+            note_refusal_by_driver(p, e);
+        }
         return;
     }
     if ((e->op == CT_OP_FREE || e->op == CT_OP_UNMAP) && CT_HAS(e, ptr) && !thread->failed &&
         find_region(&p->replay, e->ptr, p->w->request.device))
         thread->freed = 1;
-    if (e->op == CT_OP_RESERVE && CT_HAS(e, ptr))
-        thread->space = e->ptr;
-    if (e->op == CT_OP_UNRESERVE && CT_HAS(e, ptr) && ct_map_find(&p->spaces, e->ptr))
-        *ct_map_find(&p->spaces, e->ptr) = 0;
+    if (CT_HAS(e, ptr))
+        note_space(p, thread, e);
     // Without a limit of PyTorch's own, nothing frees segments inside a request whose calls
     // succeed.
     if ((e->op == CT_OP_ALLOC || e->op == CT_OP_CREATE) && thread->freed && !p->has_limit) {
