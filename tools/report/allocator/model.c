@@ -341,8 +341,6 @@ void ct_allocator_model_init(struct ct_allocator_model *m, const struct ct_alloc
         .allowed = UINT64_MAX,
         .spare = CT_NO_BLOCK,
         .next_address = UINT64_C(1) << 32};
-    if (s->fraction_ppm)
-        m->allowed = (uint64_t)((double)s->fraction_ppm / 1e6 * (double)device_total);
 }
 
 void ct_allocator_model_copy(struct ct_allocator_model *to, const struct ct_allocator_model *m) {

@@ -33,7 +33,7 @@ struct ct_allocator_model {
     struct ct_allocator_settings settings;
     uint64_t device_total; // bytes of the device, for fractions of it and address space
     uint64_t room;         // the driver's memory for segments, at this time: the caller's
-    uint64_t allowed;      // most bytes of segments by a memory fraction; UINT64_MAX: all
+    uint64_t allowed;      // most bytes of segments by a memory fraction, UINT64_MAX: all; likewise
     uint64_t hint;         // where the driver puts the next segment: the caller's; 0: anywhere
     uint64_t allocated, reserved, allocated_peak, reserved_peak;
     uint64_t driver_allocs, driver_frees; // memory taken from the driver and given back: calls
@@ -50,7 +50,7 @@ struct ct_allocator_model {
     uint64_t requests[CT_MODEL_CLASSES];
 };
 
-// `device_total`: see above; `room` begins with it.
+// `device_total`: see above; `room` begins with it, and `allowed` with all.
 void ct_allocator_model_init(struct ct_allocator_model *m, const struct ct_allocator_settings *s,
                              uint64_t device_total);
 // Allocates a block for a request of some bytes of stream `group`. Returns it, or CT_NO_BLOCK: out

@@ -95,13 +95,14 @@ static void note_pair(struct ct_stream_groups *g, uint32_t a, uint32_t b, uint64
 #define PASSED_OVER (UINT64_C(1) << 32)
 #define KEPT UINT64_C(1)
 
-// Whether PyTorch would have given a request of its stream a free block.
+// Whether PyTorch would surely have given a request of its stream a free block. A block may be
+// larger than its request: by the rounding of its segment, if it is not to be split.
 static int is_eligible(const struct ct_stream_groups *g, uint64_t size, uint64_t bytes) {
     const uint64_t max_split = g->settings.max_split;
-    // The block may be larger than its request, which is then on the other side of the limit.
-    if (bytes >= max_split && bytes - max_split <= CT_ALLOCATOR_SMALL)
-        return 0;
-    return bytes < max_split ? size < max_split : size - bytes < g->settings.max_rounding;
+    if (bytes < max_split)
+        return size < max_split;
+    return bytes - max_split > CT_ALLOCATOR_SMALL &&
+           size - bytes < g->settings.max_rounding - CT_ALLOCATOR_ROUND_LARGE;
 }
 
 // A request got the free block `chosen`, or CT_NO_BLOCK: a new segment.
@@ -143,23 +144,38 @@ static void note_refused(struct ct_stream_groups *g, uint32_t segment, uint64_t 
     }
 }
 
-void ct_stream_groups_note_refusal(struct ct_stream_groups *g, uint32_t thread, uint64_t bytes) {
-    const int small = bytes == CT_ALLOCATOR_SMALL_SEGMENT;
+// Lists the free ranges of a class, from the smallest that a request can have passed over.
+static void list_ranges(struct ct_stream_groups *g, int small, uint64_t least, uint32_t most) {
     const struct ct_tree_nodes sizes = size_nodes(g);
     const struct ct_block_tree *tree = &g->by_size[small];
+    for (uint32_t at = ct_block_tree_find(tree, &sizes, least, 0);
+         at != CT_NO_BLOCK && g->refused.count < most; at = ct_block_tree_next(tree, &sizes, at))
+        g->refused.list[g->refused.count++] =
+            (struct ct_refused_range){g->ranges[at].by_size.size, g->ranges[at].segment};
+}
+
+static int open_refused(struct ct_stream_groups *g, uint32_t thread) {
     if (g->refused.open && g->refused.thread == thread)
-        return; // the repeated call: some was freed since
+        return 0; // the repeated call: some was freed since
     g->refused.open = 1;
     g->refused.thread = thread;
     g->refused.count = 0;
+    return 1;
+}
+
+void ct_stream_groups_note_refusal(struct ct_stream_groups *g, uint32_t thread, uint64_t bytes) {
     const uint64_t least = bytes > CT_ALLOCATOR_MIN_LARGE && bytes != g->settings.large_segment
                                ? bytes - CT_ALLOCATOR_ROUND_LARGE
                                : 0;
-    for (uint32_t at = ct_block_tree_find(tree, &sizes, least, 0);
-         at != CT_NO_BLOCK && g->refused.count < CT_REFUSED_RANGES;
-         at = ct_block_tree_next(tree, &sizes, at))
-        g->refused.list[g->refused.count++] =
-            (struct ct_refused_range){g->ranges[at].by_size.size, g->ranges[at].segment};
+    if (open_refused(g, thread))
+        list_ranges(g, bytes == CT_ALLOCATOR_SMALL_SEGMENT, least, CT_REFUSED_RANGES);
+}
+
+void ct_stream_groups_note_release(struct ct_stream_groups *g, uint32_t thread) {
+    if (!open_refused(g, thread))
+        return;
+    list_ranges(g, 1, 0, CT_REFUSED_RANGES / 2);
+    list_ranges(g, 0, 0, CT_REFUSED_RANGES);
 }
 
 void ct_stream_groups_note_oom(struct ct_stream_groups *g, uint32_t thread) {

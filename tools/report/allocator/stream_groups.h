@@ -62,6 +62,8 @@ void ct_stream_groups_note_free(struct ct_stream_groups *g, const struct ct_bloc
                                 uint64_t address, uint64_t bytes);
 // The driver refuses a thread a segment of some bytes; the thread's request ends without a block.
 void ct_stream_groups_note_refusal(struct ct_stream_groups *g, uint32_t thread, uint64_t bytes);
+// A thread begins to free segments inside a request, because of a limit of PyTorch's own.
+void ct_stream_groups_note_release(struct ct_stream_groups *g, uint32_t thread);
 void ct_stream_groups_note_oom(struct ct_stream_groups *g, uint32_t thread);
 void ct_stream_groups_note_end(struct ct_stream_groups *g, uint64_t start, uint64_t bytes);
 // After the last event: puts each segment into a group. Returns -1 if there are too many groups.

@@ -37,11 +37,53 @@ static int is_of_device(const struct ct_event *e, int device) {
     return is_of_block(e) && ct_event_device_index(e) == device && CT_HAS(e, bytes);
 }
 
+static uint32_t thread_number(const struct ct_event *e) {
+    return CT_HAS(e, thread) ? e->thread : 0;
+}
+
+enum { THREADS = 256 }; // threads whose numbers are equal but for multiples share a state
+
+// ---- segments that are freed --------------------------------------------------------------------
+
+// A thread frees segments, and none of its calls to the driver has failed since its last block:
+// empty_cache(), or, with a limit of PyTorch's own, inside a request.
+struct release {
+    int open;
+    uint32_t thread;
+    uint64_t before; // bytes that PyTorch had reserved
+};
+
+// Follows a call to the driver. `failed`: whether one has failed since the thread's last block.
+// Returns whether a release begins.
+static int note_release(struct release *f, const struct ct_replay *r, const struct ct_event *e,
+                        int device, int failed) {
+    if ((e->op != CT_OP_FREE && e->op != CT_OP_UNMAP) || (CT_HAS(e, result) && e->result) ||
+        !CT_HAS(e, ptr) || failed || f->open || !find_region(r, e->ptr, device))
+        return 0;
+    *f = (struct release){1, thread_number(e), r->pool.device[device].own_bytes};
+    return 1;
+}
+
+// Whether an event of a block ends the request inside which the segments were freed.
+static int is_inside_request(const struct release *f, const struct ct_what_if *w,
+                             const struct ct_event *e) {
+    const struct ct_allocator_settings *s = &w->request.recorded;
+    if (w->limit == UINT64_MAX || f->thread != thread_number(e) || e->op == CT_OP_BLOCK_FREE)
+        return 0;
+    return e->op == CT_OP_BLOCK_OOM ||
+           f->before + ct_allocator_segment_size(s, e->bytes) > w->limit ||
+           (s->collect_ppm && (double)f->before > (double)s->collect_ppm / 1e6 * (double)w->limit);
+}
+
 // ---- the first pass: which segments are of one stream -------------------------------------------
 
 struct first_pass {
+    struct ct_what_if *w;
     struct ct_stream_groups *groups;
     int device;
+    struct release release;
+    uint8_t failed[THREADS];        // a call of the thread has failed since its last block
+    uint64_t limit_low, limit_high; // the limit lies in [low, high): what was reserved, and refused
 };
 
 static void segment_changed(void *user, const struct ct_object *o, int sign) {
@@ -50,31 +92,51 @@ static void segment_changed(void *user, const struct ct_object *o, int sign) {
         ct_stream_groups_note_end(p->groups, o->key, o->bytes);
 }
 
-static uint32_t thread_number(const struct ct_event *e) {
-    return CT_HAS(e, thread) ? e->thread : 0;
-}
-
-// Follows a request that PyTorch's allocator or the driver refuses.
-static void note_refusal(const struct first_pass *p, const struct ct_event *e) {
-    if (e->op == CT_OP_BLOCK_OOM)
-        ct_stream_groups_note_oom(p->groups, thread_number(e));
-    else if (e->op == CT_OP_ALLOC && CT_HAS(e, result) && e->result == 2 && CT_HAS(e, bytes) &&
-             ct_event_device_index(e) == p->device)
-        ct_stream_groups_note_refusal(p->groups, thread_number(e), e->bytes);
-}
-
-// Follows an event of a block: a free before it is applied, an allocation behind that.
-static void note_block(const struct first_pass *p, const struct ct_replay *r,
-                       const struct ct_event *e) {
-    const struct ct_torch_region *region =
-        is_of_device(e, p->device) ? find_region(r, e->ptr, p->device) : NULL;
-    if (!region || region->maps)
+// Follows a call to the driver, before it is applied.
+static void note_call(struct first_pass *p, const struct ct_replay *r, const struct ct_event *e) {
+    const uint32_t thread = thread_number(e);
+    if (note_release(&p->release, r, e, p->device, p->failed[thread % THREADS]) &&
+        p->w->limit != UINT64_MAX)
+        ct_stream_groups_note_release(p->groups, thread);
+    if ((e->op != CT_OP_ALLOC && e->op != CT_OP_CREATE) || !CT_HAS(e, result) || e->result != 2 ||
+        !CT_HAS(e, bytes) || ct_event_device_index(e) != p->device)
         return;
-    const struct ct_block_segment s = {region->event, region->start, region->bytes};
-    if (e->op == CT_OP_BLOCK_FREE)
-        ct_stream_groups_note_free(p->groups, &s, e->ptr, e->bytes);
-    else if (e->op == CT_OP_BLOCK_ALLOC)
-        ct_stream_groups_note_alloc(p->groups, &s, thread_number(e), e->ptr, e->bytes);
+    p->failed[thread % THREADS] = 1;
+    if (e->op == CT_OP_ALLOC)
+        ct_stream_groups_note_refusal(p->groups, thread, e->bytes);
+}
+
+// A request that fails although no call of it failed exceeds a limit.
+static void note_oom(struct first_pass *p, const struct ct_replay *r, const struct ct_event *e) {
+    const uint64_t refused = r->pool.device[p->device].own_bytes +
+                             ct_allocator_segment_size(&p->w->request.recorded, e->bytes);
+    if (!p->failed[thread_number(e) % THREADS] && refused < p->limit_high)
+        p->limit_high = refused;
+}
+
+// Follows an event of a block: a free before it is applied, all others behind that.
+static void note_block(struct first_pass *p, const struct ct_replay *r, const struct ct_event *e) {
+    const uint32_t thread = thread_number(e);
+    const uint64_t own = r->pool.device[p->device].own_bytes;
+    if (!is_of_device(e, p->device))
+        return;
+    const struct ct_torch_region *region = find_region(r, e->ptr, p->device);
+    if (p->release.open && !is_inside_request(&p->release, p->w, e))
+        ct_stream_groups_note_oom(p->groups, p->release.thread);
+    p->release.open = 0;
+    if (own > p->limit_low)
+        p->limit_low = own;
+    if (e->op == CT_OP_BLOCK_OOM)
+        note_oom(p, r, e);
+    if (region && !region->maps) {
+        const struct ct_block_segment s = {region->event, region->start, region->bytes};
+        if (e->op == CT_OP_BLOCK_FREE)
+            ct_stream_groups_note_free(p->groups, &s, e->ptr, e->bytes);
+        else if (e->op == CT_OP_BLOCK_ALLOC)
+            ct_stream_groups_note_alloc(p->groups, &s, thread, e->ptr, e->bytes);
+    }
+    ct_stream_groups_note_oom(p->groups, thread);
+    p->failed[thread % THREADS] = 0;
 }
 
 static void start_replay(struct ct_replay *r, struct ct_trace *t) {
@@ -83,35 +145,61 @@ static void start_replay(struct ct_replay *r, struct ct_trace *t) {
     ct_trace_rewind(t);
 }
 
-static int find_groups(struct ct_stream_groups *g, const struct ct_what_if *w, struct ct_trace *t) {
-    struct first_pass p = {g, w->request.device};
+static void follow_placements(struct first_pass *p, struct ct_trace *t) {
     struct ct_replay r;
     const struct ct_event *e;
     uint64_t number;
-    ct_stream_groups_init(g, &w->request.recorded);
     start_replay(&r, t);
-    r.watch = (struct ct_segment_watch){NULL, segment_changed, &p};
+    r.watch = (struct ct_segment_watch){NULL, segment_changed, p};
     while ((e = ct_replay_next(&r, t, &number))) {
         if (e->op == CT_OP_BLOCK_FREE)
-            note_block(&p, &r, e);
-        note_refusal(&p, e);
+            note_block(p, &r, e);
+        else if (!is_of_block(e))
+            note_call(p, &r, e);
         ct_replay_apply(&r, e, number);
-        if (e->op == CT_OP_BLOCK_ALLOC)
-            note_block(&p, &r, e);
+        if (is_of_block(e) && e->op != CT_OP_BLOCK_FREE)
+            note_block(p, &r, e);
     }
     ct_replay_free(&r);
+}
+
+// The limit in an interval: the roundest part of the device, as people set it, else the least.
+static uint64_t roundest(uint64_t low, uint64_t high, uint64_t total) {
+    static const unsigned steps[] = {100, 50, 10, 1}; // thousandths
+    for (size_t i = 0; i < sizeof steps / sizeof *steps; i++)
+        for (unsigned part = steps[i]; part <= 1000; part += steps[i]) {
+            const uint64_t limit = (uint64_t)((double)total * part / 1000);
+            if (limit >= low && limit < high)
+                return limit;
+        }
+    return low;
+}
+
+static int find_groups(struct ct_stream_groups *g, struct ct_what_if *w, struct ct_trace *t,
+                       uint64_t total) {
+    struct first_pass p = {
+        .w = w, .groups = g, .device = w->request.device, .limit_high = UINT64_MAX};
+    ct_stream_groups_init(g, &w->request.recorded);
+    follow_placements(&p, t);
+    if (w->limit == UINT64_MAX && p.limit_high > p.limit_low && p.limit_high != UINT64_MAX) {
+        // What a limit freed looked like empty_cache().
+        w->limit = roundest(p.limit_low, p.limit_high, total);
+        w->limit_is_inferred = 1;
+        ct_stream_groups_free(g);
+        ct_stream_groups_init(g, &w->request.recorded);
+        p = (struct first_pass){
+            .w = w, .groups = g, .device = w->request.device, .limit_high = UINT64_MAX};
+        follow_placements(&p, t);
+    }
     return ct_stream_groups_finish(g);
 }
 
 // ---- the second pass: the models ----------------------------------------------------------------
 
-enum { THREADS = 256 };
-
-// What a thread did last, to tell why segments are freed. Threads may share an entry.
+// What a thread did last.
 struct thread_state {
     uint16_t group[CT_MODEL_CLASSES]; // of its last block
     uint8_t failed;                   // a call to the driver ran out of memory since its last block
-    uint8_t freed;                    // it freed segments since its last block
     uint64_t space;                   // address space that it reserved since its last block
     uint64_t mapped;                  // address space into which it mapped memory since then
     // The group + 1, by class, whose address space it gave back since then, after a failed call.
@@ -131,7 +219,7 @@ struct second_pass {
     struct thread_state threads[THREADS];
     uint64_t refused_untracked; // the least that is untracked, if the last calls failed for that
     unsigned trials;            // of requests that failed, in copies of the model
-    int has_limit;              // segments may be freed inside a request, without a failed call
+    struct release release;
 };
 
 static struct thread_state *thread_of(struct second_pass *p, const struct ct_event *e) {
@@ -455,9 +543,9 @@ static void apply_block(struct second_pass *p, const struct ct_event *e, uint64_
     struct thread_state *thread = thread_of(p, e);
     const enum ct_model_class class = class_of(e->bytes);
     const struct ct_torch_region *region = NULL;
-    if (thread->freed && !(p->has_limit && e->op != CT_OP_BLOCK_FREE))
+    if (p->release.open && !is_inside_request(&p->release, w, e))
         release_cached(p);
-    thread->freed = 0;
+    p->release.open = 0;
     if (e->op == CT_OP_BLOCK_FREE) {
         free_block(p, e);
     } else {
@@ -482,10 +570,9 @@ static void apply_block(struct second_pass *p, const struct ct_event *e, uint64_
     compare(p, e, number);
 }
 
-// Segments that a thread frees: after a failed call PyTorch's own, before it repeats the call;
-// else empty_cache().
 static void note_driver_call(struct second_pass *p, const struct ct_event *e) {
     struct thread_state *thread = thread_of(p, e);
+    note_release(&p->release, &p->replay, e, p->w->request.device, thread->failed);
     if (CT_HAS(e, result) && e->result) {
         if (e->result == 2 && (e->op == CT_OP_ALLOC || e->op == CT_OP_CREATE)) {
             thread->failed = 1;
@@ -493,17 +580,22 @@ static void note_driver_call(struct second_pass *p, const struct ct_event *e) {
         }
         return;
     }
-    if ((e->op == CT_OP_FREE || e->op == CT_OP_UNMAP) && CT_HAS(e, ptr) && !thread->failed &&
-        find_region(&p->replay, e->ptr, p->w->request.device))
-        thread->freed = 1;
     if (CT_HAS(e, ptr))
         note_space(p, thread, e);
-    // Without a limit of PyTorch's own, nothing frees segments inside a request whose calls
-    // succeed.
-    if ((e->op == CT_OP_ALLOC || e->op == CT_OP_CREATE) && thread->freed && !p->has_limit) {
-        release_cached(p);
-        thread->freed = 0;
-    }
+}
+
+// What PyTorch's own limit leaves in a model.
+static uint64_t find_allowed(const struct ct_what_if *w, int side, uint64_t total) {
+    const struct ct_allocator_settings *s =
+        side < CT_WHAT_IF_ASKED ? &w->request.recorded : &w->request.asked;
+    const uint64_t its =
+        side != CT_WHAT_IF_CHECK && w->request.capacity ? w->request.capacity : total;
+    if (s->fraction_ppm)
+        return (uint64_t)((double)s->fraction_ppm / 1e6 * (double)its);
+    // Not a setting: the program sets it as a part of the device, whatever the settings are.
+    if (w->limit_is_inferred && total)
+        return (uint64_t)((double)w->limit / (double)total * (double)its);
+    return UINT64_MAX;
 }
 
 static void copy_side(struct ct_what_if_side *s, const struct ct_allocator_model *m) {
@@ -565,20 +657,21 @@ void ct_what_if_run(struct ct_what_if *w, struct ct_trace *t) {
         w->state = CT_WHAT_IF_NO_BEGINNING;
         return;
     }
-    if (find_groups(&groups, w, t)) {
+    const uint64_t total = find_total(w, t);
+    w->limit = find_allowed(w, CT_WHAT_IF_CHECK, total);
+    if (find_groups(&groups, w, t, total)) {
         ct_stream_groups_free(&groups);
         w->state = CT_WHAT_IF_TOO_MANY_STREAMS;
         return;
     }
     struct second_pass *p = ct_heap_alloc_zeroed(1, sizeof *p);
-    const uint64_t total = find_total(w, t);
     p->w = w;
     p->groups = &groups;
-    p->has_limit = w->request.recorded.fraction_ppm != 0;
     for (int i = 0; i < CT_WHAT_IF_SIDES; i++) {
         ct_allocator_model_init(
             &p->model[i], i < CT_WHAT_IF_ASKED ? &w->request.recorded : &w->request.asked,
             i != CT_WHAT_IF_CHECK && w->request.capacity ? w->request.capacity : total);
+        p->model[i].allowed = find_allowed(w, i, total);
         w->side[i].least_left = UINT64_MAX;
     }
     run_models(p, t);

@@ -66,9 +66,13 @@ struct ct_what_if {
     uint64_t deviation, deviation_event;    // the largest of the check, at any event of a block
     uint64_t not_reproduced;  // requests that failed or succeeded otherwise than in the check
     uint64_t uncertain_bytes; // by which requests may be smaller than their blocks, at most at once
-    uint64_t capacity;        // of the asked device
-    uint64_t other_bytes;     // not PyTorch's, on the device, at most
-    uint32_t groups[2];       // streams (and private pools) that were told apart: large, small
+    // The most that PyTorch reserves on the recorded device, by a setting or, if no setting has it,
+    // as its refusals show; UINT64_MAX: all.
+    uint64_t limit;
+    int limit_is_inferred;
+    uint64_t capacity;    // of the asked device
+    uint64_t other_bytes; // not PyTorch's, on the device, at most
+    uint32_t groups[2];   // streams (and private pools) that were told apart: large, small
     uint64_t passed_over, contradicted, waited; // see stream_groups.h
     // For tests: called at each event of a block with what PyTorch reported and the models reserve.
     void (*each)(void *user, uint64_t event, uint64_t reported,
