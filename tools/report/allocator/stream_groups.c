@@ -105,6 +105,11 @@ static int is_eligible(const struct ct_stream_groups *g, uint64_t size, uint64_t
            size - bytes < g->settings.max_rounding - CT_ALLOCATOR_ROUND_LARGE;
 }
 
+// Which of two free blocks of one size comes first differs between versions of PyTorch.
+static int is_tie(const struct ct_stream_groups *g, uint32_t at, uint32_t chosen) {
+    return chosen != CT_NO_BLOCK && g->ranges[at].by_size.size == g->ranges[chosen].by_size.size;
+}
+
 // A request got the free block `chosen`, or CT_NO_BLOCK: a new segment.
 static void note_choice(struct ct_stream_groups *g, uint32_t segment, uint64_t bytes,
                         uint32_t chosen) {
@@ -116,7 +121,7 @@ static void note_choice(struct ct_stream_groups *g, uint32_t segment, uint64_t b
         const uint32_t other = g->ranges[at].segment;
         if (other == segment) {
             g->waited++;
-        } else if (is_eligible(g, g->ranges[at].by_size.size, bytes)) {
+        } else if (is_eligible(g, g->ranges[at].by_size.size, bytes) && !is_tie(g, at, chosen)) {
             g->passed_over++;
             note_pair(g, segment, other, PASSED_OVER);
         }

@@ -50,6 +50,7 @@ enum { THREADS = 256 }; // threads whose numbers are equal but for multiples sha
 struct release {
     int open;
     uint32_t thread;
+    int grew;        // then the thread asked the driver for memory
     uint64_t before; // bytes that PyTorch had reserved
 };
 
@@ -57,10 +58,13 @@ struct release {
 // Returns whether a release begins.
 static int note_release(struct release *f, const struct ct_replay *r, const struct ct_event *e,
                         int device, int failed) {
+    if (f->open && f->thread == thread_number(e))
+        f->grew |= e->op == CT_OP_ALLOC || e->op == CT_OP_CREATE;
     if ((e->op != CT_OP_FREE && e->op != CT_OP_UNMAP) || (CT_HAS(e, result) && e->result) ||
         !CT_HAS(e, ptr) || failed || f->open || !find_region(r, e->ptr, device))
         return 0;
-    *f = (struct release){1, thread_number(e), r->pool.device[device].own_bytes};
+    *f = (struct release){
+        .open = 1, .thread = thread_number(e), .before = r->pool.device[device].own_bytes};
     return 1;
 }
 
@@ -70,8 +74,11 @@ static int is_inside_request(const struct release *f, const struct ct_what_if *w
     const struct ct_allocator_settings *s = &w->request.recorded;
     if (w->limit == UINT64_MAX || f->thread != thread_number(e) || e->op == CT_OP_BLOCK_FREE)
         return 0;
-    return e->op == CT_OP_BLOCK_OOM ||
-           f->before + ct_allocator_segment_size(s, e->bytes) > w->limit ||
+    if (e->op == CT_OP_BLOCK_OOM)
+        return 1;
+    if (!f->grew)
+        return 0;
+    return f->before + ct_allocator_segment_size(s, e->bytes) > w->limit ||
            (s->collect_ppm && (double)f->before > (double)s->collect_ppm / 1e6 * (double)w->limit);
 }
 
@@ -556,7 +563,7 @@ static void apply_block(struct second_pass *p, const struct ct_event *e, uint64_
                    (region = find_region(&p->replay, e->ptr, w->request.device))) {
             thread->group[class] = (uint16_t)find_group(p, thread, region, class, e->bytes);
             for (int i = 0; i < CT_WHAT_IF_SIDES; i++)
-                p->model[i].hint = region->maps ? 0 : region->start;
+                p->model[i].hint = region->maps || w->by_creation ? 0 : region->start;
             alloc_block(p, e, number, thread->group[class]);
             w->blocks++;
         } else {
@@ -651,6 +658,46 @@ unsigned ct_what_if_permille(const struct ct_what_if *w) {
     return (unsigned)(((double)w->deviation * 1000 + (double)peak - 1) / (double)peak);
 }
 
+static void run_all(struct ct_what_if *w, struct ct_trace *t, const struct ct_stream_groups *g,
+                    uint64_t total) {
+    struct second_pass *p = ct_heap_alloc_zeroed(1, sizeof *p);
+    p->w = w;
+    p->groups = g;
+    for (int i = 0; i < CT_WHAT_IF_SIDES; i++) {
+        ct_allocator_model_init(
+            &p->model[i], i < CT_WHAT_IF_ASKED ? &w->request.recorded : &w->request.asked,
+            i != CT_WHAT_IF_CHECK && w->request.capacity ? w->request.capacity : total);
+        p->model[i].allowed = find_allowed(w, i, total);
+        w->side[i].least_left = UINT64_MAX;
+    }
+    run_models(p, t);
+    for (int i = 0; i < CT_WHAT_IF_SIDES; i++) {
+        copy_side(&w->side[i], &p->model[i]);
+        ct_allocator_model_free(&p->model[i]);
+    }
+    for (int small = 0; small < 2; small++) {
+        const uint32_t spaces = p->space_groups[small ? CT_MODEL_SMALL : CT_MODEL_LARGE];
+        w->groups[small] = g->groups[small] > spaces ? g->groups[small] : spaces;
+    }
+    free(p->ids.slots);
+    ct_map_free(&p->spaces);
+    free(p);
+    w->state = judge(w);
+}
+
+// The first versions known to take the block of the older segment are after this one; those up to
+// 2.4 take the lower address.
+static int takes_older_first(const struct ct_trace *t) {
+    const struct ct_string *version = ct_definitions_info(&t->definitions, "torch.version");
+    unsigned minor = 0;
+    if (!version || version->length < 3 || memcmp(version->at, "2.", 2) != 0)
+        return 0;
+    for (size_t i = 2;
+         i < version->length && i < 5 && version->at[i] >= '0' && version->at[i] <= '9'; i++)
+        minor = minor * 10 + (unsigned)(version->at[i] - '0');
+    return minor >= 9;
+}
+
 void ct_what_if_run(struct ct_what_if *w, struct ct_trace *t) {
     struct ct_stream_groups groups;
     if (t->overwritten_events || t->missing_events || t->trimmed_before) {
@@ -664,31 +711,21 @@ void ct_what_if_run(struct ct_what_if *w, struct ct_trace *t) {
         w->state = CT_WHAT_IF_TOO_MANY_STREAMS;
         return;
     }
-    struct second_pass *p = ct_heap_alloc_zeroed(1, sizeof *p);
-    p->w = w;
-    p->groups = &groups;
-    for (int i = 0; i < CT_WHAT_IF_SIDES; i++) {
-        ct_allocator_model_init(
-            &p->model[i], i < CT_WHAT_IF_ASKED ? &w->request.recorded : &w->request.asked,
-            i != CT_WHAT_IF_CHECK && w->request.capacity ? w->request.capacity : total);
-        p->model[i].allowed = find_allowed(w, i, total);
-        w->side[i].least_left = UINT64_MAX;
-    }
-    run_models(p, t);
-    for (int i = 0; i < CT_WHAT_IF_SIDES; i++) {
-        copy_side(&w->side[i], &p->model[i]);
-        ct_allocator_model_free(&p->model[i]);
-    }
-    free(p->ids.slots);
-    ct_map_free(&p->spaces);
-    for (int small = 0; small < 2; small++) {
-        const uint32_t spaces = p->space_groups[small ? CT_MODEL_SMALL : CT_MODEL_LARGE];
-        w->groups[small] = groups.groups[small] > spaces ? groups.groups[small] : spaces;
-    }
     w->passed_over = groups.passed_over;
     w->contradicted = groups.contradicted;
     w->waited = groups.waited;
-    w->state = judge(w);
-    free(p);
+    w->by_creation = takes_older_first(t);
+    const struct ct_what_if before = *w;
+    run_all(w, t, &groups, total);
+    if (w->state == CT_WHAT_IF_DEVIATES || w->state == CT_WHAT_IF_OOM_NOT_REPRODUCED) {
+        struct ct_what_if other = before;
+        other.by_creation = !other.by_creation;
+        other.each = NULL;
+        run_all(&other, t, &groups, total);
+        if (other.state == CT_WHAT_IF_DONE) {
+            other.each = before.each;
+            *w = other;
+        }
+    }
     ct_stream_groups_free(&groups);
 }

@@ -74,6 +74,8 @@ struct ct_what_if {
     uint64_t other_bytes; // not PyTorch's, on the device, at most
     uint32_t groups[2];   // streams (and private pools) that were told apart: large, small
     uint64_t passed_over, contradicted, waited; // see stream_groups.h
+    int by_creation; // which of two free blocks of one size is taken: that of the older segment, or
+                     // that with the lower address
     // For tests: called at each event of a block with what PyTorch reported and the models reserve.
     void (*each)(void *user, uint64_t event, uint64_t reported,
                  const uint64_t reserved[CT_WHAT_IF_SIDES]);
@@ -83,7 +85,7 @@ struct ct_what_if {
 // The settings of the recorded process. Returns 0, or -1 with one line.
 int ct_what_if_read_settings(struct ct_allocator_settings *s, const struct ct_trace *t,
                              char error[CT_ALLOCATOR_SETTINGS_ERROR]);
-// `w`: zero but for the request and the last two. Reads the trace twice.
+// `w`: zero but for the request and the last two. Reads the trace two to four times.
 void ct_what_if_run(struct ct_what_if *w, struct ct_trace *t);
 // The deviation in parts of a thousand of the recorded peak, rounded up.
 unsigned ct_what_if_permille(const struct ct_what_if *w);
