@@ -17,7 +17,7 @@ from mktrace import OPS, Trace  # noqa: E402
 from tap import ROOT, Skip, case, check, equal, main, read_json, report  # noqa: E402
 
 FOLDER = tempfile.mkdtemp()
-VIEWS = ("summary", "oom", "top", "leaks", "stats", "timeline", "phases", "frag", "info", "coverage", "check")
+VIEWS = ("summary", "oom", "top", "leaks", "stats", "timeline", "phases", "fit", "frag", "info", "coverage", "check")
 FILES = []
 
 
@@ -104,6 +104,8 @@ def every_key_is_documented():
         for trace in glob.glob(os.path.join(ROOT, "tests/report/vllm/burst*/trace.zst")):
             keys(json.loads(read_json(view, trace, "--log", text, "--metrics", scrapes, *(() if view == "info" else ("--error", "x")))),
                  view, found)
+    served = os.path.join(ROOT, "tests/report/vllm/http-server/")
+    keys(json.loads(read_json("fit", served + "trace.zst", "--metrics", served + "metrics.txt")), "fit", found)
     for path in FILES:
         for view in VIEWS:
             d = read(view, path)

@@ -5,39 +5,56 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/metric_label.h"
+
 static const char *const names[] = {
 #define CT_METRIC(FIELD, name) name,
 #include "base/metrics.def"
 };
 
-enum { ENGINE_DIGITS = 6, VALUE_LETTERS = 40 };
+// The labels that are kept: numbers that tell the engines of one server apart, and the size of the
+// KV cache.
+static const struct {
+    const char *of, *label; // of: NULL: of any metric
+} labels[] = {
+    {NULL, "engine"},
+#define CT_METRIC_LABEL(FIELD, name, label) {name, label},
+#include "base/metrics.def"
+};
+
+enum { VALUE_LETTERS = 40, LABELS_LETTERS = 160 };
+
+static int is_name(const char *name, const char *line, size_t n) {
+    return strlen(name) == n && memcmp(line, name, n) == 0;
+}
 
 static int is_kept(const char *line, size_t n) {
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (strlen(names[i]) == n && memcmp(line, names[i], n) == 0)
+        if (is_name(names[i], line, n))
+            return 1;
+    for (size_t i = 1; i < sizeof labels / sizeof *labels; i++)
+        if (is_name(labels[i].of, line, n))
             return 1;
     return 0;
 }
 
-// The number in engine="0" of labels, which tells the engines of one server apart; "" if there is
-// none. Values can have any letter, so that a name counts only where a label begins.
-static void copy_engine(const char *labels, char *to) {
-    static const char key[] = "engine=\"";
-    int in_value = 0;
+// Copies the labels that are kept: {engine="0"}; "" if there is none.
+static void copy_labels(const char *line, size_t name, char to[LABELS_LETTERS]) {
+    char number[CT_METRIC_LABEL_DIGITS + 1];
+    size_t n = 0;
     *to = 0;
-    for (const char *p = labels; *p; p++) {
-        if (!in_value && (p[-1] == '{' || p[-1] == ',') && strncmp(p, key, sizeof key - 1) == 0) {
-            const char *number = p + sizeof key - 1;
-            const size_t n = strspn(number, "0123456789");
-            if (n && n <= ENGINE_DIGITS && number[n] == '"')
-                (void)snprintf(to, ENGINE_DIGITS + 1, "%.*s", (int)n, number);
-            return;
-        }
-        if (in_value && *p == '\\' && p[1])
-            p++;
-        else if (*p == '"')
-            in_value = !in_value;
+    for (size_t i = 0; i < sizeof labels / sizeof *labels; i++) {
+        if (labels[i].of && !is_name(labels[i].of, line, name))
+            continue;
+        ct_metric_label_copy(line + name + 1, labels[i].label, number);
+        if (!*number)
+            continue;
+        const int more = snprintf(to + n, LABELS_LETTERS - n, "%s%s=\"%s\"", n ? "," : "{",
+                                  labels[i].label, number);
+        n += more > 0 && (size_t)more < LABELS_LETTERS - n - 1 ? (size_t)more : 0;
     }
+    to[n] = n ? '}' : 0;
+    to[n + (n != 0)] = 0;
 }
 
 // A value as it stands there, if it is a number.
@@ -52,8 +69,8 @@ static int copy_value(const char *from, char *to) {
 }
 
 static void end_line(struct ct_metrics_filter *f) {
-    char engine[ENGINE_DIGITS + 1] = "", value[VALUE_LETTERS];
-    char kept[200];
+    char kept_labels[LABELS_LETTERS] = "", value[VALUE_LETTERS];
+    char kept[CT_FILTER_SAMPLE];
     f->line[f->line_length] = 0;
     const char *at = f->line + strcspn(f->line, "{ ");
     const size_t name = (size_t)(at - f->line);
@@ -63,15 +80,15 @@ static void end_line(struct ct_metrics_filter *f) {
     if (!usable)
         return;
     if (*at == '{') {
-        copy_engine(at + 1, engine);
+        copy_labels(f->line, name, kept_labels);
         at = strrchr(at, '}');
         if (!at++)
             return;
     }
     if (!copy_value(at, value))
         return;
-    const int n = snprintf(kept, sizeof kept, *engine ? "%.*s{engine=\"%s\"} %s\n" : "%.*s%s %s\n",
-                           (int)name, f->line, engine, value);
+    const int n =
+        snprintf(kept, sizeof kept, "%.*s%s %s\n", (int)name, f->line, kept_labels, value);
     if (n > 0 && (size_t)n < sizeof kept && (size_t)n <= sizeof f->kept - f->kept_length) {
         memcpy(f->kept + f->kept_length, kept, (size_t)n);
         f->kept_length += (size_t)n;

@@ -42,7 +42,7 @@ def page(n, names="V1", engines=1):
     """What a server says at its n-th answer, and the values in it."""
     values = (0.1 * (n % 10), 3 + n, n % 4, 7 * n, 100 * n, 40 * n)
     lines = ["# HELP python_gc_objects_collected_total Objects collected during gc", "python_gc_objects_collected_total 12.0",
-             f'vllm:cache_config_info{{model="{SECRET}",block_size="16"}} 1.0',
+             f'vllm:cache_config_info{{model="{SECRET}",block_size="16",num_gpu_blocks="{100 + n}",cache_dtype="{SECRET}"}} 1.0',
              f'vllm:lora_requests_info{{running_lora_adapters="{SECRET}"}} 1.7e+09']
     for name, value in zip(NAMES[names], values):
         for engine in range(engines if name else 0):
@@ -131,6 +131,8 @@ def scrapes(path):
             last = float(stamp[1])
             found.append({})
             continue
+        if re.fullmatch(r'vllm:cache_config_info\{num_gpu_blocks="1\d+",block_size="16"\} 1.0', line):
+            continue
         sample = re.fullmatch(r'((?:vllm|sglang):\w+)(?:\{engine="\d+"\})? (\S+)', line)
         check(sample, line)
         found[-1][sample[1]] = found[-1].get(sample[1], 0) + float(sample[2])
@@ -161,6 +163,7 @@ def recorded(names, engines):
         equal({k: round(v, 9) for k, v in scrape.items()}, {k: round(v, 9) for k, v in want.items()}, f"scrape {i}")
     with open(path, "rb") as f:
         data = f.read()
+    equal(data.count(b'num_gpu_blocks="%d"' % (100 + first)), 1, "the labels of the KV cache's size")
     for word in (b"acme", b"127.0.0.1", str(server.port).encode(), b"model", b"created", b"python_gc"):
         check(word not in data, f"{word} is in the file")
     told = read_back(path)

@@ -9,7 +9,8 @@ int ct_command_is_about_trace(enum ct_command command) {
 int ct_command_shows_frames(enum ct_command command) {
     return command != CT_COMMAND_timeline && command != CT_COMMAND_stats &&
            command != CT_COMMAND_info && command != CT_COMMAND_coverage &&
-           command != CT_COMMAND_check && ct_command_is_about_trace(command);
+           command != CT_COMMAND_check && command != CT_COMMAND_fit &&
+           ct_command_is_about_trace(command);
 }
 
 int ct_command_needs_details(enum ct_command command) {

@@ -26,15 +26,9 @@ int64_t ct_metrics_verdicts_hit_rate(const struct ct_metrics *m, uint32_t from, 
 
 // ---- preemption ---------------------------------------------------------------------------------
 
-// What the requests wanted of the KV cache while it was full.
-struct demand {
-    int64_t share; // that a running request had of it at most, in millionths; 0: it was never full
-    int64_t most;  // requests at once, running and waiting
-};
-
-static struct demand find_demand(const struct ct_metrics *m) {
+struct ct_metrics_demand ct_metrics_verdicts_demand(const struct ct_metrics *m) {
     const int64_t requests = INT64_C(1) << 20; // no server has more at once
-    struct demand d = {0};
+    struct ct_metrics_demand d = {0};
     for (uint32_t i = 0; i < m->count; i++) {
         const int64_t *values = m->list[i].values, usage = values[CT_METRIC_USAGE],
                       running = values[CT_METRIC_RUNNING] / MILLION,
@@ -49,7 +43,7 @@ static struct demand find_demand(const struct ct_metrics *m) {
     return d;
 }
 
-static void advise_fewer(const struct demand *d, const struct ct_facts *facts,
+static void advise_fewer(const struct ct_metrics_demand *d, const struct ct_facts *facts,
                          struct ct_verdict *v) {
     const struct ct_setting s = ct_server_settings_find(facts, NULL, CT_TEXT_FLAG_MAX_NUM_SEQS);
     const int64_t fit = d->share ? MILLION / d->share : 0;
@@ -69,7 +63,7 @@ static void advise_fewer(const struct demand *d, const struct ct_facts *facts,
 }
 
 // A size that is set is raised to what all requests want at once, by their largest share.
-static void advise_larger(const struct demand *d, const struct ct_facts *facts,
+static void advise_larger(const struct ct_metrics_demand *d, const struct ct_facts *facts,
                           struct ct_verdict *v) {
     const struct ct_setting kv = ct_server_settings_find(facts, NULL,
                                                          CT_TEXT_FLAG_KV_CACHE_MEMORY_BYTES),
@@ -98,7 +92,7 @@ static void advise_larger(const struct demand *d, const struct ct_facts *facts,
 
 static void judge_preemption(const struct ct_metrics *m, const struct ct_facts *facts,
                              struct ct_verdicts *l) {
-    const struct demand demand = find_demand(m);
+    const struct ct_metrics_demand demand = ct_metrics_verdicts_demand(m);
     const int64_t count = ct_metrics_growth(m, CT_METRIC_PREEMPTIONS, 0, m->count) / MILLION;
     const int64_t usage = ct_metrics_max(m, CT_METRIC_USAGE, NULL),
                   waiting = ct_metrics_max(m, CT_METRIC_WAITING, NULL);

@@ -12,6 +12,13 @@
 // settings are.
 void ct_metrics_verdicts_find(const struct ct_metrics *m, const struct ct_facts *facts,
                               struct ct_verdicts *v);
+// What the requests wanted of the KV cache while it was full.
+struct ct_metrics_demand {
+    int64_t share; // that a running request had of it at most, in millionths; 0: it was never full
+    int64_t most;  // requests at once, running and waiting
+};
+
+struct ct_metrics_demand ct_metrics_verdicts_demand(const struct ct_metrics *m);
 // The hit rate of the prefix cache in a part of the scrapes, in millionths; -1: not known.
 int64_t ct_metrics_verdicts_hit_rate(const struct ct_metrics *m, uint32_t from, uint32_t to);
 

@@ -8,6 +8,7 @@
 #include "base/utf8.h"
 #include "diagnose/plain_advice.h"
 #include "diagnose/server_settings.h"
+#include "diagnose/vllm_budget.h"
 
 #define MILLION 1000000
 #define MIB (UINT64_C(1) << 20)
@@ -48,7 +49,7 @@ static uint64_t find_room(const struct ct_judged *j) {
 static uint64_t find_profile(const struct ct_judged *j) {
     const uint64_t bytes = j->c->profile_bytes;
     const int changes = j->phase == CT_PHASE_SERVE && j->component == CT_COMPONENT_ACTIVATIONS;
-    return bytes + bytes / (changes ? 2 : 8);
+    return ct_vllm_budget_pieces(bytes, changes);
 }
 
 // What of the KV cache is still to come where its allocation failed: by its size as set, else what

@@ -99,6 +99,7 @@ int ct_document_print_unknown(const struct ct_view *v) {
         [CT_COMMAND_stats] = {"devices", "calls"},
         [CT_COMMAND_timeline] = {"from_ns", "to_ns", "devices", "mark_count", "marks"},
         [CT_COMMAND_phases] = {"by_frames", "summed", "phases"},
+        [CT_COMMAND_fit] = {"devices", "companions"},
         [CT_COMMAND_explain] = {"moment", "verdicts", "companions"},
         [CT_COMMAND_frag] = {"moment", "without_blocks", "devices", "shared", "shared_elsewhere",
                              "host", "program_pools"},
@@ -110,7 +111,7 @@ int ct_document_print_unknown(const struct ct_view *v) {
         return *key != NULL;
     ct_document_begin(j, v);
     ct_document_add_trace(j, v, &nothing);
-    if (v->options->command == CT_COMMAND_summary || v->options->command == CT_COMMAND_timeline)
+    if (ct_argument_table_takes(v->options->command, CT_ARGUMENT_CAPACITY))
         ct_json_number_or_null(j, "budget_bytes", v->options->capacity != 0, v->options->capacity);
     if (v->options->command == CT_COMMAND_summary)
         ct_document_add_driver(j, v);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/heap.h"
+#include "base/metric_label.h"
 
 #define MILLION 1000000
 #define SECOND UINT64_C(1000000000)
@@ -14,6 +15,14 @@ static const struct {
     const char *name;
 } names[] = {
 #define CT_METRIC(FIELD, name) {CT_METRIC_##FIELD, name},
+#include "base/metrics.def"
+};
+
+static const struct {
+    enum ct_metric field;
+    const char *name, *label;
+} labels[] = {
+#define CT_METRIC_LABEL(FIELD, name, label) {CT_METRIC_##FIELD, name, label},
 #include "base/metrics.def"
 };
 
@@ -90,10 +99,29 @@ static int has_values(const struct ct_scrape *s) {
     return 0;
 }
 
+// Takes the numbers of labels that are values. Returns 0 if the metric has none.
+static int read_labels(struct ct_scrape *s, const char *line, size_t n) {
+    char number[CT_METRIC_LABEL_DIGITS + 1];
+    int any = 0;
+    for (size_t i = 0; i < sizeof labels / sizeof *labels; i++) {
+        if (strlen(labels[i].name) != n || strncmp(line, labels[i].name, n) != 0)
+            continue;
+        any = 1;
+        if (line[n] == '{')
+            ct_metric_label_copy(line + n + 1, labels[i].label, number);
+        const int64_t v = line[n] == '{' ? parse_number(number, MILLION) : -1;
+        int64_t *to = &s->values[labels[i].field];
+        *to = v > *to ? v : *to;
+    }
+    return any;
+}
+
 // Adds a line "name{labels} value" to a scrape.
 static void read_sample(struct ct_scrape *s, const char *line) {
     const size_t n = strcspn(line, "{ ");
     const char *value = line + n;
+    if (read_labels(s, line, n))
+        return;
     if (*value == '{') {
         value = strrchr(line, '}'); // (labels may have any letter)
         if (!value++)

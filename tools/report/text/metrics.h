@@ -17,6 +17,8 @@ enum ct_metric {
     CT_METRIC_QUERIES,
     CT_METRIC_HITS, // ... to here
     CT_METRIC_HIT_RATE,
+    CT_METRIC_BLOCKS, // of the KV cache
+    CT_METRIC_BLOCK_TOKENS,
     CT_METRIC_FIELDS
 };
 

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+// The part of fit that holds for vLLM: its budget, and how far its settings could go.
+#ifndef CT_FIT_VLLM_H
+#define CT_FIT_VLLM_H
+
+#include "base/json.h"
+#include "diagnose/vllm_fit.h"
+#include "print/view.h"
+
+struct ct_fit_vllm {
+    struct ct_vllm_budget budget;
+    struct ct_vllm_fit fit;
+};
+
+void ct_fit_vllm_print(struct ct_view *v, const struct ct_fit_vllm *f, int device);
+// Adds the key `vllm` of a device; NULL: null.
+void ct_fit_vllm_add_json(struct ct_json *j, const struct ct_fit_vllm *f);
+
+#endif
