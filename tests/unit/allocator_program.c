@@ -27,6 +27,9 @@ static void print_side(const char *name, const struct ct_what_if_side *s) {
             s->retries, s->served, s->failures, s->stopped, s->first_failure.event);
 }
 
+static const char *const answers[] = {
+    [CT_WHAT_IF_FITS] = "yes", [CT_WHAT_IF_FITS_NOT] = "no", [CT_WHAT_IF_UNKNOWN] = "unknown"};
+
 int main(int argc, char **argv) {
     static struct ct_trace t;
     struct ct_error error = {0};
@@ -38,23 +41,28 @@ int main(int argc, char **argv) {
         return 1;
     }
     const char *asked = argc > 2 ? argv[2] : "";
-    if (ct_what_if_read_settings(&w.request.recorded, &t, why) ||
-        ct_allocator_settings_parse(&w.request.asked, asked, strlen(asked), why)) {
+    if (ct_allocator_settings_parse(&w.request.asked, asked, strlen(asked), why)) {
         fprintf(stderr, "allocator_program: %s\n", why);
         return 1;
     }
     if (argc > 3)
         w.request.capacity = strtoull(argv[3], NULL, 10);
     ct_what_if_run(&w, &t);
+    if (w.state == CT_WHAT_IF_NO_SETTINGS) {
+        fprintf(stderr, "allocator_program: %s\n", w.settings_error);
+        return 1;
+    }
     fprintf(out,
-            "{\"state\": %d, \"deviation\": %" PRIu64 ", \"permille\": %u, \"peak\": %" PRIu64
-            ", \"blocks\": %" PRIu64 ", \"outside\": %" PRIu64 ", \"not_reproduced\": %" PRIu64
-            ", \"ooms\": %" PRIu64 ", \"oom_event\": %" PRIu64 ", \"capacity\": %" PRIu64
-            ", \"others\": %" PRIu64 ", \"groups\": [%u, %u], \"passed_over\": %" PRIu64
-            ", \"contradicted\": %" PRIu64 ", \"waited\": %" PRIu64,
-            (int)w.state, w.deviation, ct_what_if_permille(&w), w.recorded_reserved_peak, w.blocks,
-            w.outside, w.not_reproduced, w.recorded_ooms, w.recorded_oom.event, w.capacity,
-            w.other_bytes, w.groups[0], w.groups[1], w.passed_over, w.contradicted, w.waited);
+            "{\"state\": %d, \"fits\": \"%s\", \"deviation\": %" PRIu64
+            ", \"permille\": %u, \"peak\": %" PRIu64 ", \"blocks\": %" PRIu64
+            ", \"outside\": %" PRIu64 ", \"not_reproduced\": %" PRIu64 ", \"ooms\": %" PRIu64
+            ", \"oom_event\": %" PRIu64 ", \"capacity\": %" PRIu64 ", \"others\": %" PRIu64
+            ", \"groups\": [%u, %u], \"passed_over\": %" PRIu64 ", \"contradicted\": %" PRIu64
+            ", \"waited\": %" PRIu64,
+            (int)w.state, answers[ct_what_if_judge(&w)], w.deviation, ct_what_if_permille(&w),
+            w.recorded_reserved_peak, w.blocks, w.outside, w.not_reproduced, w.recorded_ooms,
+            w.recorded_oom.event, w.capacity, w.other_bytes, w.groups[0], w.groups[1],
+            w.passed_over, w.contradicted, w.waited);
     print_side("check", &w.side[CT_WHAT_IF_CHECK]);
     print_side("recorded", &w.side[CT_WHAT_IF_RECORDED]);
     print_side("asked", &w.side[CT_WHAT_IF_ASKED]);

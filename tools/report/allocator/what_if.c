@@ -10,14 +10,18 @@
 
 _Static_assert((int)CT_WHAT_IF_SIDES == (int)CT_BLOCK_IDS, "a block in each model");
 
-int ct_what_if_read_settings(struct ct_allocator_settings *s, const struct ct_trace *t,
-                             char error[CT_ALLOCATOR_SETTINGS_ERROR]) {
+// The settings of the recorded process. Returns -1, with the reason, if they are not modelled.
+static int read_settings(struct ct_what_if *w, const struct ct_trace *t) {
     const struct ct_string *set =
         ct_definitions_info(&t->definitions, "process.env.PYTORCH_CUDA_ALLOC_CONF");
+    char error[CT_ALLOCATOR_SETTINGS_ERROR];
     if (!set)
         set = ct_definitions_info(&t->definitions, "process.env.PYTORCH_ALLOC_CONF");
-    *s = ct_allocator_settings_default();
-    return set ? ct_allocator_settings_parse(s, set->at, set->length, error) : 0;
+    w->recorded = ct_allocator_settings_default();
+    if (!set || !ct_allocator_settings_parse(&w->recorded, set->at, set->length, error))
+        return 0;
+    snprintf(w->settings_error, sizeof w->settings_error, "of the recorded settings: %s", error);
+    return -1;
 }
 
 // ---- segments of the recording ------------------------------------------------------------------
@@ -71,7 +75,7 @@ static int note_release(struct release *f, const struct ct_replay *r, const stru
 // Whether an event of a block ends the request inside which the segments were freed.
 static int is_inside_request(const struct release *f, const struct ct_what_if *w,
                              const struct ct_event *e) {
-    const struct ct_allocator_settings *s = &w->request.recorded;
+    const struct ct_allocator_settings *s = &w->recorded;
     if (w->limit == UINT64_MAX || f->thread != thread_number(e) || e->op == CT_OP_BLOCK_FREE)
         return 0;
     if (e->op == CT_OP_BLOCK_OOM)
@@ -115,8 +119,8 @@ static void note_call(struct first_pass *p, const struct ct_replay *r, const str
 
 // A request that fails although no call of it failed exceeds a limit.
 static void note_oom(struct first_pass *p, const struct ct_replay *r, const struct ct_event *e) {
-    const uint64_t refused = r->pool.device[p->device].own_bytes +
-                             ct_allocator_segment_size(&p->w->request.recorded, e->bytes);
+    const uint64_t refused =
+        r->pool.device[p->device].own_bytes + ct_allocator_segment_size(&p->w->recorded, e->bytes);
     if (!p->failed[thread_number(e) % THREADS] && refused < p->limit_high)
         p->limit_high = refused;
 }
@@ -186,14 +190,14 @@ static int find_groups(struct ct_stream_groups *g, struct ct_what_if *w, struct 
                        uint64_t total) {
     struct first_pass p = {
         .w = w, .groups = g, .device = w->request.device, .limit_high = UINT64_MAX};
-    ct_stream_groups_init(g, &w->request.recorded);
+    ct_stream_groups_init(g, &w->recorded);
     follow_placements(&p, t);
     if (w->limit == UINT64_MAX && p.limit_high > p.limit_low && p.limit_high != UINT64_MAX) {
         // What a limit freed looked like empty_cache().
         w->limit = roundest(p.limit_low, p.limit_high, total);
         w->limit_is_inferred = 1;
         ct_stream_groups_free(g);
-        ct_stream_groups_init(g, &w->request.recorded);
+        ct_stream_groups_init(g, &w->recorded);
         p = (struct first_pass){
             .w = w, .groups = g, .device = w->request.device, .limit_high = UINT64_MAX};
         follow_placements(&p, t);
@@ -227,6 +231,7 @@ struct second_pass {
     uint64_t refused_untracked; // the least that is untracked, if the last calls failed for that
     unsigned trials;            // of requests that failed, in copies of the model
     struct release release;
+    uint64_t less, more; // by so much the driver has less or more than was recorded
 };
 
 static struct thread_state *thread_of(struct second_pass *p, const struct ct_event *e) {
@@ -258,8 +263,9 @@ static void set_room(struct second_pass *p) {
     if (!w->capacity)
         w->capacity = capacity;
     for (int i = 0; i < CT_WHAT_IF_SIDES; i++) {
-        const uint64_t its = i == CT_WHAT_IF_CHECK && total ? total : capacity;
-        p->model[i].room = its > others ? its - others : 0;
+        const uint64_t its = i == CT_WHAT_IF_CHECK && total ? total : capacity + p->more;
+        const uint64_t taken = others + (i == CT_WHAT_IF_CHECK ? 0 : p->less);
+        p->model[i].room = its > taken ? its - taken : 0;
     }
 }
 
@@ -372,7 +378,7 @@ static void release_cached(struct second_pass *p) {
 static void alloc_block(struct second_pass *p, const struct ct_event *e, uint64_t number,
                         uint32_t group) {
     struct ct_block_id *id = ct_block_ids_find(&p->ids, e->ptr);
-    const uint64_t most = most_request(&p->w->request.recorded, e->bytes);
+    const uint64_t most = most_request(&p->w->recorded, e->bytes);
     if (!id)
         id = ct_block_ids_add(&p->ids, e->ptr);
     for (int i = 0; i < CT_WHAT_IF_SIDES; i++) {
@@ -381,8 +387,7 @@ static void alloc_block(struct second_pass *p, const struct ct_event *e, uint64_
         if (p->w->side[i].stopped)
             continue;
         if (i == CT_WHAT_IF_ASKED_LEAST)
-            bytes = least_request(&p->w->request.recorded, e->bytes,
-                                  p->model[CT_WHAT_IF_CHECK].took_whole);
+            bytes = least_request(&p->w->recorded, e->bytes, p->model[CT_WHAT_IF_CHECK].took_whole);
         id->in[i] = request_block(p, i, group, bytes);
         if (id->in[i] != CT_NO_BLOCK)
             continue;
@@ -594,7 +599,7 @@ static void note_driver_call(struct second_pass *p, const struct ct_event *e) {
 // What PyTorch's own limit leaves in a model.
 static uint64_t find_allowed(const struct ct_what_if *w, int side, uint64_t total) {
     const struct ct_allocator_settings *s =
-        side < CT_WHAT_IF_ASKED ? &w->request.recorded : &w->request.asked;
+        side < CT_WHAT_IF_ASKED ? &w->recorded : &w->request.asked;
     const uint64_t its =
         side != CT_WHAT_IF_CHECK && w->request.capacity ? w->request.capacity : total;
     if (s->fraction_ppm)
@@ -658,14 +663,34 @@ unsigned ct_what_if_permille(const struct ct_what_if *w) {
     return (unsigned)(((double)w->deviation * 1000 + (double)peak - 1) / (double)peak);
 }
 
+static int serves_all(const struct ct_what_if *w) {
+    return !w->side[CT_WHAT_IF_ASKED].failures && !w->side[CT_WHAT_IF_ASKED_LEAST].failures;
+}
+
+static int fails_surely(const struct ct_what_if *w) {
+    return w->side[CT_WHAT_IF_ASKED].failures && w->side[CT_WHAT_IF_ASKED_LEAST].failures;
+}
+
+// Both ends of what the requests may have been must lead to the answer, and the deviation of the
+// model must not change it.
+enum ct_what_if_answer ct_what_if_judge(const struct ct_what_if *w) {
+    if (w->state != CT_WHAT_IF_DONE)
+        return CT_WHAT_IF_UNKNOWN;
+    if (serves_all(w) && w->serves_with_less)
+        return CT_WHAT_IF_FITS;
+    return fails_surely(w) && !w->serves_with_more ? CT_WHAT_IF_FITS_NOT : CT_WHAT_IF_UNKNOWN;
+}
+
 static void run_all(struct ct_what_if *w, struct ct_trace *t, const struct ct_stream_groups *g,
-                    uint64_t total) {
+                    uint64_t total, uint64_t less, uint64_t more) {
     struct second_pass *p = ct_heap_alloc_zeroed(1, sizeof *p);
     p->w = w;
+    p->less = less;
+    p->more = more;
     p->groups = g;
     for (int i = 0; i < CT_WHAT_IF_SIDES; i++) {
         ct_allocator_model_init(
-            &p->model[i], i < CT_WHAT_IF_ASKED ? &w->request.recorded : &w->request.asked,
+            &p->model[i], i < CT_WHAT_IF_ASKED ? &w->recorded : &w->request.asked,
             i != CT_WHAT_IF_CHECK && w->request.capacity ? w->request.capacity : total);
         p->model[i].allowed = find_allowed(w, i, total);
         w->side[i].least_left = UINT64_MAX;
@@ -698,10 +723,32 @@ static int takes_older_first(const struct ct_trace *t) {
     return minor >= 9;
 }
 
+// The asked settings once more, with what the driver has less or more by the deviation.
+static void try_margins(struct ct_what_if *w, const struct ct_what_if *before, struct ct_trace *t,
+                        const struct ct_stream_groups *g, uint64_t total) {
+    struct ct_what_if margin = *before;
+    const uint64_t by = w->deviation;
+    margin.by_creation = w->by_creation;
+    margin.each = NULL;
+    w->serves_with_less = w->serves_with_more = serves_all(w);
+    if (w->state != CT_WHAT_IF_DONE || !by)
+        return;
+    const int serves = serves_all(w);
+    run_all(&margin, t, g, total, serves ? by : 0, serves ? 0 : by);
+    if (serves)
+        w->serves_with_less = serves_all(&margin);
+    else
+        w->serves_with_more = !fails_surely(&margin);
+}
+
 void ct_what_if_run(struct ct_what_if *w, struct ct_trace *t) {
     struct ct_stream_groups groups;
     if (t->overwritten_events || t->missing_events || t->trimmed_before) {
         w->state = CT_WHAT_IF_NO_BEGINNING;
+        return;
+    }
+    if (read_settings(w, t)) {
+        w->state = CT_WHAT_IF_NO_SETTINGS;
         return;
     }
     const uint64_t total = find_total(w, t);
@@ -716,16 +763,17 @@ void ct_what_if_run(struct ct_what_if *w, struct ct_trace *t) {
     w->waited = groups.waited;
     w->by_creation = takes_older_first(t);
     const struct ct_what_if before = *w;
-    run_all(w, t, &groups, total);
+    run_all(w, t, &groups, total, 0, 0);
     if (w->state == CT_WHAT_IF_DEVIATES || w->state == CT_WHAT_IF_OOM_NOT_REPRODUCED) {
         struct ct_what_if other = before;
         other.by_creation = !other.by_creation;
         other.each = NULL;
-        run_all(&other, t, &groups, total);
+        run_all(&other, t, &groups, total, 0, 0);
         if (other.state == CT_WHAT_IF_DONE) {
             other.each = before.each;
             *w = other;
         }
     }
+    try_margins(w, &before, t, &groups, total);
     ct_stream_groups_free(&groups);
 }

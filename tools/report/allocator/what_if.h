@@ -15,7 +15,7 @@ enum { CT_WHAT_IF_BOUND_PERMILLE = 20 };
 struct ct_what_if_request {
     int device;
     uint64_t capacity; // bytes of the device; 0: the recorded ones
-    struct ct_allocator_settings recorded, asked;
+    struct ct_allocator_settings asked;
 };
 
 // A request for a block that a model does not serve.
@@ -47,6 +47,7 @@ enum ct_what_if_side_name {
 
 enum ct_what_if_state {
     CT_WHAT_IF_DONE,
+    CT_WHAT_IF_NO_SETTINGS,      // those of the recorded process are not modelled: settings_error
     CT_WHAT_IF_NO_BLOCKS,        // of PyTorch's on the device
     CT_WHAT_IF_NO_BEGINNING,     // events are missing: blocks of before are not known
     CT_WHAT_IF_NO_CAPACITY,      // nothing says how much memory the device has
@@ -58,6 +59,8 @@ enum ct_what_if_state {
 struct ct_what_if {
     struct ct_what_if_request request;
     enum ct_what_if_state state;
+    struct ct_allocator_settings recorded; // settings of the recorded process
+    char settings_error[CT_ALLOCATOR_SETTINGS_ERROR + 60];
     struct ct_what_if_side side[CT_WHAT_IF_SIDES];
     uint64_t blocks, outside; // blocks that were replayed; that lie in memory of another allocator
     uint64_t recorded_reserved_peak, recorded_allocated_peak; // as PyTorch reported them
@@ -74,6 +77,9 @@ struct ct_what_if {
     uint64_t other_bytes; // not PyTorch's, on the device, at most
     uint32_t groups[2];   // streams (and private pools) that were told apart: large, small
     uint64_t passed_over, contradicted, waited; // see stream_groups.h
+    // Whether the asked settings serve all requests if the driver has less, by the deviation, and if
+    // it has more.
+    int serves_with_less, serves_with_more;
     int by_creation; // which of two free blocks of one size is taken: that of the older segment, or
                      // that with the lower address
     // For tests: called at each event of a block with what PyTorch reported and the models reserve.
@@ -82,11 +88,15 @@ struct ct_what_if {
     void *user;
 };
 
-// The settings of the recorded process. Returns 0, or -1 with one line.
-int ct_what_if_read_settings(struct ct_allocator_settings *s, const struct ct_trace *t,
-                             char error[CT_ALLOCATOR_SETTINGS_ERROR]);
-// `w`: zero but for the request and the last two. Reads the trace two to four times.
+enum ct_what_if_answer {
+    CT_WHAT_IF_FITS,     // every request gets its memory, also those that failed in the recording
+    CT_WHAT_IF_FITS_NOT, // a request fails
+    CT_WHAT_IF_UNKNOWN,  // see `state`; or the figures are too close to tell
+};
+
+// `w`: zero but for the request and the last two. Reads the trace two to six times.
 void ct_what_if_run(struct ct_what_if *w, struct ct_trace *t);
+enum ct_what_if_answer ct_what_if_judge(const struct ct_what_if *w);
 // The deviation in parts of a thousand of the recorded peak, rounded up.
 unsigned ct_what_if_permille(const struct ct_what_if *w);
 

@@ -16,7 +16,7 @@ struct ct_fit_setting {
     const struct ct_setting *now; // as recorded
     int64_t least;                // down to it one request of max_model_len fits
     int64_t safe;                 // up to it everything fits, under what `because` says
-    int64_t fails; // from it on something does not fit, or vLLM does not start
+    int64_t fails;                // from it on something does not fit, or vLLM does not start
     int is_share;                 // it is the utilization
     char because[CT_FIT_TEXT];    // the arithmetic, in plain sentences
     char unknown[CT_FIT_TEXT];    // what is not known, and what would tell it; "": nothing
