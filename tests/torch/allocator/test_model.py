@@ -44,7 +44,7 @@ def options(rng, settings):
     return chosen
 
 
-Result = collections.namedtuple("Result", "rows sum ledger")  # rows: event, reported, check, recorded, asked, least
+Result = collections.namedtuple("Result", "rows sum ledger")  # rows: event, reported, check, recorded, asked, least, mixed...
 
 
 def model(trace, *asked):
@@ -124,7 +124,7 @@ def one_question(version, recorded, asked, seed):
     real = [e["reserved_bytes"] for e in runs[1].events() if e["op"].startswith("block-")]
     end = min(n for n in (*failed, len(rows), len(real)) if n is not None)
     peak = max(real[:end], default=1)
-    off = [max(0, min(a, b) - r, r - max(a, b)) for (*_, a, b), r in zip(rows[:end], real[:end])]
+    off = [max(0, min(row[4:]) - r, r - max(row[4:])) for row, r in zip(rows[:end], real[:end])]
     # Up to the end of the recording, which is its first failure if it has one.
     serves = failed[1] is None or (failed[0] is not None and failed[1] > failed[0])
     return {"seed": seed, "peak": abs(max((r[4] for r in rows[:end]), default=0) - peak) * 100 / peak,

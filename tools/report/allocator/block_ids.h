@@ -7,7 +7,7 @@
 #include "base/hash.h"
 #include "base/heap.h"
 
-enum { CT_BLOCK_IDS = 4 };
+enum { CT_BLOCK_IDS = 8 };
 
 struct ct_block_id {
     uint64_t address; // 0: empty

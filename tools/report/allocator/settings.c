@@ -118,6 +118,8 @@ static int read_division_list(struct ct_allocator_settings *s, struct reader *r)
             return refuse(r, "divisions are not a power of 2", divisions.text);
         if (!strcmp(size.text, ">")) {
             set_divisions(s, last + 1, CT_ALLOCATOR_DIVISIONS, value);
+            s->has_rest = 1;
+            s->last = last;
             continue;
         }
         if (!is_power_of_2(mib))
@@ -234,6 +236,11 @@ int ct_allocator_settings_parse(struct ct_allocator_settings *s, const char *tex
         skip_blanks(&r);
     }
     return 0;
+}
+
+void ct_allocator_settings_fit_version(struct ct_allocator_settings *s, unsigned minor) {
+    if (s->has_rest && minor < 9 && s->last + 1 < CT_ALLOCATOR_DIVISIONS)
+        s->divisions[s->last] = s->divisions[s->last + 1];
 }
 
 // ---- sizes --------------------------------------------------------------------------------------

@@ -24,6 +24,8 @@ struct ct_allocator_settings {
     uint32_t fraction_ppm;  // per_process_memory_fraction, likewise; 0: not set
     // roundup_power2_divisions, by the power of two of the size in MiB; 0: none
     uint32_t divisions[CT_ALLOCATOR_DIVISIONS];
+    int has_rest; // the list ends with ">:N", which is for the sizes behind `last`
+    unsigned last;
 };
 
 enum { CT_ALLOCATOR_SETTINGS_ERROR = 200 };
@@ -34,6 +36,8 @@ struct ct_allocator_settings ct_allocator_settings_default(void);
 // modelled; bytes of the text that are not printable are replaced in it.
 int ct_allocator_settings_parse(struct ct_allocator_settings *s, const char *text, size_t length,
                                 char error[CT_ALLOCATOR_SETTINGS_ERROR]);
+// Before 2.9, the end of a list of divisions is for the last size that the list names, too.
+void ct_allocator_settings_fit_version(struct ct_allocator_settings *s, unsigned minor);
 // The size of the block that a request of some bytes gets.
 uint64_t ct_allocator_round(const struct ct_allocator_settings *s, uint64_t bytes);
 // The size of the segment that is allocated for a block of a size.

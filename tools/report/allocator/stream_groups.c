@@ -94,6 +94,7 @@ static void note_pair(struct ct_stream_groups *g, uint32_t a, uint32_t b, uint64
 
 #define PASSED_OVER (UINT64_C(1) << 32)
 #define KEPT UINT64_C(1)
+#define SURELY 64 // times
 
 // Whether PyTorch would surely have given a request of its stream a free block. A block may be
 // larger than its request: by the rounding of its segment, if it is not to be split.
@@ -137,16 +138,47 @@ static void note_choice(struct ct_stream_groups *g, uint32_t segment, uint64_t b
     }
 }
 
+// With max_split_size, PyTorch first frees unsplit blocks of the stream: the smallest that is large
+// enough, else the largest ones. Returns whether what was freed is that, or all that was cached.
+static int made_room(const struct ct_stream_groups *g, uint64_t wanted) {
+    return g->refused.freed_count && g->refused.freed_count <= CT_FREED_SEGMENTS &&
+           !g->refused.freed_small_enough && g->refused.freed_bytes >= wanted &&
+           g->refused.freed_bytes - g->refused.last_bytes < wanted;
+}
+
+// What would have been freed instead, or as well, if it were of the request's stream.
+static int was_left_out(const struct ct_stream_groups *g, const struct ct_refused_range *r,
+                        uint64_t wanted) {
+    const uint64_t max_split = g->settings.max_split;
+    if (max_split == UINT64_MAX || !g->refused.freed_count || r->size < max_split)
+        return 0;
+    if (!made_room(g, wanted))
+        return r->size >= wanted;
+    for (uint32_t i = 0; i < g->refused.freed_count; i++)
+        if (g->refused.freed[i] == r->segment)
+            return 0;
+    if (g->refused.freed_count == 1)
+        return r->size >= wanted && r->size < g->refused.last_bytes;
+    return r->size > g->refused.last_bytes;
+}
+
 // A request got a new segment after the driver had refused it one.
 static void note_refused(struct ct_stream_groups *g, uint32_t segment, uint64_t bytes) {
+    const uint64_t max_split = g->settings.max_split;
+    const uint64_t wanted = bytes < max_split ? max_split : bytes;
     for (uint32_t i = 0; i < g->refused.count; i++) {
         const struct ct_refused_range *r = &g->refused.list[i];
-        if (r->size >= bytes && is_eligible(g, r->size, bytes) && r->segment != segment &&
-            g->segments[r->segment].small == g->segments[segment].small) {
+        if (r->segment != segment && g->segments[r->segment].small == g->segments[segment].small &&
+            ((r->size >= bytes && is_eligible(g, r->size, bytes)) || was_left_out(g, r, wanted))) {
             g->passed_over++;
             note_pair(g, segment, r->segment, PASSED_OVER);
         }
     }
+    if (max_split == UINT64_MAX || !made_room(g, wanted))
+        return;
+    for (uint32_t i = 0; i < g->refused.freed_count; i++)
+        if (g->refused.freed[i] != segment)
+            note_pair(g, segment, g->refused.freed[i], KEPT * SURELY);
 }
 
 // Lists the free ranges of a class, from the smallest that a request can have passed over.
@@ -159,19 +191,36 @@ static void list_ranges(struct ct_stream_groups *g, int small, uint64_t least, u
             (struct ct_refused_range){g->ranges[at].by_size.size, g->ranges[at].segment};
 }
 
+void ct_stream_groups_note_freed(struct ct_stream_groups *g, uint32_t thread, uint64_t key,
+                                 uint64_t bytes) {
+    const uint64_t *known = ct_map_find(&g->by_key, key);
+    if (!g->refused.open || g->refused.thread != thread || !known)
+        return;
+    if (g->refused.freed_count < CT_FREED_SEGMENTS)
+        g->refused.freed[g->refused.freed_count] = (uint32_t)*known;
+    g->refused.freed_count++;
+    g->refused.freed_bytes += bytes;
+    g->refused.last_bytes = bytes;
+    g->refused.freed_small_enough |= bytes < g->settings.max_split;
+}
+
 static int open_refused(struct ct_stream_groups *g, uint32_t thread) {
     if (g->refused.open && g->refused.thread == thread)
         return 0; // the repeated call: some was freed since
     g->refused.open = 1;
     g->refused.thread = thread;
-    g->refused.count = 0;
+    g->refused.count = g->refused.freed_count = 0;
+    g->refused.freed_bytes = g->refused.last_bytes = 0;
+    g->refused.freed_small_enough = 0;
     return 1;
 }
 
 void ct_stream_groups_note_refusal(struct ct_stream_groups *g, uint32_t thread, uint64_t bytes) {
-    const uint64_t least = bytes > CT_ALLOCATOR_MIN_LARGE && bytes != g->settings.large_segment
-                               ? bytes - CT_ALLOCATOR_ROUND_LARGE
-                               : 0;
+    uint64_t least = bytes > CT_ALLOCATOR_MIN_LARGE && bytes != g->settings.large_segment
+                         ? bytes - CT_ALLOCATOR_ROUND_LARGE
+                         : 0;
+    if (least > g->settings.max_split)
+        least = g->settings.max_split;
     if (open_refused(g, thread))
         list_ranges(g, bytes == CT_ALLOCATOR_SMALL_SEGMENT, least, CT_REFUSED_RANGES);
 }
@@ -211,8 +260,9 @@ void ct_stream_groups_note_alloc(struct ct_stream_groups *g, const struct ct_blo
     if (segment == CT_NO_BLOCK || address + bytes < address)
         return;
     if (is_new) {
-        if (g->refused.open && g->refused.thread == thread)
+        if (g->refused.open && g->refused.thread == thread) {
             note_refused(g, segment, bytes);
+        }
         note_choice(g, segment, bytes, CT_NO_BLOCK);
         cut(g, s->start, s->start + s->bytes);
         add_range(g, segment, s->start, s->start + s->bytes);

@@ -11,7 +11,7 @@
 #include "base/map.h"
 
 enum { CT_STREAM_GROUPS_MOST = 256 }; // of one class
-enum { CT_REFUSED_RANGES = 1024 };
+enum { CT_REFUSED_RANGES = 1024, CT_FREED_SEGMENTS = 16 };
 
 struct ct_free_range {
     struct ct_tree_block by_size, by_address;
@@ -42,6 +42,10 @@ struct ct_stream_groups {
         } list[CT_REFUSED_RANGES];
         uint32_t count, thread;
         int open;
+        // The segments that were freed since then; more than these are not looked at.
+        uint32_t freed[CT_FREED_SEGMENTS], freed_count;
+        uint64_t freed_bytes, last_bytes;
+        int freed_small_enough; // one of them could be split
     } refused;
     uint64_t passed_over, waited; // free blocks of another segment, and of the same one
     uint64_t pairs_left_out;
@@ -62,6 +66,9 @@ void ct_stream_groups_note_free(struct ct_stream_groups *g, const struct ct_bloc
                                 uint64_t address, uint64_t bytes);
 // The driver refuses a thread a segment of some bytes; the thread's request ends without a block.
 void ct_stream_groups_note_refusal(struct ct_stream_groups *g, uint32_t thread, uint64_t bytes);
+// A thread frees a segment after that.
+void ct_stream_groups_note_freed(struct ct_stream_groups *g, uint32_t thread, uint64_t key,
+                                 uint64_t bytes);
 // A thread begins to free segments inside a request, because of a limit of PyTorch's own.
 void ct_stream_groups_note_release(struct ct_stream_groups *g, uint32_t thread);
 void ct_stream_groups_note_oom(struct ct_stream_groups *g, uint32_t thread);

@@ -109,6 +109,10 @@ static void note_call(struct first_pass *p, const struct ct_replay *r, const str
     if (note_release(&p->release, r, e, p->device, p->failed[thread % THREADS]) &&
         p->w->limit != UINT64_MAX)
         ct_stream_groups_note_release(p->groups, thread);
+    const struct ct_torch_region *freed =
+        e->op == CT_OP_FREE && CT_HAS(e, ptr) ? find_region(r, e->ptr, p->device) : NULL;
+    if (freed && !freed->maps)
+        ct_stream_groups_note_freed(p->groups, thread, freed->event, freed->bytes);
     if ((e->op != CT_OP_ALLOC && e->op != CT_OP_CREATE) || !CT_HAS(e, result) || e->result != 2 ||
         !CT_HAS(e, bytes) || ct_event_device_index(e) != p->device)
         return;
@@ -369,6 +373,22 @@ static uint64_t least_request(const struct ct_allocator_settings *s, uint64_t by
     return high;
 }
 
+// The request of a block in a model.
+static uint64_t request_size(const struct second_pass *p, int side, const struct ct_event *e,
+                             uint64_t number, uint64_t most) {
+    if (side <= CT_WHAT_IF_ASKED)
+        return most;
+    uint64_t least =
+        least_request(&p->w->recorded, e->bytes, p->model[CT_WHAT_IF_CHECK].took_whole);
+    if (least > most)
+        least = most;
+    if (side == CT_WHAT_IF_ASKED_LEAST)
+        return least;
+    const uint64_t steps = (most - least) / CT_ALLOCATOR_MIN_BLOCK + 1;
+    return most -
+           ct_hash_mix(number * CT_WHAT_IF_SIDES + (uint64_t)side) % steps * CT_ALLOCATOR_MIN_BLOCK;
+}
+
 static void release_cached(struct second_pass *p) {
     for (int i = 0; i < CT_WHAT_IF_SIDES; i++)
         if (!p->w->side[i].stopped)
@@ -382,12 +402,11 @@ static void alloc_block(struct second_pass *p, const struct ct_event *e, uint64_
     if (!id)
         id = ct_block_ids_add(&p->ids, e->ptr);
     for (int i = 0; i < CT_WHAT_IF_SIDES; i++) {
-        uint64_t bytes = most;
         id->in[i] = CT_NO_BLOCK;
         if (p->w->side[i].stopped)
             continue;
-        if (i == CT_WHAT_IF_ASKED_LEAST)
-            bytes = least_request(&p->w->recorded, e->bytes, p->model[CT_WHAT_IF_CHECK].took_whole);
+        const uint64_t bytes = request_size(p, i, e, number, most);
+        p->w->uncertain_sizes += i == CT_WHAT_IF_ASKED_LEAST && bytes < most;
         id->in[i] = request_block(p, i, group, bytes);
         if (id->in[i] != CT_NO_BLOCK)
             continue;
@@ -499,13 +518,14 @@ static uint32_t find_group(struct second_pass *p, const struct thread_state *thr
     return group < 0 ? 0 : (uint32_t)group;
 }
 
-// Whether a request of a group fails in a copy of the check, and leaves it with what PyTorch
-// reports.
-static int fails_in(struct second_pass *p, uint32_t group, const struct ct_event *e) {
+// Whether a request of a group fails in a copy of a model. `left`: and leaves it with so much
+// reserved; UINT64_MAX: or whatever.
+static int fails_in(struct second_pass *p, int side, uint32_t group, const struct ct_event *e,
+                    uint64_t left) {
     struct ct_allocator_model copy;
-    ct_allocator_model_copy(&copy, &p->model[CT_WHAT_IF_CHECK]);
+    ct_allocator_model_copy(&copy, &p->model[side]);
     const int fails = ct_allocator_model_alloc(&copy, group, e->bytes) == CT_NO_BLOCK &&
-                      copy.reserved == reported_bytes(p, e);
+                      (left == UINT64_MAX || copy.reserved == left);
     ct_allocator_model_free(&copy);
     p->trials++;
     return fails;
@@ -514,22 +534,47 @@ static int fails_in(struct second_pass *p, uint32_t group, const struct ct_event
 // Copies take time: where many requests fail, the last ones have the group of the thread's block.
 enum { MOST_TRIALS = 4096 };
 
-// The group of a request that failed: that of the address space that was reserved for it, else that
-// of the thread's last block, unless it would have succeeded there.
-static uint32_t guess_group(struct second_pass *p, const struct thread_state *thread,
-                            const struct ct_event *e) {
+// The groups that a request which failed can be of.
+struct candidates {
+    uint32_t list[CT_STREAM_GROUPS_MOST];
+    uint32_t count;
+};
+
+// That of the address space that was mapped or reserved for it, else that of the thread's last
+// block, and each in which it fails and leaves what PyTorch reports.
+static void guess_groups(struct second_pass *p, const struct thread_state *thread,
+                         const struct ct_event *e, struct candidates *c) {
     const enum ct_model_class class = class_of(e->bytes);
     const uint32_t arenas = p->model[CT_WHAT_IF_CHECK].arena_count;
-    uint32_t last = thread->group[class];
-    if (thread->mapped || thread->space)
-        last = group_of_space(p, thread, thread->mapped ? thread->mapped : thread->space, class,
-                              e->bytes);
-    if (p->trials >= MOST_TRIALS || fails_in(p, last, e))
-        return last;
-    for (uint32_t group = 0; group * CT_MODEL_CLASSES < arenas && p->trials < MOST_TRIALS; group++)
-        if (group != last && fails_in(p, group, e))
-            return group;
-    return last;
+    const uint64_t left = reported_bytes(p, e);
+    const uint64_t space = thread->mapped ? thread->mapped : thread->space;
+    const uint32_t last =
+        space ? group_of_space(p, thread, space, class, e->bytes) : thread->group[class];
+    c->count = 0;
+    if (p->trials < MOST_TRIALS && fails_in(p, CT_WHAT_IF_CHECK, last, e, left))
+        c->list[c->count++] = last;
+    if (!c->count || !space)
+        for (uint32_t group = 0; group * CT_MODEL_CLASSES < arenas && p->trials < MOST_TRIALS &&
+                                 c->count < CT_STREAM_GROUPS_MOST;
+             group++)
+            if (group != last && fails_in(p, CT_WHAT_IF_CHECK, group, e, left))
+                c->list[c->count++] = group;
+    if (!c->count)
+        c->list[c->count++] = last;
+}
+
+// Whether the candidates fare differently with the asked settings.
+static int is_ambiguous(struct second_pass *p, const struct candidates *c,
+                        const struct ct_event *e) {
+    for (int side = CT_WHAT_IF_ASKED; side < CT_WHAT_IF_SIDES; side++) {
+        if (p->w->side[side].stopped)
+            continue;
+        const int first = fails_in(p, side, c->list[0], e, UINT64_MAX);
+        for (uint32_t i = 1; i < c->count; i++)
+            if (p->trials >= MOST_TRIALS || fails_in(p, side, c->list[i], e, UINT64_MAX) != first)
+                return 1;
+    }
+    return 0;
 }
 
 static void note_space(struct second_pass *p, struct thread_state *thread,
@@ -563,7 +608,10 @@ static void apply_block(struct second_pass *p, const struct ct_event *e, uint64_
     } else {
         set_room(p);
         if (e->op == CT_OP_BLOCK_OOM) {
-            fail_block(p, e, number, guess_group(p, thread, e));
+            struct candidates c;
+            guess_groups(p, thread, e, &c);
+            w->ambiguous += c.count > 1 && is_ambiguous(p, &c, e);
+            fail_block(p, e, number, c.list[0]);
         } else if (e->op == CT_OP_BLOCK_ALLOC &&
                    (region = find_region(&p->replay, e->ptr, w->request.device))) {
             thread->group[class] = (uint16_t)find_group(p, thread, region, class, e->bytes);
@@ -664,17 +712,23 @@ unsigned ct_what_if_permille(const struct ct_what_if *w) {
 }
 
 static int serves_all(const struct ct_what_if *w) {
-    return !w->side[CT_WHAT_IF_ASKED].failures && !w->side[CT_WHAT_IF_ASKED_LEAST].failures;
+    for (int i = CT_WHAT_IF_ASKED; i < CT_WHAT_IF_SIDES; i++)
+        if (w->side[i].failures)
+            return 0;
+    return 1;
 }
 
 static int fails_surely(const struct ct_what_if *w) {
-    return w->side[CT_WHAT_IF_ASKED].failures && w->side[CT_WHAT_IF_ASKED_LEAST].failures;
+    for (int i = CT_WHAT_IF_ASKED; i < CT_WHAT_IF_SIDES; i++)
+        if (!w->side[i].failures)
+            return 0;
+    return 1;
 }
 
-// Both ends of what the requests may have been must lead to the answer, and the deviation of the
-// model must not change it.
+// Whatever the requests may have been must lead to the answer, and the margin must
+// not change it.
 enum ct_what_if_answer ct_what_if_judge(const struct ct_what_if *w) {
-    if (w->state != CT_WHAT_IF_DONE)
+    if (w->state != CT_WHAT_IF_DONE || w->ambiguous)
         return CT_WHAT_IF_UNKNOWN;
     if (serves_all(w) && w->serves_with_less)
         return CT_WHAT_IF_FITS;
@@ -690,7 +744,7 @@ static void run_all(struct ct_what_if *w, struct ct_trace *t, const struct ct_st
     p->groups = g;
     for (int i = 0; i < CT_WHAT_IF_SIDES; i++) {
         ct_allocator_model_init(
-            &p->model[i], i < CT_WHAT_IF_ASKED ? &w->recorded : &w->request.asked,
+            &p->model[i], i < (int)CT_WHAT_IF_ASKED ? &w->recorded : &w->request.asked,
             i != CT_WHAT_IF_CHECK && w->request.capacity ? w->request.capacity : total);
         p->model[i].allowed = find_allowed(w, i, total);
         w->side[i].least_left = UINT64_MAX;
@@ -710,9 +764,8 @@ static void run_all(struct ct_what_if *w, struct ct_trace *t, const struct ct_st
     w->state = judge(w);
 }
 
-// The first versions known to take the block of the older segment are after this one; those up to
-// 2.4 take the lower address.
-static int takes_older_first(const struct ct_trace *t) {
+// The N of PyTorch 2.N; 0: not known, or older.
+static unsigned minor_version(const struct ct_trace *t) {
     const struct ct_string *version = ct_definitions_info(&t->definitions, "torch.version");
     unsigned minor = 0;
     if (!version || version->length < 3 || memcmp(version->at, "2.", 2) != 0)
@@ -720,21 +773,22 @@ static int takes_older_first(const struct ct_trace *t) {
     for (size_t i = 2;
          i < version->length && i < 5 && version->at[i] >= '0' && version->at[i] <= '9'; i++)
         minor = minor * 10 + (unsigned)(version->at[i] - '0');
-    return minor >= 9;
+    return minor;
 }
 
-// The asked settings once more, with what the driver has less or more by the deviation.
+// The asked settings once more, with what the driver has less or more by a margin.
 static void try_margins(struct ct_what_if *w, const struct ct_what_if *before, struct ct_trace *t,
                         const struct ct_stream_groups *g, uint64_t total) {
     struct ct_what_if margin = *before;
-    const uint64_t by = w->deviation;
+    const int serves = serves_all(w);
+    const uint64_t least = w->capacity / 1000 * CT_WHAT_IF_MARGIN_PERMILLE;
     margin.by_creation = w->by_creation;
     margin.each = NULL;
-    w->serves_with_less = w->serves_with_more = serves_all(w);
-    if (w->state != CT_WHAT_IF_DONE || !by)
+    w->serves_with_less = w->serves_with_more = serves;
+    w->margin = w->uncertain_sizes && w->deviation < least ? least : w->deviation;
+    if (w->state != CT_WHAT_IF_DONE || !w->margin)
         return;
-    const int serves = serves_all(w);
-    run_all(&margin, t, g, total, serves ? by : 0, serves ? 0 : by);
+    run_all(&margin, t, g, total, serves ? w->margin : 0, serves ? 0 : w->margin);
     if (serves)
         w->serves_with_less = serves_all(&margin);
     else
@@ -751,6 +805,9 @@ void ct_what_if_run(struct ct_what_if *w, struct ct_trace *t) {
         w->state = CT_WHAT_IF_NO_SETTINGS;
         return;
     }
+    const unsigned minor = minor_version(t);
+    ct_allocator_settings_fit_version(&w->recorded, minor);
+    ct_allocator_settings_fit_version(&w->request.asked, minor);
     const uint64_t total = find_total(w, t);
     w->limit = find_allowed(w, CT_WHAT_IF_CHECK, total);
     if (find_groups(&groups, w, t, total)) {
@@ -761,7 +818,7 @@ void ct_what_if_run(struct ct_what_if *w, struct ct_trace *t) {
     w->passed_over = groups.passed_over;
     w->contradicted = groups.contradicted;
     w->waited = groups.waited;
-    w->by_creation = takes_older_first(t);
+    w->by_creation = minor >= 9; // known of 2.15; up to 2.4 the address counts
     const struct ct_what_if before = *w;
     run_all(w, t, &groups, total, 0, 0);
     if (w->state == CT_WHAT_IF_DEVIATES || w->state == CT_WHAT_IF_OOM_NOT_REPRODUCED) {

@@ -11,6 +11,8 @@
 // The most that the model of the recorded settings may deviate from what PyTorch reported, in parts
 // of a thousand of the largest reserve.
 enum { CT_WHAT_IF_BOUND_PERMILLE = 20 };
+// The least margin of an answer in parts of a thousand of the device, where sizes are not known.
+enum { CT_WHAT_IF_MARGIN_PERMILLE = 10 };
 
 struct ct_what_if_request {
     int device;
@@ -42,7 +44,8 @@ enum ct_what_if_side_name {
     CT_WHAT_IF_RECORDED,    // the recorded settings on the asked device
     CT_WHAT_IF_ASKED,       // the asked settings there
     CT_WHAT_IF_ASKED_LEAST, // likewise, each request as small as it may have been
-    CT_WHAT_IF_SIDES,
+    CT_WHAT_IF_ASKED_MIXED, // likewise, each of any size in between; from here on
+    CT_WHAT_IF_SIDES = CT_WHAT_IF_ASKED_MIXED + 4,
 };
 
 enum ct_what_if_state {
@@ -68,7 +71,8 @@ struct ct_what_if {
     struct ct_what_if_failure recorded_oom; // the last one
     uint64_t deviation, deviation_event;    // the largest of the check, at any event of a block
     uint64_t not_reproduced;  // requests that failed or succeeded otherwise than in the check
-    uint64_t uncertain_bytes; // by which requests may be smaller than their blocks, at most at once
+    uint64_t uncertain_sizes; // blocks whose requests may have been smaller
+    uint64_t ambiguous;       // requests that failed, whose stream the answer depends on
     // The most that PyTorch reserves on the recorded device, by a setting or, if no setting has it,
     // as its refusals show; UINT64_MAX: all.
     uint64_t limit;
@@ -77,8 +81,7 @@ struct ct_what_if {
     uint64_t other_bytes; // not PyTorch's, on the device, at most
     uint32_t groups[2];   // streams (and private pools) that were told apart: large, small
     uint64_t passed_over, contradicted, waited; // see stream_groups.h
-    // Whether the asked settings serve all requests if the driver has less, by the deviation, and if
-    // it has more.
+    uint64_t margin; // by which the driver may have less or more without another answer:
     int serves_with_less, serves_with_more;
     int by_creation; // which of two free blocks of one size is taken: that of the older segment, or
                      // that with the lower address

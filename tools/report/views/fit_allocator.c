@@ -44,9 +44,19 @@ struct size_range {
     char text[96];
 };
 
-static struct size_range range(const struct ct_view *v, uint64_t a, uint64_t b) {
-    const struct ct_human_text low = ct_label_size(v, a < b ? a : b),
-                               high = ct_label_size(v, a < b ? b : a);
+// The least and the most of the models with the asked settings.
+static void find_ends(const uint64_t of[CT_WHAT_IF_SIDES], uint64_t *low, uint64_t *high) {
+    *low = *high = of[CT_WHAT_IF_ASKED];
+    for (int i = CT_WHAT_IF_ASKED; i < CT_WHAT_IF_SIDES; i++) {
+        *low = of[i] < *low ? of[i] : *low;
+        *high = of[i] > *high ? of[i] : *high;
+    }
+}
+
+static struct size_range range(const struct ct_view *v, const uint64_t of[CT_WHAT_IF_SIDES]) {
+    uint64_t a, b;
+    find_ends(of, &a, &b);
+    const struct ct_human_text low = ct_label_size(v, a), high = ct_label_size(v, b);
     struct size_range r;
     if (strcmp(low.text, high.text) != 0)
         snprintf(r.text, sizeof r.text, "%s to %s", low.text, high.text);
@@ -83,8 +93,11 @@ static void print_unknown(const struct ct_view *v, const struct ct_what_if *w) {
                 "trusted",
                 ct_label_size(v, w->deviation).text, ct_what_if_permille(w) / 10,
                 ct_what_if_permille(w) % 10, w->deviation_event, CT_WHAT_IF_BOUND_PERMILLE / 10);
+    else if (w->ambiguous)
+        fputs("it depends on the streams of requests that failed, which the trace does not have",
+              v->out);
     else
-        fputs("the figures are closer than what is known of the sizes of requests", v->out);
+        fputs("it depends on the sizes of requests, of which the trace has bounds only", v->out);
 }
 
 static void print_answer(const struct ct_view *v, const struct ct_what_if *w) {
@@ -120,19 +133,19 @@ static void add_row(struct ct_table *t, const char *title, const char *reported,
 
 static void add_sizes(const struct ct_view *v, struct ct_table *t, const char *title,
                       const char *reported, const uint64_t of[CT_WHAT_IF_SIDES]) {
-    add_row(t, title, reported, ct_label_size(v, of[CT_WHAT_IF_RECORDED]).text,
-            range(v, of[CT_WHAT_IF_ASKED_LEAST], of[CT_WHAT_IF_ASKED]).text);
+    add_row(t, title, reported, ct_label_size(v, of[CT_WHAT_IF_RECORDED]).text, range(v, of).text);
 }
 
 static void add_counts(struct ct_table *t, const char *title, const char *reported,
                        const uint64_t of[CT_WHAT_IF_SIDES]) {
     char recorded[24], asked[48];
-    const uint64_t a = of[CT_WHAT_IF_ASKED], b = of[CT_WHAT_IF_ASKED_LEAST];
+    uint64_t low, high;
+    find_ends(of, &low, &high);
     snprintf(recorded, sizeof recorded, "%" PRIu64, of[CT_WHAT_IF_RECORDED]);
-    if (a == b)
-        snprintf(asked, sizeof asked, "%" PRIu64, a);
+    if (low == high)
+        snprintf(asked, sizeof asked, "%" PRIu64, low);
     else
-        snprintf(asked, sizeof asked, "%" PRIu64 " to %" PRIu64, a < b ? a : b, a < b ? b : a);
+        snprintf(asked, sizeof asked, "%" PRIu64 " to %" PRIu64, low, high);
     add_row(t, title, reported, recorded, asked);
 }
 
@@ -305,5 +318,9 @@ void ct_fit_allocator_add_json(struct ct_json *j, const struct ct_view *v,
     add_side(j, "recorded", &w->side[CT_WHAT_IF_RECORDED]);
     add_side(j, "asked", &w->side[CT_WHAT_IF_ASKED]);
     add_side(j, "asked_least", &w->side[CT_WHAT_IF_ASKED_LEAST]);
+    ct_json_open(j, "asked_mixed", '[');
+    for (int i = CT_WHAT_IF_ASKED_MIXED; i < CT_WHAT_IF_SIDES; i++)
+        add_side(j, NULL, &w->side[i]);
+    ct_json_close(j, ']');
     ct_json_close(j, '}');
 }
