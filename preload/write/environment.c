@@ -79,8 +79,9 @@ static const char *hide_private(const char *name, size_t n, const char *value) {
     }
     if (strstr(value, "GPU-") || strstr(value, "MIG-"))
         return "<uuid>";
+    // (Settings of PyTorch's allocator are pairs with a colon.)
     if (ends(name, n, "_IP") || ends(name, n, "_HOST") || ends(name, n, "_ADDR") || dots >= 3 ||
-        colons >= 3)
+        (colons >= 3 && !ends(name, n, "_ALLOC_CONF")))
         return "<address>";
     return value;
 }

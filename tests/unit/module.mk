@@ -7,7 +7,7 @@ UNIT_DIR := $(BUILD)/tests/unit
 UNIT_PRELOAD := $(patsubst tests/unit/%.c,$(UNIT_DIR)/%,$(wildcard tests/unit/preload_*.c))
 UNIT_REPORT := $(patsubst tests/unit/%.c,$(UNIT_DIR)/%,$(wildcard tests/unit/report_*.c))
 UNIT_STATE := $(patsubst tests/unit/%.c,$(UNIT_DIR)/%,$(wildcard tests/unit/state_*.c tests/unit/codec_*.c))
-UNIT_REPORT_PROGRAMS := $(UNIT_DIR)/programs/moments_program
+UNIT_REPORT_PROGRAMS := $(UNIT_DIR)/programs/moments_program $(UNIT_DIR)/programs/allocator_program
 UNIT_PROGRAMS := $(filter-out $(UNIT_REPORT_PROGRAMS),$(patsubst tests/unit/%.c,$(UNIT_DIR)/programs/%,$(wildcard tests/unit/*_program.c)))
 
 # The thread sanitizer has nothing to say of a test without threads.

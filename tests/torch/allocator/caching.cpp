@@ -63,6 +63,7 @@ static struct options {
     long checkpoints = 0; // 1: private pools are taken back to what they were
     long host = 0;        // per 100,000 operations, page-locked host memory is taken or given back
     long peer = 0;        // 1: see above
+    long stop = 0;        // 1: the program ends behind its first request that fails
 } options;
 
 static const struct {
@@ -78,7 +79,7 @@ static const struct {
     {"fraction", &options.fraction},   {"others", &options.others},
     {"quiet", &options.quiet},         {"raw", &options.raw},
     {"snapshots", &options.snapshots}, {"checkpoints", &options.checkpoints},
-    {"host", &options.host},           {"peer", &options.peer},
+    {"host", &options.host},           {"peer", &options.peer},           {"stop", &options.stop},
 };
 
 [[noreturn]] static void fail(const char *what, const char *why) {
@@ -226,6 +227,7 @@ static std::vector<held>
 static std::mutex exchange_lock;
 static pthread_barrier_t work_begins, work_is_done;
 static bool over;
+static std::atomic<bool> failed; // a request has
 static long gone_back; // to a checkpoint
 
 // Most are small; all magnitudes occur.
@@ -285,6 +287,7 @@ static bool take(worker &w, int device, size_t bytes, bool on_current_stream) {
         }
     } catch (const c10::OutOfMemoryError &) {
         w.counts[device][REFUSALS]++;
+        failed = true;
         return false;
     }
     w.counts[device][ALLOCATIONS]++;
@@ -423,7 +426,7 @@ static void work(worker &w, long operations) {
     for (int d = 0; d < options.devices; d++)
         w.target[d] =
             (size_t)options.live_mb * MIB / (size_t)options.threads * (30 + w.below(80)) / 100;
-    while (operations--)
+    while (operations-- && !(options.stop && failed))
         operate(w);
 }
 

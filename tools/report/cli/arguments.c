@@ -161,6 +161,12 @@ static int set_capacity(struct ct_arguments *o, const char *value) {
     return 0;
 }
 
+static int set_allocator(struct ct_arguments *o, const char *value) {
+    o->allocator = value;
+    return ct_allocator_settings_parse(&o->allocator_settings, value, strlen(value),
+                                       o->allocator_error);
+}
+
 // The size of a zip file, whose offsets have 32 bits.
 static int set_max_size(struct ct_arguments *o, const char *value) {
     struct ct_parsed_size size;
@@ -184,6 +190,8 @@ static int set_value(struct ct_arguments *o, enum ct_argument a, const char *val
     switch (a) {
     case CT_ARGUMENT_CAPACITY:
         return set_capacity(o, value);
+    case CT_ARGUMENT_ALLOCATOR:
+        return set_allocator(o, value);
     case CT_ARGUMENT_DEVICE:
         if (parse_whole(value, 63, &number))
             return -1;
@@ -286,6 +294,9 @@ static int report_wrong_value(const struct parser *p, enum ct_argument a, const 
     if (a == CT_ARGUMENT_FAIL_ON)
         return ct_error_set(p->error, CT_EXIT_USAGE, "%s%s%.100s: %s", spell(p, a).text, separator,
                             value, p->o->fail_on.reason);
+    if (a == CT_ARGUMENT_ALLOCATOR)
+        return ct_error_set(p->error, CT_EXIT_USAGE, "%s: %s", spell(p, a).text,
+                            p->o->allocator_error);
     return ct_error_set(p->error, CT_EXIT_USAGE, "%s%s%.100s: expected %s: %s", spell(p, a).text,
                         separator, value, find_names(a) ? find_names(a) : row->argument, row->help);
 }

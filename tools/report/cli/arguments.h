@@ -5,6 +5,7 @@
 
 #include <stdint.h>
 
+#include "allocator/settings.h"
 #include "analyze/moment.h"
 #include "base/error.h"
 #include "base/human.h"
@@ -33,10 +34,13 @@ struct ct_arguments {
     uint64_t capacity;         // 0 = not given
     int capacity_decimal;      // its unit was a power of 1000
     const char *capacity_text; // as typed
-    int device;                // -1 = all
-    struct ct_time from, to;   // time_range.h makes times of events of them
-    enum ct_scrub_level level; // of scrubbing
-    const char *words, *salt;  // for it; NULL = not given
+    const char *allocator;     // settings of PyTorch's allocator; NULL = not given
+    struct ct_allocator_settings allocator_settings;
+    char allocator_error[CT_ALLOCATOR_SETTINGS_ERROR]; // what is wrong with them
+    int device;                                        // -1 = all
+    struct ct_time from, to;                           // time_range.h makes times of events of them
+    enum ct_scrub_level level;                         // of scrubbing
+    const char *words, *salt;                          // for it; NULL = not given
     int dry_run;
     int while_running;  // bundle: of a process that may still record (cutrace watch)
     uint64_t max_bytes; // of a zip file

@@ -9,6 +9,7 @@
 #include "print/trace_state.h"
 #include "print/view_scan.h"
 #include "read/facts.h"
+#include "views/fit_allocator.h"
 #include "views/fit_need.h"
 #include "views/fit_vllm.h"
 #include "views/views.h"
@@ -65,6 +66,7 @@ static int is_shown(const struct fit *f, int device) {
 static void print_text(struct fit *f) {
     struct ct_view *v = f->v;
     struct ct_fit_vllm vllm;
+    struct ct_what_if what_if;
     int any = 0;
     for (int d = 0; d < CT_DEVICES; d++) {
         if (!is_shown(f, d))
@@ -74,6 +76,8 @@ static void print_text(struct fit *f) {
         ct_fit_need_print(v, &f->needs.device[d], d, &recorded);
         if (read_vllm(f, d, recorded.bytes, &vllm))
             ct_fit_vllm_print(v, &vllm, d);
+        if (ct_fit_allocator_run(v, &what_if, d))
+            ct_fit_allocator_print(v, &what_if);
     }
     if (!any)
         fprintf(v->out, "No GPU memory was allocated%s\n", ct_trace_state_until(v).text);
@@ -82,15 +86,17 @@ static void print_text(struct fit *f) {
 }
 
 static void add_device(struct fit *f, struct ct_json *j, int device) {
-    const struct ct_view *v = f->v;
+    struct ct_view *v = f->v;
     const struct ct_capacity recorded = ct_capacity_find(v->trace, &f->scan.end, device);
     struct ct_fit_vllm vllm;
+    struct ct_what_if what_if;
     ct_json_open(j, NULL, '{');
     ct_document_add_device(j, "ordinal", device);
     ct_document_add_capacity(j, &recorded);
     ct_fit_need_add_json(j, &f->needs.device[device],
                          v->options->capacity ? v->options->capacity : recorded.bytes);
     ct_fit_vllm_add_json(j, read_vllm(f, device, recorded.bytes, &vllm) ? &vllm : NULL);
+    ct_fit_allocator_add_json(j, v, ct_fit_allocator_run(v, &what_if, device) ? &what_if : NULL);
     ct_json_close(j, '}');
 }
 

@@ -1,0 +1,161 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The report's model of the caching allocator (tools/report/allocator) against the real one: reserved bytes after every
+event of a block, in random runs with several settings; and what the model says of other settings, against a real run of
+the same requests with these. test_model.py [WORD]... runs the cases whose names contain one of the words.
+
+CUTRACE_MODEL_RUNS: runs of each setting (3; with CUTRACE_FULL=1 1000)."""
+import collections
+import concurrent.futures
+import functools
+import json
+import os
+import random
+import statistics
+import subprocess
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../lib"))
+import tap  # noqa: E402
+import test_blocks  # noqa: E402
+import wheels  # noqa: E402
+
+PROGRAM = os.path.join(tap.BUILD, "tests/unit/programs/allocator_program")
+RUNS = int(os.environ.get("CUTRACE_MODEL_RUNS", "1000" if tap.FULL else "3"))
+OPERATIONS = 2000
+BOUND = 20  # thousandths of the largest reserve: the bound of the issue, and that of the report
+UNKNOWN = 10  # percent of the runs of which the report may say that nothing is known
+
+SETTINGS = [
+    "", "expandable_segments:True", "max_split_size_mb:128", "roundup_power2_divisions:8",
+    "roundup_power2_divisions:[64:8,128:2,256:4,>:1],max_split_size_mb:64",
+    "expandable_segments:True,roundup_power2_divisions:8", "garbage_collection_threshold:0.6",
+    "garbage_collection_threshold:0.6,max_split_size_mb:128",
+]
+ASKED = SETTINGS[:4]
+
+
+def options(rng, settings):
+    """Of the program: from a pool that idles to one that is always short of memory, with one to four streams."""
+    chosen = {"streams": rng.choice([0, 0, 1, 2, 3]), "live_mb": rng.choice([600, 900, 1400, 2000]),
+              "largest_mb": rng.choice([64, 128, 300]), "others": rng.choice([0, 0, 100])}
+    if "garbage_collection" in settings:  # works below a memory fraction only
+        chosen["fraction"] = rng.choice([60, 80])
+    return chosen
+
+
+Result = collections.namedtuple("Result", "rows sum ledger")  # rows: event, reported, check, recorded, asked, least, mixed...
+
+
+def model(trace, *asked):
+    done = subprocess.run([PROGRAM, trace, *asked], capture_output=True, text=True, timeout=test_blocks.HANG, check=False)
+    tap.equal(done.returncode, 0, f"{PROGRAM}: {done.stderr[-500:]}")
+    *rows, last = done.stdout.splitlines()
+    return [[int(n) for n in row.split()] for row in rows], json.loads(last)
+
+
+def deviation(rows, moments):
+    """The largest difference of the check from PyTorch's own figures, in bytes: those that it reported with its blocks,
+    and at the moments those of its statistics."""
+    worst = max((abs(row[1] - row[2]) for row in rows), default=0)
+    for moment in moments[:-1]:  # (at the end the cache is emptied, behind the last block)
+        truth = moment["devices"][0]
+        events = sum(truth["blocks"])  # so far, of the device
+        if 0 < events <= len(rows):
+            worst = max(worst, abs(rows[events - 1][2] - truth["reserved"]))
+    return worst
+
+
+def one_run(version, settings, seed):
+    rng = random.Random(seed)
+    case = ("", settings, options(rng, settings), {})
+    run = test_blocks.Run(test_blocks.ready(version), case, seed, operations=OPERATIONS, moments=4)
+    rows, total = model(run.trace)
+    tap.equal(len(rows), sum(run.moments[-1]["devices"][0]["blocks"]), "events of blocks")
+    off, peak = deviation(rows, run.moments), max(row[1] for row in rows)
+    device = run.moments[-1]["devices"][0]
+    return {"seed": seed, "permille": 1000 * off / peak, "known": total["state"] == 0, "ooms": device["ooms"],
+            "retries": device["retries"], "trusted": total["permille"] <= BOUND}
+
+
+def all_runs(function, seeds):
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        return list(pool.map(function, seeds))
+
+
+def seeds_of(text, runs):
+    base = random.randrange(1 << 30) if tap.FULL else 1000
+    return [base + sum(map(ord, text)) * 10000 + n for n in range(runs)]
+
+
+def check_settings(version, settings):
+    """Of each run: the figures, or that they are not trusted. Of nearly all: the figures."""
+    runs = all_runs(functools.partial(one_run, version, settings), seeds_of(version + settings, max(RUNS // 3, 3)))
+    figures = sorted(r["permille"] for r in runs)
+    off = [r for r in runs if r["permille"] > BOUND]
+    tap.note(f"{len(runs)} runs, {sum(r['retries'] for r in runs)} retries, {sum(r['ooms'] for r in runs)} out of memory: "
+             f"deviation {statistics.median(figures) / 10:.2f} % (median), {figures[-1] / 10:.2f} % (worst), "
+             f"{len(off)} above {BOUND / 10} %, {sum(not r['known'] for r in runs)} not known")
+    tap.check(sum(r["retries"] for r in runs), "no request was retried")
+    told = [r for r in off if r["known"] or r["trusted"]]
+    tap.check(not told, f"more than {BOUND / 10} %, and the report does not say so: {told[:3]}")
+    tap.check(len(off) <= len(runs) * 2 / 100, f"more than {BOUND / 10} %: {off[:8]}")
+    tap.check(sum(not r["known"] for r in runs) * 100 <= len(runs) * UNKNOWN, f"not known: {runs}")
+
+
+# ---- what the model says of other settings -----------------------------------------------------------------
+
+def first_failure(run):
+    """How many events of blocks a run has up to its first request that failed; None: none failed."""
+    for n, e in enumerate(e for e in run.events() if e["op"].startswith("block-")):
+        if e["op"] == "block-oom":
+            return n
+    return None
+
+
+def one_question(version, recorded, asked, seed):
+    """Two real runs that ask for the same blocks, up to the first request that fails in either."""
+    rng = random.Random(seed)
+    chosen = {**options(rng, recorded), "stop": 1, "empty": 0, "others": 0}
+    wheel = test_blocks.ready(version)
+    runs = [test_blocks.Run(wheel, ("", s, chosen, {}), seed, operations=OPERATIONS, moments=1) for s in (recorded, asked)]
+    failed = [first_failure(run) for run in runs]
+    rows, total = model(runs[0].trace, asked)
+    real = [e["reserved_bytes"] for e in runs[1].events() if e["op"].startswith("block-")]
+    end = min(n for n in (*failed, len(rows), len(real)) if n is not None)
+    peak = max(real[:end], default=1)
+    off = [max(0, min(row[4:]) - r, r - max(row[4:])) for row, r in zip(rows[:end], real[:end])]
+    # Up to the end of the recording, which is its first failure if it has one.
+    serves = failed[1] is None or (failed[0] is not None and failed[1] > failed[0])
+    return {"seed": seed, "peak": abs(max((r[4] for r in rows[:end]), default=0) - peak) * 100 / peak,
+            "off": max(off, default=0) * 100 / peak, "fits": total["fits"], "serves": serves, "end": end, "failed": failed}
+
+
+def check_question(version, recorded, asked):
+    runs = all_runs(functools.partial(one_question, version, recorded, asked),
+                    seeds_of(version + recorded + asked, max(RUNS // 20, 3)))
+    told = [r for r in runs if r["fits"] != "unknown"]
+    wrong = [r for r in told if (r["fits"] == "yes") != r["serves"]]
+    peaks, offs = sorted(r["peak"] for r in runs), sorted(r["off"] for r in runs)
+    tap.note(f"{len(runs)} runs, {len(told)} answered ({sum(r['fits'] == 'yes' for r in told)} yes), {len(wrong)} wrong; peak off by "
+             f"{statistics.median(peaks):.2f} % (median), {peaks[-1]:.2f} % (worst); reserve outside its bounds by "
+             f"{statistics.median(offs):.2f} %, {offs[-1]:.2f} %")
+    tap.check(len(wrong) <= len(told) * 5 // 100, f"wrong answers: {wrong[:4]}")
+
+
+def main():
+    versions = wheels.versions()
+    for version in versions:
+        for settings in SETTINGS:
+            tap.case(f"PyTorch {version}: the model with {settings or 'default settings'}")(
+                functools.partial(check_settings, version, settings))
+    for recorded in ASKED:
+        for asked in ASKED:
+            if asked != recorded:
+                tap.case(f"PyTorch {versions[1]}: recorded with {recorded or 'defaults'}, asked for {asked or 'defaults'}")(
+                    functools.partial(check_question, versions[1], recorded, asked))
+    tap.main()
+
+
+if __name__ == "__main__":
+    main()

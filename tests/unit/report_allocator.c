@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0
+// The model of PyTorch's allocator: settings as PyTorch reads them, sizes, and steps of it that
+// were worked out by hand from c10/cuda/CUDACachingAllocator.cpp. test_model.py compares whole runs
+// with the real one.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "../lib/draw.h"
+#include "allocator/block_ids.h"
+#include "allocator/model.h"
+
+#define MIB (UINT64_C(1) << 20)
+
+static struct ct_allocator_settings settings_of(const char *text) {
+    char error[CT_ALLOCATOR_SETTINGS_ERROR] = "";
+    struct ct_allocator_settings s;
+    if (ct_allocator_settings_parse(&s, text, strlen(text), error))
+        fail_msg("%s: %s", text, error);
+    return s;
+}
+
+static void read_settings(void **state) {
+    (void)state;
+    struct ct_allocator_settings s = settings_of("");
+    assert_false(s.expandable);
+    assert_true(s.max_split == UINT64_MAX);
+    s = settings_of(" expandable_segments : True, max_split_size_mb:128,\tbackend:native ,"
+                    "garbage_collection_threshold:0.6,pinned_num_register_threads:8,");
+    assert_true(s.expandable);
+    assert_int_equal(s.max_split, 128 * MIB);
+    assert_int_equal(s.collect_ppm, 600000);
+    s = settings_of("per_process_memory_fraction:0.7654321");
+    assert_int_equal(s.fraction_ppm, 765432);
+    s = settings_of(
+        "roundup_power2_divisions:[64:8,128:2,256:4,512:2,1024:4,>:1]"); // PyTorch's test
+    const unsigned divisions[] = {8, 8, 2, 4, 2, 4, 1, 1};               // of 32 MiB to 4 GiB
+    for (unsigned i = 0; i < 8; i++)
+        assert_int_equal(s.divisions[5 + i], divisions[i]);
+    ct_allocator_settings_fit_version(&s, 4);
+    assert_int_equal(s.divisions[10], 1);
+}
+
+static void refuse_settings(void **state) {
+    static const char *const wrong[] = {"backend:cudaMallocAsync",
+                                        "expandable_segments",
+                                        "expandable_segments:true",
+                                        "max_split_size_mb:20",
+                                        "max_split_size_mb:-1",
+                                        "max_split_size_mb:99999999999999999999",
+                                        "garbage_collection_threshold:1.5",
+                                        "garbage_collection_threshold:",
+                                        "roundup_power2_divisions:3",
+                                        "roundup_power2_divisions:[256:1",
+                                        "roundup_power2_divisions:[300:1]",
+                                        "expandable_segments:True max_split_size_mb:64",
+                                        "expandable_segments:True]",
+                                        "no_such_setting:1",
+                                        "\x1b[31m:1",
+                                        ":",
+                                        ","};
+    char error[CT_ALLOCATOR_SETTINGS_ERROR];
+    struct ct_allocator_settings s;
+    (void)state;
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        if (!ct_allocator_settings_parse(&s, wrong[i], strlen(wrong[i]), error))
+            fail_msg("accepted: %s", wrong[i]);
+        for (const char *c = error; *c; c++)
+            assert_in_range(*c, ' ', '~');
+    }
+}
+
+static void round_sizes(void **state) {
+    (void)state;
+    struct ct_allocator_settings s = settings_of("");
+    assert_int_equal(ct_allocator_round(&s, 1), 512);
+    assert_int_equal(ct_allocator_round(&s, 1200), 1536);
+    assert_int_equal(ct_allocator_segment_size(&s, MIB), 2 * MIB);
+    assert_int_equal(ct_allocator_segment_size(&s, MIB + 512), 20 * MIB);
+    assert_int_equal(ct_allocator_segment_size(&s, 10 * MIB - 512), 20 * MIB);
+    assert_int_equal(ct_allocator_segment_size(&s, 10 * MIB), 10 * MIB);
+    assert_int_equal(ct_allocator_segment_size(&s, 11 * MIB), 12 * MIB);
+    s = settings_of("roundup_power2_divisions:4");
+    assert_int_equal(ct_allocator_round(&s, 1200), 1536);               // below 512 * 4: as without
+    assert_int_equal(ct_allocator_round(&s, 1200 * 1024), 1280 * 1024); // 1024, 1280, 1536, 1792
+    assert_int_equal(ct_allocator_round(&s, 1024 * 1024), 1024 * 1024);
+}
+
+static struct ct_allocator_model model_of(const char *text, uint64_t total) {
+    const struct ct_allocator_settings s = settings_of(text);
+    struct ct_allocator_model m;
+    ct_allocator_model_init(&m, &s, total);
+    return m;
+}
+
+static uint64_t size_of(const struct ct_allocator_model *m, uint32_t block) {
+    assert_int_not_equal(block, CT_NO_BLOCK);
+    return m->blocks[block].tree.size;
+}
+
+static void split_and_join(void **state) {
+    (void)state;
+    struct ct_allocator_model m = model_of("", 100 * MIB);
+    const uint32_t a = ct_allocator_model_alloc(&m, 0, 4 * MIB);
+    const uint32_t b = ct_allocator_model_alloc(&m, 0, 8 * MIB);
+    assert_int_equal(m.reserved, 20 * MIB); // one segment for both
+    assert_int_equal(ct_allocator_model_largest_free(&m), 8 * MIB);
+    const uint32_t c = ct_allocator_model_alloc(&m, 0, 7 * MIB + 512 * 1024);
+    assert_int_equal(size_of(&m, c), 8 * MIB); // the rest is not more than 1 MiB
+    assert_int_equal(m.allocated, 20 * MIB);
+    ct_allocator_model_free_block(&m, a);
+    ct_allocator_model_free_block(&m, b);
+    assert_int_equal(ct_allocator_model_largest_free(&m), 12 * MIB);
+    assert_int_equal(size_of(&m, ct_allocator_model_alloc(&m, 1, 5 * MIB)), 5 * MIB);
+    assert_int_equal(m.reserved, 40 * MIB); // another stream's
+    ct_allocator_model_free(&m);
+}
+
+static void free_and_repeat(void **state) {
+    (void)state;
+    struct ct_allocator_model m = model_of("", 100 * MIB);
+    const uint32_t a = ct_allocator_model_alloc(&m, 0, 60 * MIB);
+    const uint32_t small = ct_allocator_model_alloc(&m, 0, 1000);
+    ct_allocator_model_free_block(&m, a);
+    assert_int_equal(m.retries, 0);
+    assert_int_equal(size_of(&m, ct_allocator_model_alloc(&m, 1, 50 * MIB)), 50 * MIB);
+    assert_int_equal(m.retries, 1); // the 60 MiB of the other stream were given back
+    assert_int_equal(m.reserved, 52 * MIB);
+    assert_int_equal(ct_allocator_model_alloc(&m, 1, 50 * MIB), CT_NO_BLOCK);
+    assert_int_equal(m.reserved, 52 * MIB); // the small block keeps its segment
+    ct_allocator_model_free_block(&m, small);
+    ct_allocator_model_release_cached(&m);
+    assert_int_equal(m.reserved, 50 * MIB);
+    ct_allocator_model_free(&m);
+}
+
+static void keep_large_blocks_whole(void **state) {
+    (void)state;
+    struct ct_allocator_model m = model_of("max_split_size_mb:32", 100 * MIB);
+    const uint32_t a = ct_allocator_model_alloc(&m, 0, 60 * MIB);
+    ct_allocator_model_free_block(&m, a);
+    assert_int_equal(size_of(&m, ct_allocator_model_alloc(&m, 0, 12 * MIB)), 12 * MIB);
+    assert_int_equal(m.reserved, 72 * MIB); // the 60 MiB are not split
+    const uint32_t b = ct_allocator_model_alloc(&m, 0, 41 * MIB);
+    assert_int_equal(size_of(&m, b), 60 * MIB); // but are given whole, if not 20 MiB too large
+    ct_allocator_model_free_block(&m, b);
+    assert_int_equal(size_of(&m, ct_allocator_model_alloc(&m, 0, 35 * MIB)), 36 * MIB);
+    assert_int_equal(m.reserved, 48 * MIB); // the 60 MiB made room
+    assert_int_equal(m.retries, 0);         // before all that was cached would have been freed
+    ct_allocator_model_free(&m);
+}
+
+static void collect_garbage(void **state) {
+    (void)state;
+    struct ct_allocator_model m = model_of("garbage_collection_threshold:0.5", 100 * MIB);
+    m.allowed = 80 * MIB;
+    ct_allocator_model_free_block(&m, ct_allocator_model_alloc(&m, 0, 30 * MIB));
+    ct_allocator_model_free_block(&m, ct_allocator_model_alloc(&m, 1, 20 * MIB));
+    assert_int_equal(m.reserved, 50 * MIB);
+    (void)ct_allocator_model_alloc(&m, 2, 10 * MIB); // above 40 MiB: the older one is freed
+    assert_int_equal(m.reserved, 30 * MIB);
+    assert_int_equal(ct_allocator_model_alloc(&m, 2, 80 * MIB), CT_NO_BLOCK); // above the limit
+    ct_allocator_model_free(&m);
+}
+
+static void expand_segments(void **state) {
+    (void)state;
+    struct ct_allocator_model m = model_of("expandable_segments:True", 100 * MIB);
+    const uint32_t a = ct_allocator_model_alloc(&m, 0, 30 * MIB);
+    assert_int_equal(m.reserved, 40 * MIB); // pages of 20 MiB
+    const uint32_t b = ct_allocator_model_alloc(&m, 0, 25 * MIB);
+    assert_int_equal(m.reserved, 60 * MIB); // from the 10 MiB that were left
+    ct_allocator_model_free_block(&m, a);
+    ct_allocator_model_release_cached(&m);
+    assert_int_equal(m.reserved, 40 * MIB); // one whole page of the free 30 MiB
+    ct_allocator_model_free_block(&m, b);
+    ct_allocator_model_release_cached(&m);
+    assert_int_equal(m.reserved, 0);
+    assert_int_equal(ct_allocator_model_alloc(&m, 0, 101 * MIB), CT_NO_BLOCK);
+    ct_allocator_model_free(&m);
+}
+
+// What must hold whatever is asked for, in any order.
+static void check_sums(const struct ct_allocator_model *m, uint64_t allocated) {
+    assert_int_equal(m->allocated, allocated);
+    assert_true(m->reserved >= m->allocated && m->reserved <= m->room);
+}
+
+static void random_requests(void **state) {
+    static const char *const texts[] = {"", "expandable_segments:True", "max_split_size_mb:32",
+                                        "roundup_power2_divisions:8",
+                                        "expandable_segments:True,max_split_size_mb:32"};
+    (void)state;
+    for (size_t t = 0; t < sizeof texts / sizeof *texts; t++) {
+        struct ct_allocator_model m = model_of(texts[t], 500 * MIB);
+        uint32_t held[256];
+        uint64_t allocated = 0;
+        unsigned count = 0;
+        chance = t + 1;
+        for (unsigned n = 0; n < 20000; n++) {
+            if (count == 256 || (count && draw(5) < 2)) {
+                const unsigned i = (unsigned)draw(count);
+                allocated -= size_of(&m, held[i]);
+                ct_allocator_model_free_block(&m, held[i]);
+                held[i] = held[--count];
+            } else {
+                const uint64_t bytes = draw(4) ? draw(MIB) : draw(60 * MIB);
+                const uint32_t block = ct_allocator_model_alloc(&m, (uint32_t)draw(3), bytes + 1);
+                if (block != CT_NO_BLOCK) {
+                    held[count++] = block;
+                    allocated += size_of(&m, block);
+                }
+            }
+            check_sums(&m, allocated);
+        }
+        while (count)
+            ct_allocator_model_free_block(&m, held[--count]);
+        ct_allocator_model_release_cached(&m);
+        assert_int_equal(m.reserved, 0);
+        ct_allocator_model_free(&m);
+    }
+}
+
+static void remember_blocks(void **state) {
+    struct ct_block_ids ids = {0};
+    (void)state;
+    chance = 3;
+    uint32_t truth[4096] = {0};
+    for (unsigned n = 0; n < 100000; n++) {
+        const uint64_t address = 1 + draw(4096);
+        struct ct_block_id *id = ct_block_ids_find(&ids, address);
+        assert_int_equal(id ? id->in[0] : 0, truth[address - 1]);
+        if (id) {
+            ct_block_ids_remove(&ids, id);
+            truth[address - 1] = 0;
+        } else {
+            ct_block_ids_add(&ids, address)->in[0] = truth[address - 1] = n + 1;
+        }
+    }
+    free(ids.slots);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(read_settings),   cmocka_unit_test(refuse_settings),
+        cmocka_unit_test(round_sizes),     cmocka_unit_test(split_and_join),
+        cmocka_unit_test(free_and_repeat), cmocka_unit_test(keep_large_blocks_whole),
+        cmocka_unit_test(collect_garbage), cmocka_unit_test(expand_segments),
+        cmocka_unit_test(random_requests), cmocka_unit_test(remember_blocks),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

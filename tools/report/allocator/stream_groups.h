@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which of PyTorch's segments belong together: those of one stream (and one private pool). A trace
+// does not carry streams, but where each block was placed tells: PyTorch takes the smallest free
+// block of the stream that fits. A smaller one that it passed over is of another stream, or waits
+// for one; where it passes over none in many requests, both segments are of one stream.
+#ifndef CT_STREAM_GROUPS_H
+#define CT_STREAM_GROUPS_H
+
+#include "allocator/block_tree.h"
+#include "allocator/settings.h"
+#include "base/map.h"
+
+enum { CT_STREAM_GROUPS_MOST = 256 }; // of one class
+enum { CT_REFUSED_RANGES = 1024, CT_FREED_SEGMENTS = 16 };
+
+struct ct_free_range {
+    struct ct_tree_block by_size, by_address;
+    uint32_t segment;
+};
+
+struct ct_grouped_segment {
+    uint8_t small;
+    uint16_t group;
+};
+
+struct ct_stream_groups {
+    struct ct_allocator_settings settings; // of the recorded allocator
+    struct ct_grouped_segment *segments;
+    uint32_t segment_count, segment_room;
+    struct ct_map by_key; // key of a segment -> its index
+    struct ct_map pairs;  // two segments -> how often one was passed over for the other << 32, and
+                          // how often it could have been, but was not
+    struct ct_free_range *ranges;
+    uint32_t range_count, range_room, spare;
+    struct ct_block_tree by_size[2], by_address; // by_size: of large segments, of small ones
+    // What was free when a thread's call to the driver failed, until its next block: PyTorch frees
+    // segments before it repeats the call.
+    struct ct_refused_ranges {
+        struct ct_refused_range {
+            uint64_t size;
+            uint32_t segment;
+        } list[CT_REFUSED_RANGES];
+        uint32_t count, thread;
+        int open;
+        // The segments that were freed since then; more than these are not looked at.
+        uint32_t freed[CT_FREED_SEGMENTS], freed_count;
+        uint64_t freed_bytes, last_bytes;
+        int freed_small_enough; // one of them could be split
+    } refused;
+    uint64_t passed_over, waited; // free blocks of another segment, and of the same one
+    uint64_t pairs_left_out;
+    uint32_t groups[2];    // after ct_stream_groups_finish: of large segments, of small ones
+    uint64_t contradicted; // of passed_over, those within a group
+};
+
+// A segment of cudaMalloc's in which a block lies. `key`: what tells it from all others.
+struct ct_block_segment {
+    uint64_t key, start, bytes;
+};
+
+void ct_stream_groups_init(struct ct_stream_groups *g, const struct ct_allocator_settings *s);
+// A block is allocated by a thread, is freed; a segment ends.
+void ct_stream_groups_note_alloc(struct ct_stream_groups *g, const struct ct_block_segment *s,
+                                 uint32_t thread, uint64_t address, uint64_t bytes);
+void ct_stream_groups_note_free(struct ct_stream_groups *g, const struct ct_block_segment *s,
+                                uint64_t address, uint64_t bytes);
+// The driver refuses a thread a segment of some bytes; the thread's request ends without a block.
+void ct_stream_groups_note_refusal(struct ct_stream_groups *g, uint32_t thread, uint64_t bytes);
+// A thread frees a segment after that.
+void ct_stream_groups_note_freed(struct ct_stream_groups *g, uint32_t thread, uint64_t key,
+                                 uint64_t bytes);
+// A thread begins to free segments inside a request, because of a limit of PyTorch's own.
+void ct_stream_groups_note_release(struct ct_stream_groups *g, uint32_t thread);
+void ct_stream_groups_note_oom(struct ct_stream_groups *g, uint32_t thread);
+void ct_stream_groups_note_end(struct ct_stream_groups *g, uint64_t start, uint64_t bytes);
+// After the last event: puts each segment into a group. Returns -1 if there are too many groups.
+int ct_stream_groups_finish(struct ct_stream_groups *g);
+// The group of a segment, or -1.
+int ct_stream_groups_find(const struct ct_stream_groups *g, uint64_t key);
+void ct_stream_groups_free(struct ct_stream_groups *g);
+
+#endif

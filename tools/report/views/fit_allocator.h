@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+// What other settings of PyTorch's allocator would have done, as text and JSON.
+#ifndef CT_FIT_ALLOCATOR_H
+#define CT_FIT_ALLOCATOR_H
+
+#include "allocator/what_if.h"
+#include "base/json.h"
+#include "print/view.h"
+
+// Runs the model on a device with the settings of --allocator. Returns 0 without the option.
+int ct_fit_allocator_run(struct ct_view *v, struct ct_what_if *w, int device);
+void ct_fit_allocator_print(struct ct_view *v, const struct ct_what_if *w);
+// NULL: there is no such question.
+void ct_fit_allocator_add_json(struct ct_json *j, const struct ct_view *v,
+                               const struct ct_what_if *w);
+
+#endif
