@@ -335,16 +335,17 @@ class Server:
         p.nvml(self.outside, self.others)
         p.tensor(2 * M, INIT)
         p.reads(self.outside + self.others, INIT)
-        p.tensor(self.weights, LOAD)
+        kept = [p.tensor(self.weights, LOAD)]
         p.tensor(2 * M, PROFILE)  # (of what stays, as vLLM's readings have it)
         p.drop(p.tensor(self.activations, PROFILE))
         p.reads(self.outside + self.others, PROFILE)
-        p.tensor(self.cache, CACHE)
-        p.tensor(self.buffers, TABLES)
+        kept += [p.tensor(self.cache, CACHE), p.tensor(self.buffers, TABLES)]
         for _ in range(4):
             p.drop(p.tensor(self.step, SERVE))
             p.nvml(self.outside + self.after, self.others)
         p.tensor(2 * M, SERVE)
+        for tensor in kept:  # the end of the program is no moment between two steps
+            p.drop(tensor)
         return p.save(name)
 
     def metrics(self, name, *scrapes):
