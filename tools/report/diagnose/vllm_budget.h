@@ -52,6 +52,8 @@ struct ct_vllm_budget {
     int has_need, need_by_run; // by_run: the recorded run itself needed as much
     const char *why_no_need;
     int64_t stays, outside, need_low, need_high;
+    int64_t others;        // part of `outside`: of other processes, at most
+    int fails_as_recorded; // with its cache it had no room on the recorded device
     // The cache on the asked device, with the recorded settings: at least, and at most.
     int has_cache_there;
     int64_t cache_low, cache_high;
