@@ -253,7 +253,7 @@ def bytes_in(where):
 @case("processes that record are never touched, whatever the budget is; killed ones make room, and the rest is in the budget")
 def recording():
     where = folder()
-    with Holder(where) as h:
+    with contextlib.ExitStack() as stack, Holder(where) as h:
         h.tell("churn", 5000)
         before = os.stat(h.trace).st_ino, os.stat(h.trace + ".journal").st_ino
         lines = enforce(where, "--seal", "--max-total=1B", code=5)
@@ -266,13 +266,13 @@ def recording():
         try:
             for i in range(40 if FULL else 12):
                 p = death.start(where, death.program("worker"), 2, 0, 64, 0, 1, env={"CUTRACE_FLUSH_MS": "10"})
+                stack.callback(p.kill)
                 calls = death.calls_so_far(where)
                 death.wait_for_calls(where, p, calls + 20000)
                 # It is beyond the budget by then: what is finished has gone, and this one stays.
                 while bytes_in(where) <= most or len(death.traces(where)) > 2:
-                    check(p.poll() is None, i)
+                    check(p.poll() is None and os.path.exists(os.path.join(where, f"trace.{p.pid}.zst")), i)
                     time.sleep(.02)
-                check(os.path.exists(os.path.join(where, f"trace.{p.pid}.zst")), i)
                 death.kill(p, False)
                 end = time.monotonic() + HANG
                 while bytes_in(where) > most or len(death.journals(where)) > 1:

@@ -77,7 +77,10 @@ def adapt(words, env, where):
 
 @contextlib.contextmanager
 def sidecar(words):
-    p = subprocess.Popen([*elsewhere(), *OTHER, *words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
+    """With what the page says may go with it, too."""
+    words = [*words[:-1], "--log", "--serve=0", words[-1]]
+    p = subprocess.Popen([*elsewhere(), *OTHER, *words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                         stderr=subprocess.DEVNULL, text=True)
     said = []
     try:
         yield said  # (until it has sealed something, so that it waits for signals)
@@ -118,7 +121,9 @@ def shows(of):
                 h.process.kill()
                 h.process.wait()
                 wait_for(lambda: os.path.exists(h.trace + ".oom.zip"))
-        equal(sorted(line.split(": ")[0] for line in said), ["bundle", "sealed", "sealed", "sealed"], said)
+        steps = [line.split(": ")[0] for line in said if " cutrace: " not in line]
+        equal(sorted(steps), ["bundle", "sealed", "sealed", "sealed"], said)
+        check(len(said) == 5 and any("a request of 500.00 MiB failed" in line for line in said), said)
 
 
 @case("Kubernetes: the sidecar seals what is killed in the other container, in memory, too, and makes the bundle")
