@@ -131,6 +131,16 @@ def whole_holder(h):
     return check_ledger.compare(check_ledger.read_trace(REPORT, h.trace), h.ledger())
 
 
+@case("a sealer that happens to have the pid and the start time of a dead process of another container")
+def namesake():
+    where = folder()
+    script = "import os, sys; from live import written; written([1 << 30] * 3, where=sys.argv[1]); os.execv(sys.argv[2], sys.argv[2:])"
+    done = subprocess.run([sys.executable, "-c", script, where, CUTRACE, "watch", "--seal", "--once", where], capture_output=True, text=True,
+                          env={**os.environ, "PYTHONPATH": ":".join(sys.path)}, check=False)
+    equal((done.returncode, done.stdout.count("sealed: "), done.stderr), (0, 1, ""), done.stdout)
+    equal(sorted(os.listdir(where)), ["live.zst"])
+
+
 @case("while sealers of two containers look all the time, processes record and are killed: each trace is its ledger")
 def kills():
     where, n = folder(), 200 if FULL else 20
