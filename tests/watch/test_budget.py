@@ -16,7 +16,7 @@ import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 import death  # noqa: E402
 import mkjournal  # noqa: E402
-from live import CUTRACE, Holder  # noqa: E402
+from live import CUTRACE, Holder, elsewhere, ended_by  # noqa: E402
 from mktrace import SEALED, Trace  # noqa: E402
 from tap import FULL, case, check, equal, main  # noqa: E402
 from traces import G, K, M, S, begin  # noqa: E402
@@ -253,21 +253,26 @@ def bytes_in(where):
 @case("processes that record are never touched, whatever the budget is; killed ones make room, and the rest is in the budget")
 def recording():
     where = folder()
-    with Holder(where) as h:
+    with contextlib.ExitStack() as stack, Holder(where) as h:
         h.tell("churn", 5000)
         before = os.stat(h.trace).st_ino, os.stat(h.trace + ".journal").st_ino
         lines = enforce(where, "--seal", "--max-total=1B", code=5)
         check(len(lines) == 1 and lines[0].startswith("more than --max-total: "), lines)
         equal((os.stat(h.trace).st_ino, os.stat(h.trace + ".journal").st_ino), before)
         most = bytes_in(where) + M
-        keeper = subprocess.Popen([CUTRACE, "watch", "--seal", f"--max-total={most}B", "--interval=100ms", where],
+        # (elsewhere, where it sees no pid of theirs)
+        keeper = subprocess.Popen([*elsewhere(), CUTRACE, "watch", "--seal", f"--max-total={most}B", "--interval=100ms", where],
                                   stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
         try:
             for i in range(40 if FULL else 12):
                 p = death.start(where, death.program("worker"), 2, 0, 64, 0, 1, env={"CUTRACE_FLUSH_MS": "10"})
+                stack.callback(p.kill)
                 calls = death.calls_so_far(where)
                 death.wait_for_calls(where, p, calls + 20000)
-                check(os.path.exists(os.path.join(where, f"trace.{p.pid}.zst")), i)
+                # It is beyond the budget by then: what is finished has gone, and this one stays.
+                while bytes_in(where) <= most or len(death.traces(where)) > 2:
+                    check(p.poll() is None and os.path.exists(os.path.join(where, f"trace.{p.pid}.zst")), i)
+                    time.sleep(.02)
                 death.kill(p, False)
                 end = time.monotonic() + HANG
                 while bytes_in(where) > most or len(death.journals(where)) > 1:
@@ -277,7 +282,7 @@ def recording():
                     if name.startswith("ledger.") and str(h.process.pid) not in name:
                         os.unlink(os.path.join(where, name))
         finally:
-            keeper.send_signal(signal.SIGTERM)
+            ended_by(keeper, signal.SIGTERM)
             said = keeper.communicate(timeout=HANG)[0].splitlines()
         equal(keeper.returncode, 0)
         removed = [line for line in said if line.startswith("removed: ")]

@@ -131,6 +131,16 @@ def whole_holder(h):
     return check_ledger.compare(check_ledger.read_trace(REPORT, h.trace), h.ledger())
 
 
+@case("a sealer that happens to have the pid and the start time of a dead process of another container")
+def namesake():
+    where = folder()
+    script = "import os, sys; from live import written; written([1 << 30] * 3, where=sys.argv[1]); os.execv(sys.argv[2], sys.argv[2:])"
+    done = subprocess.run([sys.executable, "-c", script, where, CUTRACE, "watch", "--seal", "--once", where], capture_output=True, text=True,
+                          env={**os.environ, "PYTHONPATH": ":".join(sys.path)}, check=False)
+    equal((done.returncode, done.stdout.count("sealed: "), done.stderr), (0, 1, ""), done.stdout)
+    equal(sorted(os.listdir(where)), ["live.zst"])
+
+
 @case("while sealers of two containers look all the time, processes record and are killed: each trace is its ledger")
 def kills():
     where, n = folder(), 200 if FULL else 20
@@ -140,7 +150,7 @@ def kills():
         survivor = start(where, program("worker"), 2, 1000, 64, 0, 1)
         stack.callback(survivor.kill)
         for i in range(n):
-            left(where, choice.choice(("worker 2 0 64 0", "worker 1 1000 64 0", "worker 8 100 64 0")), choice.randrange(4000),
+            left(where, choice.choice(("worker 2 0 64 0", "worker 1 1000 64 0", "worker 8 100 64 0")), choice.randrange(100, 4000),
                  **kinds[i % len(kinds)])
         wait_for(lambda: len(journals(where)) <= 1)
         check(survivor.poll() is None and list(journals(where)) == [survivor.pid], (survivor.poll(), journals(where)))
@@ -186,6 +196,33 @@ def locked():
         holder.wait()
     equal(seal(where)[0], 0)
     return all_sealed(where, 1)
+
+
+@case("beside --serve: a process whose journal was sealed counts as killed, not as one that ended well")
+def served():
+    import urllib.request  # pylint: disable=import-outside-toplevel
+    with Holder() as h:
+        p = subprocess.Popen([CUTRACE, "watch", "--seal", "--serve=0", "--interval=100ms", h.where], stdin=subprocess.DEVNULL,
+                             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        try:
+            url = p.stderr.readline().split()[-1].replace("/metrics", "/verdict.json")
+
+            def state():
+                with contextlib.suppress(OSError), urllib.request.urlopen(url, timeout=HANG) as answer:
+                    return [(q["state"], bool(q["details"])) for q in json.load(answer)["processes"]]
+                return None
+            equal([h.tell("first", 900 * M), h.tell("second", 500 * M)], [0, 2])
+            wait_for(lambda: state() == [("recording", True)])
+            h.process.kill()
+            h.process.wait()
+            wait_for(lambda: not os.path.exists(h.trace + ".journal"))
+            wait_for(lambda: state() != [("recording", True)])
+            for _ in range(3):
+                equal(state(), [("killed", True)])
+        finally:
+            p.terminate()
+            said = p.communicate(timeout=HANG)[0].splitlines()
+    equal((p.returncode, [line.split(": ")[0] for line in said]), (0, ["sealed"]))
 
 
 # ---- what does not go well -----------------------------------------------------------------------------------------------
@@ -299,6 +336,7 @@ def hostile():
     victims = written([2 * G] * 20, name="secret", trace_id=0x99)
     secret = os.path.join(victims, "secret.zst")
     (good,) = journals(where).values()
+    equal(seal(where, "--dry-run")[1], [f"would seal: {good[:-8]}"])
     with open(good, "rb") as f:
         journal = f.read()
 
@@ -327,6 +365,8 @@ def hostile():
     os.symlink("/dev/shm/cutrace-0-1-gone.journal", os.path.join(where, "gone.zst.journal"))
     put("name\x1b[31m\n.zst.journal", b"x" * 20000)
     before, theirs = contents(where), contents(victims)
+    gone = os.path.join(where, "gone.zst.journal")  # (a recorder makes such a link just before the file)
+    wait_for(lambda: time.time() - os.lstat(gone).st_ctime > 1.1)
     code, lines = seal(where)
     sealed = [line for line in lines if line.startswith("sealed: ")]
     equal(code, 5)

@@ -11,7 +11,8 @@ enum ct_file_use {
     CT_FILE_UNUSED,
 };
 
-// `fd` is open for reading alone.
+// `fd` is open for reading alone. Not to be asked about a file that a process which lives opens for
+// writing now and then: it could have to wait for the answer.
 enum ct_file_use ct_file_use_find(int fd);
 
 #endif

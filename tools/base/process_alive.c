@@ -48,17 +48,19 @@ static int is_of_this_boot(const struct ct_journal *j) {
 }
 
 // The pid in the journal is the one in the process's own namespace. Its start time is the same in
-// all of them.
+// all of them. This process records nothing: where it has both, it was started in the same tick of
+// the clock, as the first process of another container.
 uint32_t ct_process_alive_pid(const struct ct_journal *j) {
     if (!j->pid || !j->process_start || !is_of_this_boot(j))
         return 0;
-    if (ct_process_alive_start_time(j->pid) == j->process_start)
+    const uint32_t self = (uint32_t)getpid();
+    if (j->pid != self && ct_process_alive_start_time(j->pid) == j->process_start)
         return j->pid;
     uint32_t found = 0;
     DIR *all = opendir("/proc");
     for (const struct dirent *one; all && !found && (one = readdir(all));) {
         const uint32_t pid = (uint32_t)strtoul(one->d_name, NULL, 10);
-        if (pid && ct_process_alive_start_time(pid) == j->process_start &&
+        if (pid && pid != self && ct_process_alive_start_time(pid) == j->process_start &&
             has_inner_pid(pid, j->pid))
             found = pid;
     }

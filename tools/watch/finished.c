@@ -23,17 +23,34 @@ static int has_left_journal(const char *folder, const char *name) {
     return left;
 }
 
-// Whether the last chunk is marked as the last one. A recorder that could have no journal, and whose
-// host has closed its descriptor, leaves no other sign that it lives.
-static int has_end(int fd, uint64_t bytes, const char *name) {
+// The flags of the last chunk; 0: there is none.
+static unsigned read_last_flags(int fd, uint64_t bytes, const char *name) {
     const struct ct_source source = {.name = name, .fd = fd, .bytes = bytes, .file_bytes = bytes};
     struct ct_index x = {0};
     struct ct_error error;
     ct_index_scan(&x, &source, 0, bytes);
-    const int ended = !ct_index_sort(&x, &source, &error) &&
-                      x.chunks[x.count - 1].head.flags & (CT_CHUNK_LAST | CT_CHUNK_SEALED);
+    const unsigned flags =
+        ct_index_sort(&x, &source, &error) ? 0 : x.chunks[x.count - 1].head.flags;
     ct_index_free(&x);
-    return ended;
+    return flags;
+}
+
+// A recorder that could have no journal, and whose host has closed its descriptor, leaves no other
+// sign that it lives.
+static int has_end(int fd, uint64_t bytes, const char *name) {
+    return (read_last_flags(fd, bytes, name) & (CT_CHUNK_LAST | CT_CHUNK_SEALED)) != 0;
+}
+
+int ct_finished_was_sealed(const char *folder, const char *name, uid_t owner) {
+    char why[CT_WATCH_WHY];
+    struct stat st;
+    const int fd = ct_watch_trace_open(folder, name, owner, why);
+    if (fd < 0)
+        return 0;
+    const int was =
+        !fstat(fd, &st) && read_last_flags(fd, (uint64_t)st.st_size, name) & CT_CHUNK_SEALED;
+    close(fd);
+    return was;
 }
 
 int ct_finished_is(int folder, const char *path, const char *name) {
@@ -41,9 +58,11 @@ int ct_finished_is(int folder, const char *path, const char *name) {
     const int fd = ct_folder_open_own(folder, name, &st);
     if (fd < 0)
         return 0;
-    const int is = ct_file_use_find(fd) == CT_FILE_UNUSED &&
-                   (ct_folder_has_journal(folder, name) ? has_left_journal(path, name)
-                                                        : has_end(fd, (uint64_t)st.st_size, name));
+    const int is_over = ct_folder_has_journal(folder, name)
+                            ? has_left_journal(path, name)
+                            : has_end(fd, (uint64_t)st.st_size, name);
+    // The last question: a recorder whose host has closed its descriptor never has to wait for it.
+    const int is = is_over && ct_file_use_find(fd) == CT_FILE_UNUSED;
     close(fd);
     return is;
 }

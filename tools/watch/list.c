@@ -15,6 +15,7 @@
 #include "base/process_alive.h"
 #include "base/utf8.h"
 #include "watch/details.h"
+#include "watch/finished.h"
 #include "watch/search.h"
 
 #define SEARCH_NS UINT64_C(30000000000) // between two looks at all of /proc
@@ -126,10 +127,12 @@ static void read_devices(struct ct_watch_process *p, const struct ct_journal *he
 
 static enum ct_watch_state find_state(struct ct_watch_entry *e) {
     struct ct_watch_process *p = &e->process;
-    if (ct_watch_journal_is_gone(&e->journal))
-        return CT_WATCH_ENDED;
-    if (p->state == CT_WATCH_KILLED)
+    if (p->state == CT_WATCH_KILLED) // (also when its journal was sealed meanwhile)
         return CT_WATCH_KILLED;
+    if (ct_watch_journal_is_gone(&e->journal))
+        return e->folder && ct_finished_was_sealed(e->folder, e->name, e->journal.owner)
+                   ? CT_WATCH_KILLED
+                   : CT_WATCH_ENDED;
     const uint32_t pid = ct_process_alive_pid(&e->journal.head);
     if (!pid && ct_file_use_find(e->journal.fd) != CT_FILE_IN_USE) // (in another container)
         return CT_WATCH_KILLED;
@@ -341,7 +344,7 @@ static void join_now(struct ct_watch_process *p) {
 static int open_files(const struct ct_watch_entry *e, struct ct_watch_reading *r,
                       char why[CT_WATCH_WHY]) {
     struct ct_watch_journal j;
-    if (e->process.state != CT_WATCH_ENDED) {
+    if (e->process.state != CT_WATCH_ENDED && !ct_watch_journal_is_gone(&e->journal)) {
         if (ct_watch_journal_open(&j, e->folder, e->name, why))
             return -1;
         if (j.head.trace_id != e->process.trace_id) {
@@ -435,7 +438,8 @@ void ct_watch_list_forget(struct ct_watch_list *l, uint64_t older_than_ns) {
     const uint64_t now = ct_now_ns(CLOCK_MONOTONIC);
     for (size_t i = l->count; i--;) {
         const struct ct_watch_process *p = &l->entries[i].process;
-        if (p->state == CT_WATCH_ENDED && now - p->ended_ns > older_than_ns)
+        if (ct_watch_journal_is_gone(&l->entries[i].journal) && p->ended_ns &&
+            now - p->ended_ns > older_than_ns)
             drop(l, i);
     }
 }

@@ -15,10 +15,13 @@
 #include "base/file_use.h"
 #include "base/human.h"
 #include "base/journal_probe.h"
+#include "base/now.h"
 #include "base/process_alive.h"
 #include "copy/seal_trace.h"
 #include "watch/files.h"
 #include "watch/trace_magic.h"
+
+#define MAKING_NS INT64_C(1000000000)
 
 struct seal {
     struct ct_told *told;
@@ -79,6 +82,8 @@ static int open_trace(struct seal *s, char why[CT_WATCH_WHY]) {
         s->was_created = s->trace >= 0;
     }
     const char *wrong = NULL;
+    if (s->trace < 0 && errno == EWOULDBLOCK) // another sealer asks whether it is in use
+        return 0;
     if (s->trace < 0)
         wrong = errno == ELOOP ? "is a link, which is not followed" : strerror(errno);
     else if (fstat(s->trace, &st))
@@ -125,12 +130,22 @@ static int remove_journal(const struct seal *s) {
     return remove_name(s, AT_FDCWD, target, 0) || remove_name(s, s->folder, name, 1);
 }
 
-// Else its process has ended well meanwhile, or it was sealed.
-static int has_journal(const struct seal *s) {
+// Whether a journal that cannot be read may become one, or is none any more: its process is just
+// making it, has ended well, or another program has sealed it.
+static int is_passing(const struct seal *s) {
     char name[512];
     struct stat st;
     (void)snprintf(name, sizeof name, "%s%s", s->name, CT_JOURNAL_SUFFIX);
-    return fstatat(s->folder, name, &st, AT_SYMLINK_NOFOLLOW) == 0;
+    if (fstatat(s->folder, name, &st, AT_SYMLINK_NOFOLLOW))
+        return 1;
+    const int64_t made_ns = st.st_ctim.tv_sec * INT64_C(1000000000) + st.st_ctim.tv_nsec;
+    if (S_ISLNK(st.st_mode)) // (the recorder makes the link before the file)
+        return (int64_t)ct_now_ns(CLOCK_REALTIME) - made_ns < MAKING_NS;
+    const int fd = openat(s->folder, name, O_RDONLY | FLAGS);
+    const int in_use = fd >= 0 && ct_file_use_find(fd) == CT_FILE_IN_USE;
+    if (fd >= 0)
+        close(fd);
+    return in_use;
 }
 
 // ---- sealing ------------------------------------------------------------------------------------
@@ -175,7 +190,7 @@ static enum ct_seal_result seal(struct seal *s) {
         return CT_SEAL_NOTHING;
     if (open_trace(s, why))
         return fail(s, why);
-    if (lock_trace(s))
+    if (s->trace < 0 || lock_trace(s))
         return CT_SEAL_NOTHING;
     const enum ct_seal_result result = read_and_append(s);
     if (result != CT_SEAL_DONE && s->was_created)
@@ -193,7 +208,7 @@ enum ct_seal_result ct_seal_trace(const char *folder, const char *name, int dry_
     if (s.folder < 0)
         return fail(&s, strerror(errno));
     if (ct_watch_journal_open(&s.journal, folder, name, why)) {
-        if (has_journal(&s))
+        if (!is_passing(&s))
             result = refuse(&s, why);
     } else if (may_seal(&s)) {
         if (dry_run)

@@ -65,8 +65,8 @@ static int run_with_screen(struct ct_watch_list *l, struct ct_keeper *k,
 }
 
 static int keep(struct ct_watch_list *l, const struct ct_watch_options *o) {
-    const int has_terminal = isatty(STDOUT_FILENO) && isatty(STDIN_FILENO),
-              is_shown = has_terminal && !o->once && !ct_service_is_wanted(o);
+    const int is_shown =
+        !o->once && !ct_service_is_wanted(o) && isatty(STDOUT_FILENO) && isatty(STDIN_FILENO);
     char folder[4096];
     struct ct_keeper *k = ct_heap_alloc_zeroed(1, sizeof *k);
     int code = CT_WATCH_DONE;
