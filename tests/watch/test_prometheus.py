@@ -27,7 +27,9 @@ from ways import HANG, folder  # noqa: E402
 
 subprocess.run([os.path.join(ROOT, "scripts/fetch-prometheus.sh"), browser.DEPS], check=False)
 ALERTS = os.path.join(ROOT, "tools/watch/alerts")
-VLLM = {"vllm:kv_cache_usage_perc", "vllm:num_requests_waiting", "vllm:num_preemptions_total"}
+# Of vLLM 0.33.0 (vllm/v1/metrics/loggers.py; prometheus_client adds _total to counters).
+VLLM = {"vllm:kv_cache_usage_perc", "vllm:num_requests_waiting", "vllm:num_requests_running", "vllm:num_preemptions_total",
+        "vllm:prefix_cache_hits_total", "vllm:prefix_cache_queries_total"}
 
 
 def tool(name):
@@ -76,6 +78,33 @@ def alerts():
             equal(subprocess.run([REPORT, command, "--help"], stdout=subprocess.DEVNULL, check=False).returncode, 0, command)
 
 
+def expressions():
+    """Of the dashboard, with its variables replaced as Grafana would."""
+    with open(os.path.join(ALERTS, "dashboard.json"), encoding="utf-8") as f:
+        dashboard = json.load(f)
+    for panel in dashboard["panels"]:
+        for target in panel["targets"]:
+            yield panel["title"], re.sub(r"\$(?!__)\w+", ".*", target["expr"]).replace("$__rate_interval", "1m")
+
+
+@case("the dashboard: metrics that there are, panels that do not overlap, variables that are defined")
+def dashboard():
+    with open(os.path.join(ALERTS, "dashboard.json"), encoding="utf-8") as f:
+        text = f.read()
+    d = json.loads(text)
+    used = set(re.findall(r"\b(?:cutrace_|vllm:)\w+", text))
+    check(used <= set(METRICS) | VLLM and {n for n in VLLM if n in used} == VLLM, used - set(METRICS) - VLLM)
+    loggers = os.path.join(browser.DEPS, "vllm/0.33.0/vllm/v1/metrics/loggers.py")
+    if os.path.exists(loggers):
+        with open(loggers, encoding="utf-8") as f:
+            names = set(re.findall(r'name="(vllm:\w+)"', f.read()))
+        equal({n.removesuffix("_total") for n in VLLM} - names, set())
+    variables = {v["name"] for v in d["templating"]["list"]}
+    equal(set(re.findall(r"\$\{?([a-z]\w*)", text)), variables)
+    cells = [(x, y) for p in d["panels"] for g in [p["gridPos"]] for x in range(g["x"], g["x"] + g["w"]) for y in range(g["y"], g["y"] + g["h"])]
+    equal((len(set(cells)), max(x for x, _ in cells) < 24, len({p["id"] for p in d["panels"]})), (len(cells), True, len(d["panels"])))
+
+
 def free_port():
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
@@ -114,6 +143,10 @@ def scraped():
                     got = {q: int(r[0]["value"][1]) if (r := ask(port, "query", query=q)["result"]) else None for q in want}
                 except OSError:
                     time.sleep(.1)
+            for title, expression in expressions():  # an error is an HTTP error
+                found = ask(port, "query", query=expression)["result"]
+                is_there = not re.search("vllm:|growth|time_to_full|incidents", expression)
+                check(found or not is_there, (title, expression))
             (target,) = ask(port, "targets")["activeTargets"]
             equal((target["health"], target["lastError"]), ("up", ""))
             kinds = {k: v[0]["type"] for k, v in ask(port, "metadata").items() if k.startswith("cutrace_")}
