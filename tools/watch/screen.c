@@ -250,7 +250,7 @@ static void put_body(struct screen *s, FILE *out) {
 
 static void put_keys(const struct screen *s, FILE *out) {
     static const char keys[] =
-        "q end  arrows choose  Enter details  <> sort  m mark gains  space pause  h help";
+        "q end  h help  arrows choose  Enter details  <> sort  m mark gains  space pause";
     fprintf(out, "\033[J\033[%u;1H%s%.*s%s", s->tty.rows, s->terminal.dim, (int)s->tty.columns,
             keys, s->terminal.reset);
 }
