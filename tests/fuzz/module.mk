@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# The fuzz drivers of the report: traces, seeking in traces, texts, snapshots of PyTorch's, and zip files. `make CC=clang build/tests/fuzz/libfuzzer_reader` makes it a libFuzzer target.
+# The fuzz drivers of the report: traces, seeking in traces, texts, snapshots of PyTorch's, and zip files.
+# `make CC=clang build/tests/fuzz/libfuzzer_reader` makes it a libFuzzer target.
 
 FUZZERS := $(patsubst %,$(BUILD)/tests/fuzz/fuzz_%,reader seek text snapshot zip)
 TESTS += $(FUZZERS)
