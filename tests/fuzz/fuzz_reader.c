@@ -6,6 +6,7 @@
 // An input is a whole file; or (first byte 1) the body of a chunk, around which a valid chunk is put, so that checksums do
 // not hide the decoder from the mutations; or (first byte 2) a journal whose trace is missing; or (first byte 3) the parts
 // of a digest, in a chunk with a right checksum.
+#include <sys/mman.h>
 #include <unistd.h>
 #include <zstd.h>
 
@@ -19,6 +20,8 @@
 #include "page/page.h"
 #include "read/facts.h"
 #include "symbols/phases.h"
+#include "views/check_quick.h"
+#include "views/summary_quick.h"
 #include "views/views.h"
 
 static FILE *nowhere;
@@ -198,6 +201,29 @@ static void open_input(struct ct_trace *t, const uint8_t *data, size_t n) {
     }
 }
 
+// What prefixes and digests say, as text and as JSON. These views open the file themselves.
+static void view_quick(const struct ct_source *of) {
+    char path[64];
+    const int fd = memfd_create("fuzz", MFD_CLOEXEC);
+    FILE *const before = stdout;
+    if (fd < 0 || write(fd, of->memory, of->bytes) != (ssize_t)of->bytes)
+        abort();
+    (void)snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    stdout = nowhere;
+    for (int i = 0; i < 4; i++) {
+        struct ct_arguments o = {.command = i & 1 ? CT_COMMAND_check : CT_COMMAND_summary,
+                                 .quick = 1,
+                                 .json = i >> 1,
+                                 .device = -1};
+        if (i & 1)
+            (void)ct_check_quick(&o, path, 0);
+        else
+            (void)ct_summary_quick(&o, &terminal, path, 0);
+    }
+    stdout = before;
+    close(fd);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
     struct ct_trace t = {.details = 1};
@@ -205,6 +231,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
     if (!nowhere && !(nowhere = fopen("/dev/null", "w")))
         abort();
     open_input(&t, data, n);
+    if (t.source.bytes)
+        view_quick(&t.source);
     if (ct_trace_open_source(&t, &error) == 0)
         view_all(&t);
     ct_trace_close(&t);

@@ -23,7 +23,7 @@ fuzz() { # NUMBER WHAT PROGRAM SEED-FILE...
     fi
 }
 
-echo 1..6
+echo 1..7
 fuzz 1 traces fuzz_reader "$root"/tests/report/golden/traces/*.zst
 PYTHONDONTWRITEBYTECODE=1 python3 "$root/tests/lib/mkjournal.py" "$last.journal"
 fuzz 2 journals fuzz_reader "$last.journal"
@@ -57,5 +57,10 @@ with zipfile.ZipFile(sys.argv[2], "w") as z:
     z.writestr("MANIFEST.json", "{}")
 END
 fuzz 6 "zip files" fuzz_zip "$last.zip"
+mkdir "$last.seek"
+PYTHONDONTWRITEBYTECODE=1 python3 "$root/tests/lib/checkpoint_program.py" "$last.seek"
+fuzz 7 "traces with checkpoints: replays from one print the same" fuzz_seek "$last.seek"/*.zst \
+    "$root"/tests/report/golden/traces/ringed.zst "$root"/tests/report/golden/traces/blocks.zst
+rm -rf "$last.seek"
 rm -f "$last" "$last.zip" "$last.out" "$last.journal" "$last".pool.* "$last".text.*
 [ $failed = 0 ]

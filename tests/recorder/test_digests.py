@@ -216,7 +216,11 @@ def written_by_hand():
     block("block-free", 3 << 30, 500, 1500)  # 83: the last
     t.flush()
     free(1 << 30)  # 84
+    failed = next(at)
+    t.event("amend", failed, tid=7, amends_ns=failed - 1000, result=700)  # it is taken again
     free(3 << 30)
+    done = next(at)
+    t.event("amend", done, tid=7, amends_ns=done - 1000, result=0)
     alloc(4 << 30, 1)  # 86: nothing higher than before
     t.flush(last=True)
     return t.bytes()
@@ -235,7 +239,9 @@ def by_hand():
     equal((d["lowest"][0], d["last"][0]), (300 * MIB, 400 * MIB))
     equal(d["lowest"][2], d["peak"][2] + 4000)
     equal((d["reported"], d["most_allocated"], d["most_reserved"]), ((500, 1500), (900, 81), (2000, 81)))
-    check("peak" not in read_trace.Trace(path).heads[2]["digest"]["devices"][0])
+    last = read_trace.Trace(path).heads[2]["digest"]
+    equal((last["failed_frees"], last["devices"][0]["live"]), (1, 9 * MIB))
+    check("peak" not in last["devices"][0])
     return judged(path, least=3, full=3)
 
 

@@ -1,8 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """`summary --quick` says nothing that `summary` does not find: each figure is the same, or is marked as less. Of traces
-that the recorder wrote, and of golden ones of PyTorch, vLLM and real GPUs, whose digests tests/lib/add_digests.py writes.
-The truth is `summary` (which reads no digest), `top`, and the independent reader."""
+that the recorder wrote, and of golden ones of PyTorch, vLLM and real GPUs, whose digests lib/add_digests.py writes. The truth is `summary` (which reads no digest), `top`, and the independent reader."""
 import collections
 import glob
 import json
@@ -428,6 +427,24 @@ def forged():
             if "differs from the events" not in said.stderr or {**json.loads(said.stdout), "file": honest} != shown:
                 problems.append(f"{forge.__name__}, chunk {number}: summary says {said.stderr}")
     return problems
+
+
+@case("several traces are shown one by one, null for one that cannot be read; options that need events are refused")
+def several():
+    where = folder()
+    path, bad = logged(where, 2000), written(where, b"no trace", "bad.zst")
+    done = report("--quick", "--json", path, bad, path)
+    one, none, other = json.loads(done.stdout)
+    equal((done.returncode, none, one), (3, None, other))
+    schema.check_run(("summary", "--quick", "--json"), done.stdout)
+    text = report("--quick", path, path).stdout
+    equal((text.count("== "), text.count("no event was read")), (2, 2))
+    with open(path, "rb") as f:
+        piped = subprocess.run([REPORT, "--quick", "--json", "-"], stdin=f, capture_output=True, env=tap.PLAIN, check=False)
+    equal({**json.loads(piped.stdout), "file": path}, one)
+    for option in ("--at=peak", "--from=1s", "--to=1s", "--device=0", "--capacity=1GiB", "--fail-on=oom", "--log=x"):
+        done = report("summary", "--quick", option, path)
+        equal((done.returncode, "--quick does not read" in done.stderr), (2, True), option)
 
 
 # ---- golden traces ---------------------------------------------------------------------------------

@@ -15,8 +15,10 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
+import checkpoint_program  # noqa: E402
 import make_checkpoint  # noqa: E402
 import whole_trace  # noqa: E402
+from checkpoint_program import STACKS  # noqa: E402
 from death import program, run, traces  # noqa: E402
 from mktrace import FIRST_PART, LAST_PART, Trace  # noqa: E402
 from tap import FULL, ROOT, case, check, equal, main, report  # noqa: E402
@@ -145,69 +147,12 @@ def hurt():
 
 # ---- small programs -----------------------------------------------------------------------------
 
-STACKS = [[("f%d" % i, "/opt/app", 0x1000 + 16 * i), ("main", "/opt/app", 0x900)] for i in range(5)]
+class Program(checkpoint_program.Program):
+    """The same, written to a file."""
 
-
-class Program:
-    """Allocates and frees at random, most of it of equal sizes; a checkpoint begins in every fifth chunk, in parts. At the
-    events `failing` a request of the size fails, and the fourth event registers memory of the host if so many bytes are
-    asked for."""
-
-    def __init__(self, seed, chunks=20, parts=2, events=60, lies=False, failing=None, registered=0):
-        self.random, self.trace, self.live, self.at = random.Random(seed), Trace(), {}, []
-        self.t, self.lies, parts_left, self.failing, self.registered = 1000, lies, [], failing or {}, registered
-        for n in range(chunks):
-            checkpoint = None
-            if n and n % 5 == 0:
-                self.trace.restart()
-                keys = sorted(self.live)
-                self.random.shuffle(keys)
-                parts_left = [set(keys[k::parts]) for k in range(parts)]
-            if parts_left:
-                part = parts_left.pop(0)
-                flags = (FIRST_PART if n % 5 == 0 else 0) | (0 if parts_left else LAST_PART)
-                checkpoint = flags, [self.record(p) for p in sorted(part) if p in self.live] + \
-                    ([self.registration()] if registered and flags & FIRST_PART else [])
-            self.trace.info = {"process.start_ns": "500"}
-            for _ in range(events):
-                self.step()
-            self.trace.flush(checkpoint=checkpoint, last=n + 1 == chunks)
+    def __init__(self, seed, **how):
+        super().__init__(seed, **how)
         self.path = write(self.trace.bytes(), "program-%d.zst" % seed)
-
-    def record(self, ptr):
-        number, t_ns, size, stack, tid = self.live[ptr]
-        if self.lies == "swapped":  # two sizes, so that all sums are right
-            small, large = (next(p for p in sorted(self.live) if self.live[p][2] == size) for size in (4 * K, 2 * M))
-            size = {small: 2 * M, large: 4 * K}.get(ptr, size)
-        else:
-            size += self.lies * K
-        return self.trace.record("alloc", t_ns, ptr=ptr, bytes=size, device=0, space="device", stack=STACKS[stack], event=number,
-                                 tid=tid)
-
-    def registration(self):
-        return self.trace.record("register", self.held, ptr=1 << 46, bytes=self.registered, event=3, tid=1, result=0)
-
-    def step(self):
-        t, r = self.trace, self.random
-        self.t += r.choice((0, r.randrange(2000)))
-        if len(self.at) in self.failing:
-            t.event("alloc", self.t, bytes=self.failing[len(self.at)], device=0, result=2, space="device", stack=STACKS[0], tid=1)
-        elif self.registered and len(self.at) == 3:
-            self.held = self.t
-            t.event("register", self.t, ptr=1 << 46, bytes=self.registered, result=0, tid=1)
-        elif r.random() < 0.05:
-            t.event("memory-sample", self.t, device=0, free_bytes=(1 << 34) - r.randrange(M), total_bytes=1 << 34, tid=1 + r.randrange(4))
-        elif self.live and r.random() < 0.45:
-            ptr = r.choice(sorted(self.live))
-            del self.live[ptr]
-            t.event("free", self.t, ptr=ptr, tid=1 + r.randrange(4))
-        else:
-            ptr = r.choice([p for p in range(2 * M, 1000 * M, 2 * M) if p not in self.live])
-            size, stack, tid = r.choice((M, M, M, 2 * M, 4 * K)), r.randrange(len(STACKS)), 1 + r.randrange(4)
-            number = t.event("alloc", self.t, ptr=ptr, bytes=size, device=0, result=0, space="device", stack=STACKS[stack],
-                             duration_ns=r.randrange(3000), tid=tid)
-            self.live[ptr] = number, self.t, size, stack, tid
-        self.at.append((self.t, sum(v[2] for v in self.live.values())))
 
 
 @case("readings with calls under way and objects of equal size: the same, and the bytes are the model's")

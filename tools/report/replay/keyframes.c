@@ -207,6 +207,8 @@ static int has_resumers(const struct ct_resumers *r) {
 void ct_keyframes_take(struct ct_keyframes *k, const struct ct_replay *r, const struct ct_trace *t,
                        uint64_t number) {
     const struct ct_seek_points *p = &t->seek_points;
+    if (k->next_event == UINT64_MAX) // (a made-up trace has an event of this number)
+        return;
     while (k->next < p->count && p->list[k->next].event <= number)
         k->next++;
     go_to_next(k, p);

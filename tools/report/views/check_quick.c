@@ -70,7 +70,7 @@ static void print_json(const struct ct_view *v, size_t digests) {
     ct_document_end(j);
 }
 
-static int open(struct ct_trace *t, const char *path, struct ct_error *error) {
+static int open_headers(struct ct_trace *t, const char *path, struct ct_error *error) {
     if (ct_source_open(&t->source, path, error))
         return -1;
     ct_index_scan(&t->index, &t->source, 0, t->source.bytes);
@@ -82,7 +82,7 @@ int ct_check_quick(const struct ct_arguments *options, const char *path, int in_
     const struct ct_view view = {.options = options, .trace = &trace};
     struct ct_error error;
     int status;
-    if (open(&trace, path, &error)) {
+    if (open_headers(&trace, path, &error)) {
         ct_terminal_warn(error.text);
         fputs(in_list ? "null" : "", stdout);
         status = (int)error.status;

@@ -337,8 +337,9 @@ static void group_sites(struct ct_quick *q) {
     free(list);
 }
 
-static int open(struct ct_quick *q, const struct ct_arguments *o,
-                const struct ct_terminal *terminal, const char *path, struct ct_error *error) {
+static int open_quick(struct ct_quick *q, const struct ct_arguments *o,
+                      const struct ct_terminal *terminal, const char *path,
+                      struct ct_error *error) {
     *q = (struct ct_quick){.view = {.options = o,
                                     .terminal = terminal,
                                     .trace = &q->trace,
@@ -370,7 +371,7 @@ int ct_summary_quick(const struct ct_arguments *o, const struct ct_terminal *ter
     struct ct_quick *q = ct_heap_alloc_zeroed(1, sizeof *q);
     struct ct_error error;
     int status;
-    if (open(q, o, terminal, path, &error)) {
+    if (open_quick(q, o, terminal, path, &error)) {
         ct_terminal_warn(error.text);
         fputs(in_list ? "null" : "", stdout);
         status = (int)error.status;
@@ -434,7 +435,7 @@ void ct_summary_quick_show_headline(const struct ct_arguments *o,
     if (!terminal->is_terminal || !asks_for_all(o) || strcmp(path, "-") == 0)
         return;
     q = ct_heap_alloc_zeroed(1, sizeof *q);
-    if (!open(q, o, terminal, path, &error) && is_long(q) && q->main >= 0 &&
+    if (!open_quick(q, o, terminal, path, &error) && is_long(q) && q->main >= 0 &&
         q->notes.device[q->main].has_peak) {
         show_peak(q);
         show_rest(q);
