@@ -6,7 +6,7 @@
 #   make check            build and run every test; SUITES="recorder stacks/python" runs these (tests/run-suites.sh)
 #   make check-changed    the tests that the changes since BASE (origin/main, or else HEAD) can touch
 #   make check-long       every test, and the campaigns whole (before a release); check-torch: those of PyTorch's allocator
-#   make check-vllm       real vLLM on the simulated GPU (1.2 GB to fetch); check-vllm-advice: whether advice helps; vllm-golden
+#   make check-vllm       real vLLM on the simulated GPU (1.2 GB to fetch); check-vllm-advice: whether advice helps; check-vllm-fit; vllm-golden
 #   make bench            measurements
 #   make lint             format, clang-tidy, shellcheck, layers, hook table against the CUDA headers
 #   make page-bundle      the script and style of the HTML report, after a change of tools/report/page/web (needs Node.js, npm)

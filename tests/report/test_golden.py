@@ -16,7 +16,7 @@ import traces  # noqa: E402
 
 GOLDEN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "golden")
 VIEWS = [("summary",), ("summary", "--json"), ("oom",), ("oom", "--json"), ("top",), ("top", "--json"), ("top", "--tree"), ("stats",),
-         ("timeline",), ("leaks",), ("phases",), ("frag",), ("info",), ("coverage",), ("coverage", "--json"), ("check",), ("dump",), ("dump", "--json"),
+         ("timeline",), ("leaks",), ("phases",), ("fit",), ("fit", "--json"), ("frag",), ("info",), ("coverage",), ("coverage", "--json"), ("check",), ("dump",), ("dump", "--json"),
          ("oom", "--all-frames"), ("top", "--all-frames"), ("summary", "--capacity=512MiB"), ("summary", "--units=bytes", "--device=0")]
 # Traces that diff compares with one another.
 DIFFS = [("refused", "recovered"), ("pools", "blocks"), ("python", "mixed")]

@@ -3,9 +3,11 @@
 
 # The version: the newest one, or another one of scripts/vllm-*.pins.
 VLLM ?= 0.33.0
-.PHONY: check-vllm check-vllm-advice vllm-golden pytorch-golden
+.PHONY: check-vllm check-vllm-advice check-vllm-fit vllm-golden pytorch-golden
 check-vllm-advice: all sim
 	CUTRACE_VLLM=$(VLLM) CUTRACE_HANG=7200 $(RUN_SUITES) tests/vllm/test_advice.py
+check-vllm-fit: all sim
+	CUTRACE_VLLM=$(VLLM) CUTRACE_HANG=7200 $(RUN_SUITES) tests/vllm/test_fit.py
 check-vllm: all sim
 	CUTRACE_VLLM=$(VLLM) CUTRACE_HANG=7200 $(RUN_SUITES) tests/vllm/test_vllm.py
 # The same of plain PyTorch programs; PYTORCH_CASES="leak recovered" of some.

@@ -7,8 +7,10 @@
 
 #include "analyze/live_at.h"
 
+// Before it loads. (What is of no phase can be anywhere.)
 static int is_start(enum ct_phase phase) {
-    return phase == CT_PHASE_INIT || phase == CT_PHASE_INIT_COMM;
+    return phase == CT_PHASE_INIT || phase == CT_PHASE_INIT_COMM || phase == CT_PHASE_UNKNOWN ||
+           phase == CT_PHASE_OTHER;
 }
 
 // Free memory now: of the last reading, moved on by what was tracked since.
@@ -119,7 +121,10 @@ static void note_serving(struct ct_server_memory *m, const struct ct_phase_at *a
 static void begin_phase(struct ct_server_memory *m, struct ct_phases *phases,
                         const struct ct_phase_at *at, const struct ct_replay *r,
                         const struct ct_event *e, uint64_t number) {
-    if (at->inferred || at->phase == m->phase)
+    if (at->inferred || at->phase == m->phase || (is_step(at->phase) && is_step(m->phase)))
+        return;
+    // Of what is of no phase, only allocations show that the program does something else.
+    if (m->is_loading && is_start(at->phase) && !is_allocation(e))
         return;
     if (m->phase == CT_PHASE_KV_CACHE)
         note_cache(m, phases, r, ct_event_device_index(e));
@@ -131,8 +136,9 @@ static void begin_phase(struct ct_server_memory *m, struct ct_phases *phases,
         m->framework = at->framework;
     if (at->phase == CT_PHASE_SLEEP || at->phase == CT_PHASE_WAKE_UP)
         m->slept = 1;
-    if (is_step(at->phase) && !is_step(m->phase))
+    if (is_step(at->phase)) // between two steps
         m->window.known = 0;
+    m->is_loading |= !is_start(at->phase);
     m->has_trial |= at->phase == CT_PHASE_PROFILE_GRAPHS;
     m->has_graphs |= at->phase == CT_PHASE_GRAPHS;
     m->serves |= is_step(at->phase) && m->has_cache;
@@ -147,7 +153,7 @@ void ct_server_memories_note(struct ct_server_memories *all, struct ct_phases *p
     if (device >= CT_MAX_DEVICES)
         return;
     begin_phase(m, phases, at, r, e, number);
-    if (m->phase == CT_PHASE_UNKNOWN || is_start(m->phase))
+    if (!m->is_loading)
         note_start(m, phases, r, device, e);
     else if (m->phase == CT_PHASE_PROFILE)
         note_profile(m, r, device);

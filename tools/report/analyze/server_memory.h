@@ -40,7 +40,8 @@ struct ct_server_memory {
     uint64_t stays; // blocks and other allocations between the last steps, the cache among them
     int slept;
     // Working state.
-    enum ct_phase phase; // of the last event
+    enum ct_phase phase; // of the last event whose stack has one
+    int is_loading;      // or behind it
     uint64_t profile_most;
     struct ct_server_window window;
 };

@@ -49,7 +49,8 @@ static uint64_t find_room(const struct ct_judged *j) {
 static uint64_t find_profile(const struct ct_judged *j) {
     const uint64_t bytes = j->c->profile_bytes;
     const int changes = j->phase == CT_PHASE_SERVE && j->component == CT_COMPONENT_ACTIVATIONS;
-    return ct_vllm_budget_pieces(bytes, changes);
+    return ct_vllm_budget_pieces(bytes,
+                                 changes ? CT_VLLM_PIECES_CHANGING : CT_VLLM_PIECES_ONE_STEP);
 }
 
 // What of the KV cache is still to come where its allocation failed: by its size as set, else what

@@ -13,11 +13,12 @@
 // bytes x 16 tokens are 40 MiB.
 static const int64_t largest_block = 64 * MIB;
 // How far vLLM's readings and the trace may be apart: memory of libraries and modules that came
-// between two readings.
-static const int64_t reading_error = 32 * MIB;
+// between two readings. Older versions add up the weights, the peak and what is not PyTorch's in
+// place of what they read, and so leave out some buffers.
+static const int64_t reading_error = 32 * MIB, reading_error_of_old = 256 * MIB;
 
-uint64_t ct_vllm_budget_pieces(uint64_t bytes, int changes) {
-    return bytes + bytes / (changes ? 2 : 8);
+uint64_t ct_vllm_budget_pieces(uint64_t bytes, enum ct_vllm_pieces pieces) {
+    return bytes + bytes / 8 * (unsigned)pieces;
 }
 
 int64_t ct_vllm_budget_requested(int64_t capacity, int64_t millionths) {
@@ -90,9 +91,13 @@ static void find_tokens(struct ct_vllm_budget *b, const struct ct_vllm_budget_re
 }
 
 // Whether the budget of the utilization and the cache agree with what vLLM read.
-static void compare(struct ct_vllm_budget *b, const struct ct_server_memory *m, int64_t budget) {
+static void compare(struct ct_vllm_budget *b, const struct ct_vllm_budget_request *q,
+                    int64_t budget) {
+    const struct ct_server_memory *m = q->memory;
+    const int is_old = ct_facts_has_version(q->facts, "vllm", "0.26") == 0;
     const int64_t taken = (int64_t)m->start_free - (int64_t)m->behind_free,
-                  error = reading_error + (b->block ? b->block : largest_block),
+                  error = (is_old ? reading_error_of_old : reading_error) +
+                          (b->block ? b->block : largest_block),
                   rest = budget - taken - b->step - b->cache;
     if (!m->start_known || !m->behind_known || !b->has_step)
         return;
@@ -118,7 +123,7 @@ static void find_besides(struct ct_vllm_budget *b, const struct ct_vllm_budget_r
         b->by_utilization = 0;
     else {
         b->besides = budget - b->cache;
-        compare(b, q->memory, budget);
+        compare(b, q, budget);
     }
 }
 
@@ -154,14 +159,17 @@ static void find_need(struct ct_vllm_budget *b, const struct ct_vllm_budget_requ
                    outside[2] = {q->capacity ? since->untracked : since->outside_least_with_others,
                                  q->capacity ? since->outside : since->outside_with_others};
     b->why_no_need = find_why_no_need(b, m);
+    b->fails_as_recorded =
+        !q->capacity && since->failed && since->least_with_others > q->recorded_capacity;
     if (b->why_no_need)
         return;
     b->has_need = 1;
     b->stays = (int64_t)m->stays - b->cache;
     b->outside = (int64_t)outside[1];
+    b->others = q->capacity ? 0 : (int64_t)since->others;
     const int64_t low = b->stays + (int64_t)outside[0] + b->step,
                   high = b->stays + (int64_t)outside[1] +
-                         (int64_t)ct_vllm_budget_pieces((uint64_t)b->step, 1);
+                         (int64_t)ct_vllm_budget_pieces((uint64_t)b->step, CT_VLLM_PIECES_ANY);
     b->need_low = larger(low, (int64_t)run[0] - b->cache);
     b->need_high = larger(high, (int64_t)run[1] - b->cache);
     b->need_by_run = b->need_high > high;
@@ -195,7 +203,8 @@ static int begin(struct ct_vllm_budget *b, const struct ct_vllm_budget_request *
                                 m->behind_free,
                                 m->since.as_recorded_with_others,
                                 m->since.as_recorded.bytes,
-                                m->since.outside_with_others};
+                                m->since.outside_with_others,
+                                m->since.others};
     if (!m->has_cache)
         return give_up(b, "the trace has no allocation of a KV cache");
     if (!q->recorded_capacity)

@@ -47,19 +47,27 @@ struct ct_vllm_budget {
     int64_t buffers, sampler; // of the runner, with block tables; of the sampler
     int64_t start_used;       // by this process before it loads; -1: not known
     // What the process needs besides the cache while it serves. `low`: as much is needed for the
-    // largest step; `high`: with what an unlucky order of requests leaves in pieces.
+    // largest step; `high`: with what requests leave in pieces.
     // `outside`: not in allocations; of other processes, too, where they are counted.
     int has_need, need_by_run; // by_run: the recorded run itself needed as much
     const char *why_no_need;
     int64_t stays, outside, need_low, need_high;
+    int64_t others;        // part of `outside`: of other processes, at most
+    int fails_as_recorded; // with its cache it had no room on the recorded device
     // The cache on the asked device, with the recorded settings: at least, and at most.
     int has_cache_there;
     int64_t cache_low, cache_high;
 };
 
 void ct_vllm_budget_find(struct ct_vllm_budget *b, const struct ct_vllm_budget_request *request);
-// Activations of a step in a pool: at most so much for those of the profile run.
-uint64_t ct_vllm_budget_pieces(uint64_t bytes, int changes);
+// What the activations of a step take of PyTorch's pool, if those of the profile run are so large:
+// another order of requests leaves it in pieces. There is no bound; these are what runs needed.
+enum ct_vllm_pieces {
+    CT_VLLM_PIECES_ONE_STEP = 1, // eighths of it more: steps like that of the profile run,
+    CT_VLLM_PIECES_CHANGING = 4, // steps of changing numbers of tokens,
+    CT_VLLM_PIECES_ANY = 8,      // prompts of any lengths, in any order
+};
+uint64_t ct_vllm_budget_pieces(uint64_t bytes, enum ct_vllm_pieces pieces);
 // What one request of a length takes of the cache; 0: not known.
 int64_t ct_vllm_budget_request_bytes(const struct ct_vllm_budget *b, int64_t tokens);
 // The budget of a utilization in millionths, as vLLM rounds it.

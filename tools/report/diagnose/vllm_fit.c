@@ -86,10 +86,11 @@ static const char *tokens_unknown =
 static void explain_room(const struct fit *f, struct ct_fit_setting *s) {
     const struct ct_vllm_budget *b = f->b;
     add(s->because,
-        "serving needs %s to %s beside the cache: %s that stays, %s outside of allocations, and for the largest "
-        "step the %s of the profile run, or half more where requests leave it in pieces%s",
+        "serving needs %s to %s beside the cache: %s that stays, %s outside of allocations%s, and for "
+        "the largest step the %s of the profile run, or up to twice that where requests of many "
+        "lengths leave it in pieces (by experience: PyTorch has no bound)%s",
         size(f, b->need_low).text, size(f, b->need_high).text, size(f, b->stays).text,
-        size(f, b->outside).text, size(f, b->step).text,
+        size(f, b->outside).text, b->others ? ", with other processes" : "", size(f, b->step).text,
         b->need_by_run ? "; the recorded run needed the larger figure itself" : "");
     add(s->because, "that leaves %s to %s of %s for the cache", size(f, f->room_low).text,
         size(f, f->room_high).text, size(f, b->capacity).text);
@@ -120,6 +121,14 @@ static void bound_by_start(const struct fit *f, struct ct_fit_setting *s) {
         size(f, free).text);
 }
 
+// The recorded run itself showed that its value is too much.
+static void bound_by_run(const struct fit *f, struct ct_fit_setting *s, int64_t now) {
+    if (!f->b->fails_as_recorded || now <= 0 || (s->fails && s->fails <= now))
+        return;
+    s->fails = now;
+    add(s->because, "the recorded run failed with its value");
+}
+
 static void fit_utilization(struct fit *f) {
     const struct ct_vllm_budget *b = f->b;
     struct ct_fit_setting *s = begin(f, "--gpu-memory-utilization", &b->utilization);
@@ -141,6 +150,7 @@ static void fit_utilization(struct fit *f) {
     } else
         add(s->unknown, "%s", b->why_no_need);
     bound_by_start(f, s);
+    bound_by_run(f, s, b->utilization.number);
 }
 
 static void fit_cache_size(struct fit *f) {
@@ -150,13 +160,13 @@ static void fit_cache_size(struct fit *f) {
         return;
     struct ct_fit_setting *s = begin(f, "--kv-cache-memory-bytes", &b->cache_size);
     s->least = f->one;
-    if (!b->has_need) {
+    if (b->has_need) {
+        s->safe = larger(f->room_low, 0) / mib * mib;
+        s->fails = larger(f->room_high, 0) / mib * mib + mib;
+        explain_room(f, s);
+    } else
         add(s->unknown, "%s", b->why_no_need);
-        return;
-    }
-    s->safe = larger(f->room_low, 0) / mib * mib;
-    s->fails = larger(f->room_high, 0) / mib * mib + mib;
-    explain_room(f, s);
+    bound_by_run(f, s, whole(&b->cache_size));
 }
 
 // ---- max_model_len ------------------------------------------------------------------------------
@@ -193,14 +203,14 @@ static void fit_length(struct fit *f) {
 
 // ---- settings with which memory grows at most in proportion -------------------------------------
 
-// What the cache could give away: it must hold one request; and of what serving leaves, because
-// what the cache gives to activations they take once more in pieces.
+// What the cache could give to activations: it must hold one request; and of what serving leaves,
+// because they take it once more in pieces.
 static int64_t find_slack(const struct fit *f) {
     const struct ct_vllm_budget *b = f->b;
     const int64_t of_cache = b->cache_low - f->one, of_room = f->room_low - b->cache_high;
     if (b->cache_size.source != CT_SETTING_UNKNOWN) // the cache stays as large as it is set
-        return of_room < 0 ? of_room : of_room * 2 / 3;
-    return smaller(of_cache, of_room * 2);
+        return of_room < 0 ? of_room : of_room / 2;
+    return smaller(of_cache, of_room);
 }
 
 static void explain_slack(const struct fit *f, struct ct_fit_setting *s, int64_t slack) {

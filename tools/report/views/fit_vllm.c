@@ -109,6 +109,7 @@ void ct_fit_vllm_print(struct ct_view *v, const struct ct_fit_vllm *f, int devic
     putc('\n', v->out);
     print_budget(v, b);
     print_cache(v, b);
+    fputs("  each setting by itself, with all others as recorded:\n", v->out);
     for (size_t i = 0; i < f->fit.count; i++)
         print_setting(v, &f->fit.list[i]);
     if (*f->fit.load)
