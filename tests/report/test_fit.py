@@ -9,6 +9,7 @@ import json
 import math
 import os
 import random
+import re
 import sys
 import tempfile
 from fractions import Fraction
@@ -257,6 +258,28 @@ def overwritten():
     equal((d["overwritten_bytes"], d["as_recorded"]["bytes"]), (6 * G, 2 * G + 500 * M))
     answers(path, unknown=(12 * 1024, 2 * 1024 + 500), no=(2 * 1024 + 499,))
     check("overwritten" in report("fit", path)[1].decode())
+
+
+@case("a trace that lacks a part of the run: that it fits is not known; with lost events, that it does not, neither")
+def partial():
+    for name, info, lost, refused in (("sampled", {"option.SAMPLE": "64K"}, 0, "no"), ("lost", {}, 3, "unknown")):
+        p = Process(16 * G, **info)
+        p.nvml(500 * M)
+        p.alloc(4 * G)
+        if lost:
+            p.event("lost", count=lost)
+        path = p.save(name)
+        answers(path, unknown=(8192,))
+        answers(path, **{refused: (4096,)})
+    p = Process(16 * G)
+    p.nvml(500 * M)
+    p.alloc(4 * G)
+    p.t.flush()
+    path = os.path.join(FOLDER, "cut.zst")
+    with open(path, "wb") as f:
+        f.write(p.t.bytes())
+    code, out, _ = report("fit", "--json", "--capacity=8GiB", path)
+    equal((code, json.loads(out)["devices"][0]["fits"]), (4, "unknown"))
 
 
 @case("no memory, no events: nothing is said")
@@ -566,7 +589,6 @@ def golden():
 
 def own_words(log):
     """(budget, consumed, activations) in the sentence that vLLM says after its start, in GiB; or None."""
-    import re
     found = re.search(r"Desired GPU memory utilization is \(([\d.]+), ([\d.]+) GiB\). Actual usage is ([\d.]+) GiB for consumed"
                       r".*?, ([\d.]+) GiB for peak activation", log)
     return tuple(map(float, found.groups())) if found else None

@@ -143,11 +143,30 @@ void ct_device_need_add_failures(struct ct_device_need *n, const struct ct_incid
     }
 }
 
+// A lost free leaves what was freed in the figures.
+static void find_unseen(struct ct_device_need *n, const struct ct_scan *s,
+                        const struct ct_trace *t) {
+    const struct ct_definitions *info = &t->definitions;
+    n->may_be_less = ct_trace_count_lost(t, s->lost) || t->index.damages || t->index.missing;
+    if (n->may_be_less)
+        n->unseen = "events were lost";
+    else if (t->incomplete)
+        n->unseen = "the end of the trace is missing";
+    else if (t->running)
+        n->unseen = "the process still records";
+    else if (t->overwritten_events && !ct_coarse_history_exists(t))
+        n->unseen = "the beginning was overwritten";
+    else if (ct_definitions_info(info, "option.SAMPLE") ||
+             ct_definitions_info(info, "option.MIN_SIZE"))
+        n->unseen = "not all allocations were recorded";
+}
+
 void ct_device_needs_finish(struct ct_device_needs *n, const struct ct_scan *s,
                             const struct ct_trace *t) {
     for (int d = 0; d < CT_DEVICES; d++) {
         const struct ct_coarse_summary past = ct_coarse_history_summarize(t, d);
         ct_device_need_add_failures(&n->device[d], &s->incidents, d, 0);
+        find_unseen(&n->device[d], s, t);
         if (past.known && past.peak_bytes > n->device[d].as_recorded.tracked)
             n->device[d].overwritten = past.peak_bytes;
     }
@@ -155,9 +174,9 @@ void ct_device_needs_finish(struct ct_device_needs *n, const struct ct_scan *s,
 
 enum ct_need_fit ct_device_need_judge(const struct ct_device_need *n, uint64_t capacity) {
     const struct ct_need *most = &n->as_recorded;
-    if (n->least.bytes > capacity)
+    if (n->least.bytes > capacity && !n->may_be_less)
         return CT_NEED_FITS_NOT;
-    if (!n->untracked_known || n->overwritten)
+    if (!n->untracked_known || n->overwritten || n->unseen)
         return CT_NEED_UNKNOWN;
     if (most->bytes <= capacity)
         return CT_NEED_FITS;

@@ -35,6 +35,10 @@ struct ct_device_need {
     // is not known.
     int failed;
     uint64_t failed_t_ns;
+    // Why more can have been needed than the events show, and whether less can, too; NULL: they show
+    // all of the run.
+    const char *unseen;
+    int may_be_less;
     struct ct_need before_reading; // of the time before the first reading
 };
 
@@ -46,7 +50,7 @@ enum ct_need_fit {
     CT_NEED_FITS,
     CT_NEED_FITS_NOT, // whatever the pools do
     CT_NEED_DEPENDS,  // on what the pools give back
-    CT_NEED_UNKNOWN,  // on memory that was not read, or that may be of other processes
+    CT_NEED_UNKNOWN,  // on what was not read or seen, or on what may be of other processes
 };
 
 // For each event, behind ct_replay_apply.

@@ -54,6 +54,10 @@ static int read_vllm(const struct fit *f, int device, uint64_t capacity, struct 
     if (m->framework != CT_FRAMEWORK_VLLM)
         return 0;
     ct_vllm_budget_find(&to->budget, &request);
+    if (f->needs.device[device].may_be_less) {
+        to->budget.known = 0;
+        to->budget.why = f->needs.device[device].unseen;
+    }
     ct_vllm_fit_find(&to->fit, &to->budget, request.metrics, v->options->units);
     return 1;
 }

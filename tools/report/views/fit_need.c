@@ -14,6 +14,8 @@ enum { ROWS = 5, COLUMNS = 2 };
 static const char *find_why(const struct ct_device_need *n) {
     if (n->with_host)
         return "the device shares its memory with the host";
+    if (n->unseen)
+        return n->unseen;
     if (!n->untracked_known)
         return "what the context and modules take was not read";
     if (n->overwritten)
