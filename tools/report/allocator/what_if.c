@@ -836,8 +836,9 @@ void ct_what_if_run(struct ct_what_if *w, struct ct_trace *t) {
         other.each = NULL;
         run_all(&other, t, &groups, total, 0, 0);
         if (other.state == CT_WHAT_IF_DONE) {
-            other.each = before.each;
-            *w = other;
+            *w = before;
+            w->by_creation = !before.by_creation;
+            run_all(w, t, &groups, total, 0, 0);
         }
     }
     try_margins(w, &before, t, &groups, total);
