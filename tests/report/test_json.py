@@ -115,6 +115,7 @@ def every_key_is_documented():
                  view, found)
     served = os.path.join(ROOT, "tests/report/vllm/http-server/")
     keys(json.loads(read_json("fit", served + "trace.zst", "--metrics", served + "metrics.txt")), "fit", found)
+    keys(json.loads(read_json("fit", os.path.join(ROOT, "tests/report/pytorch/fragmentation/trace.zst"), "--allocator", "")), "fit", found)
     for path in FILES:
         for view in VIEWS:
             d = read(view, path)

@@ -3,6 +3,8 @@
 
 #include <cutrace/format/assert.h>
 
+#include "allocator/model_blocks.h"
+
 static uint64_t page_of(const struct ct_allocator_model *m, uint32_t arena) {
     return m->arenas[arena].class == CT_MODEL_SMALL ? CT_ALLOCATOR_SMALL_SEGMENT
                                                     : m->settings.large_segment;

@@ -68,17 +68,4 @@ uint64_t ct_allocator_model_largest_free(const struct ct_allocator_model *m);
 void ct_allocator_model_copy(struct ct_allocator_model *to, const struct ct_allocator_model *m);
 void ct_allocator_model_free(struct ct_allocator_model *m);
 
-// For expandable_segments.c and model.c alone.
-uint32_t ct_model_block_new(struct ct_allocator_model *m, uint32_t arena, uint64_t address,
-                            uint64_t size);
-void ct_model_block_drop(struct ct_allocator_model *m, uint32_t block);
-void ct_model_block_link(struct ct_allocator_model *m, uint32_t block, uint32_t previous,
-                         uint32_t next);
-void ct_model_block_cache(struct ct_allocator_model *m, uint32_t block);
-void ct_model_block_join(struct ct_allocator_model *m, uint32_t block);
-uint64_t ct_model_address_space(struct ct_allocator_model *m, uint64_t bytes, uint64_t alignment);
-static inline struct ct_tree_nodes ct_model_nodes(const struct ct_allocator_model *m) {
-    return (struct ct_tree_nodes){m->blocks, sizeof *m->blocks};
-}
-
 #endif

@@ -423,6 +423,27 @@ static void renumber(struct choice *c) {
     }
 }
 
+// What makes a segment surely one of its group: as many cases in which it was not passed over.
+#define SURE 4.0
+enum { MOST_APART = 1 << 16 };
+
+// Sets segments apart of which little shows that they are of their group. Where no block was ever
+// passed over, nothing shows a second stream.
+static void set_apart(const struct choice *c) {
+    struct ct_stream_groups *g = c->g;
+    uint32_t count[2] = {0};
+    for (uint32_t i = 0; i < g->segment_count; i++) {
+        struct ct_grouped_segment *s = &g->segments[i];
+        double sum = 0;
+        for (const struct link *l = c->links + c->first[i]; l < c->links + c->first[i + 1]; l++)
+            if (g->segments[l->other].group == s->group)
+                sum += FOR_KEPT * l->kept;
+        s->apart = s->group;
+        if (g->passed_over && sum < SURE && count[s->small] < MOST_APART)
+            s->apart = g->groups[s->small] + count[s->small]++;
+    }
+}
+
 static void count_contradictions(const struct choice *c) {
     struct ct_stream_groups *g = c->g;
     g->contradicted = 0;
@@ -444,6 +465,7 @@ int ct_stream_groups_finish(struct ct_stream_groups *g) {
         status = place_all(&c);
     if (!status) {
         renumber(&c);
+        set_apart(&c);
         count_contradictions(&c);
     }
     free(c.links);
@@ -451,9 +473,10 @@ int ct_stream_groups_finish(struct ct_stream_groups *g) {
     return status;
 }
 
-int ct_stream_groups_find(const struct ct_stream_groups *g, uint64_t key) {
+const struct ct_grouped_segment *ct_stream_groups_find(const struct ct_stream_groups *g,
+                                                       uint64_t key) {
     const uint64_t *known = ct_map_find(&g->by_key, key);
-    return known ? g->segments[*known].group : -1;
+    return known ? &g->segments[*known] : NULL;
 }
 
 void ct_stream_groups_free(struct ct_stream_groups *g) {

@@ -21,6 +21,7 @@ struct ct_free_range {
 struct ct_grouped_segment {
     uint8_t small;
     uint16_t group;
+    uint32_t apart; // its group if only what is likely counts: often one of its own
 };
 
 struct ct_stream_groups {
@@ -75,8 +76,9 @@ void ct_stream_groups_note_oom(struct ct_stream_groups *g, uint32_t thread);
 void ct_stream_groups_note_end(struct ct_stream_groups *g, uint64_t start, uint64_t bytes);
 // After the last event: puts each segment into a group. Returns -1 if there are too many groups.
 int ct_stream_groups_finish(struct ct_stream_groups *g);
-// The group of a segment, or -1.
-int ct_stream_groups_find(const struct ct_stream_groups *g, uint64_t key);
+// The segment with a key, or NULL.
+const struct ct_grouped_segment *ct_stream_groups_find(const struct ct_stream_groups *g,
+                                                       uint64_t key);
 void ct_stream_groups_free(struct ct_stream_groups *g);
 
 #endif

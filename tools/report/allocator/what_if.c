@@ -376,7 +376,7 @@ static uint64_t least_request(const struct ct_allocator_settings *s, uint64_t by
 // The request of a block in a model.
 static uint64_t request_size(const struct second_pass *p, int side, const struct ct_event *e,
                              uint64_t number, uint64_t most) {
-    if (side <= CT_WHAT_IF_ASKED)
+    if (side <= CT_WHAT_IF_ASKED || side == CT_WHAT_IF_ASKED_APART)
         return most;
     uint64_t least =
         least_request(&p->w->recorded, e->bytes, p->model[CT_WHAT_IF_CHECK].took_whole);
@@ -396,7 +396,7 @@ static void release_cached(struct second_pass *p) {
 }
 
 static void alloc_block(struct second_pass *p, const struct ct_event *e, uint64_t number,
-                        uint32_t group) {
+                        uint32_t group, uint32_t apart) {
     struct ct_block_id *id = ct_block_ids_find(&p->ids, e->ptr);
     const uint64_t most = most_request(&p->w->recorded, e->bytes);
     if (!id)
@@ -407,7 +407,7 @@ static void alloc_block(struct second_pass *p, const struct ct_event *e, uint64_
             continue;
         const uint64_t bytes = request_size(p, i, e, number, most);
         p->w->uncertain_sizes += i == CT_WHAT_IF_ASKED_LEAST && bytes < most;
-        id->in[i] = request_block(p, i, group, bytes);
+        id->in[i] = request_block(p, i, i == CT_WHAT_IF_ASKED_APART ? apart : group, bytes);
         if (id->in[i] != CT_NO_BLOCK)
             continue;
         note_failure(p, i, e, number);
@@ -514,8 +514,16 @@ static uint32_t find_group(struct second_pass *p, const struct thread_state *thr
                            uint64_t bytes) {
     if (region->maps)
         return group_of_space(p, thread, region->reservation, class, bytes);
-    const int group = ct_stream_groups_find(p->groups, region->event);
-    return group < 0 ? 0 : (uint32_t)group;
+    const struct ct_grouped_segment *s = ct_stream_groups_find(p->groups, region->event);
+    return s ? s->group : 0;
+}
+
+// The same, with as many streams as there can be.
+static uint32_t find_apart(const struct second_pass *p, const struct ct_torch_region *region,
+                           uint32_t group) {
+    const struct ct_grouped_segment *s =
+        region->maps ? NULL : ct_stream_groups_find(p->groups, region->event);
+    return s ? s->apart : group;
 }
 
 // Whether a request of a group fails in a copy of a model. `left`: and leaves it with so much
@@ -617,7 +625,8 @@ static void apply_block(struct second_pass *p, const struct ct_event *e, uint64_
             thread->group[class] = (uint16_t)find_group(p, thread, region, class, e->bytes);
             for (int i = 0; i < CT_WHAT_IF_SIDES; i++)
                 p->model[i].hint = region->maps || w->by_creation ? 0 : region->start;
-            alloc_block(p, e, number, thread->group[class]);
+            alloc_block(p, e, number, thread->group[class],
+                        find_apart(p, region, thread->group[class]));
             w->blocks++;
         } else {
             w->outside++;
@@ -827,8 +836,9 @@ void ct_what_if_run(struct ct_what_if *w, struct ct_trace *t) {
         other.each = NULL;
         run_all(&other, t, &groups, total, 0, 0);
         if (other.state == CT_WHAT_IF_DONE) {
-            other.each = before.each;
-            *w = other;
+            *w = before;
+            w->by_creation = !before.by_creation;
+            run_all(w, t, &groups, total, 0, 0);
         }
     }
     try_margins(w, &before, t, &groups, total);

@@ -319,8 +319,9 @@ void ct_fit_allocator_add_json(struct ct_json *j, const struct ct_view *v,
     add_side(j, "asked", &w->side[CT_WHAT_IF_ASKED]);
     add_side(j, "asked_least", &w->side[CT_WHAT_IF_ASKED_LEAST]);
     ct_json_open(j, "asked_mixed", '[');
-    for (int i = CT_WHAT_IF_ASKED_MIXED; i < CT_WHAT_IF_SIDES; i++)
+    for (int i = CT_WHAT_IF_ASKED_MIXED; i < (int)CT_WHAT_IF_ASKED_APART; i++)
         add_side(j, NULL, &w->side[i]);
     ct_json_close(j, ']');
+    add_side(j, "asked_apart", &w->side[CT_WHAT_IF_ASKED_APART]);
     ct_json_close(j, '}');
 }
