@@ -40,7 +40,7 @@ void ct_watch_search_folder(const char *folder, ct_watch_found *found, void *use
     const struct dirent *one;
     for (int i = 0; d && i < MOST_FILES && (one = readdir(d)); i++) {
         char name[sizeof one->d_name];
-        memcpy(name, one->d_name, sizeof name);
+        (void)snprintf(name, sizeof name, "%s", one->d_name); // (the record is as long as its name)
         if (cut_suffix(name))
             found(user, folder, name);
     }
