@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "allocator/placements.h"
+
+#include "allocator/recorded_blocks.h"
+#include "allocator/release.h"
+
+struct placements {
+    struct ct_what_if *w;
+    struct ct_stream_groups *groups;
+    int device;
+    struct ct_release release;
+    uint8_t failed[CT_RECORDED_THREADS]; // a call of the thread has failed since its last block
+    uint64_t limit_low, limit_high; // the limit lies in [low, high): what was reserved, and refused
+};
+
+static void segment_changed(void *user, const struct ct_object *o, int sign) {
+    const struct placements *p = user;
+    if (sign < 0 && o->kind == CT_KIND_ADDRESS && o->device == p->device)
+        ct_stream_groups_note_end(p->groups, o->key, o->bytes);
+}
+
+// Follows a call to the driver, before it is applied.
+static void note_call(struct placements *p, const struct ct_replay *r, const struct ct_event *e) {
+    const uint32_t thread = ct_recorded_thread(e);
+    if (ct_release_note(&p->release, r, e, p->device, p->failed[thread % CT_RECORDED_THREADS]) &&
+        p->w->limit != UINT64_MAX)
+        ct_stream_groups_note_release(p->groups, thread);
+    const struct ct_torch_region *freed =
+        e->op == CT_OP_FREE && CT_HAS(e, ptr) ? ct_recorded_region(r, e->ptr, p->device) : NULL;
+    if (freed && !freed->maps)
+        ct_stream_groups_note_freed(p->groups, thread, freed->event, freed->bytes);
+    if ((e->op != CT_OP_ALLOC && e->op != CT_OP_CREATE) || !CT_HAS(e, result) || e->result != 2 ||
+        !CT_HAS(e, bytes) || ct_event_device_index(e) != p->device)
+        return;
+    p->failed[thread % CT_RECORDED_THREADS] = 1;
+    if (e->op == CT_OP_ALLOC)
+        ct_stream_groups_note_refusal(p->groups, thread, e->bytes);
+}
+
+// A request that fails although no call of it failed exceeds a limit.
+static void note_oom(struct placements *p, const struct ct_replay *r, const struct ct_event *e) {
+    const uint64_t refused =
+        r->pool.device[p->device].own_bytes + ct_allocator_segment_size(&p->w->recorded, e->bytes);
+    if (!p->failed[ct_recorded_thread(e) % CT_RECORDED_THREADS] && refused < p->limit_high)
+        p->limit_high = refused;
+}
+
+// Follows an event of a block: a free before it is applied, all others behind that.
+static void note_block(struct placements *p, const struct ct_replay *r, const struct ct_event *e) {
+    const uint32_t thread = ct_recorded_thread(e);
+    const uint64_t own = r->pool.device[p->device].own_bytes;
+    if (!ct_recorded_is_block_of(e, p->device))
+        return;
+    const struct ct_torch_region *region = ct_recorded_region(r, e->ptr, p->device);
+    if (p->release.open && !ct_release_is_inside_request(&p->release, p->w, e))
+        ct_stream_groups_note_oom(p->groups, p->release.thread);
+    p->release.open = 0;
+    if (own > p->limit_low)
+        p->limit_low = own;
+    if (e->op == CT_OP_BLOCK_OOM)
+        note_oom(p, r, e);
+    if (region && !region->maps) {
+        const struct ct_block_segment s = {region->event, region->start, region->bytes};
+        if (e->op == CT_OP_BLOCK_FREE)
+            ct_stream_groups_note_free(p->groups, &s, e->ptr, e->bytes);
+        else if (e->op == CT_OP_BLOCK_ALLOC)
+            ct_stream_groups_note_alloc(p->groups, &s, thread, e->ptr, e->bytes);
+    }
+    ct_stream_groups_note_oom(p->groups, thread);
+    p->failed[thread % CT_RECORDED_THREADS] = 0;
+}
+
+static void follow_placements(struct placements *p, struct ct_trace *t) {
+    struct ct_replay r;
+    const struct ct_event *e;
+    uint64_t number;
+    ct_recorded_start(&r, t);
+    r.watch = (struct ct_segment_watch){NULL, segment_changed, p};
+    while ((e = ct_replay_next(&r, t, &number))) {
+        if (e->op == CT_OP_BLOCK_FREE)
+            note_block(p, &r, e);
+        else if (!ct_recorded_is_block(e))
+            note_call(p, &r, e);
+        ct_replay_apply(&r, e, number);
+        if (ct_recorded_is_block(e) && e->op != CT_OP_BLOCK_FREE)
+            note_block(p, &r, e);
+    }
+    ct_replay_free(&r);
+}
+
+// The limit in an interval: the roundest part of the device, as people set it, else the least.
+static uint64_t roundest(uint64_t low, uint64_t high, uint64_t total) {
+    static const unsigned steps[] = {100, 50, 10, 1}; // thousandths
+    for (size_t i = 0; i < sizeof steps / sizeof *steps; i++)
+        for (unsigned part = steps[i]; part <= 1000; part += steps[i]) {
+            const uint64_t limit = (uint64_t)((double)total * part / 1000);
+            if (limit >= low && limit < high)
+                return limit;
+        }
+    return low;
+}
+
+int ct_placements_find_groups(struct ct_stream_groups *g, struct ct_what_if *w, struct ct_trace *t,
+                              uint64_t total) {
+    struct placements p = {
+        .w = w, .groups = g, .device = w->request.device, .limit_high = UINT64_MAX};
+    ct_stream_groups_init(g, &w->recorded);
+    follow_placements(&p, t);
+    if (w->limit == UINT64_MAX && p.limit_high > p.limit_low && p.limit_high != UINT64_MAX) {
+        // What a limit freed looked like empty_cache().
+        w->limit = roundest(p.limit_low, p.limit_high, total);
+        w->limit_is_inferred = 1;
+        ct_stream_groups_free(g);
+        ct_stream_groups_init(g, &w->recorded);
+        p = (struct placements){
+            .w = w, .groups = g, .device = w->request.device, .limit_high = UINT64_MAX};
+        follow_placements(&p, t);
+    }
+    return ct_stream_groups_finish(g);
+}
