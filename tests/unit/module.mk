@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-# Unit tests in C (cmocka, TAP). preload_*.c link the recording half of the library, and report_*.c the report without
-# its main. state_*.c and codec_*.c link nothing: they test headers that both sides share. *_program.c are programs that
-# a Python test drives; they are built one folder deeper, so that they are not taken for suites.
+# Unit tests in C (cmocka, TAP). preload_*.c link the recording half of the library, report_*.c the report without its
+# main, and watch_*.c what `cutrace watch` has of its own. state_*.c and codec_*.c link nothing: they test headers that
+# both sides share. *_program.c are programs that a Python test drives; they are built one folder deeper, so that they
+# are not taken for suites.
 
 UNIT_DIR := $(BUILD)/tests/unit
 UNIT_PRELOAD := $(patsubst tests/unit/%.c,$(UNIT_DIR)/%,$(wildcard tests/unit/preload_*.c))
 UNIT_REPORT := $(patsubst tests/unit/%.c,$(UNIT_DIR)/%,$(wildcard tests/unit/report_*.c))
+UNIT_WATCH := $(patsubst tests/unit/%.c,$(UNIT_DIR)/%,$(wildcard tests/unit/watch_*.c))
 UNIT_STATE := $(patsubst tests/unit/%.c,$(UNIT_DIR)/%,$(wildcard tests/unit/state_*.c tests/unit/codec_*.c))
 UNIT_REPORT_PROGRAMS := $(UNIT_DIR)/programs/moments_program $(UNIT_DIR)/programs/allocator_program
 UNIT_PROGRAMS := $(filter-out $(UNIT_REPORT_PROGRAMS),$(patsubst tests/unit/%.c,$(UNIT_DIR)/programs/%,$(wildcard tests/unit/*_program.c)))
@@ -15,7 +17,7 @@ UNIT_THREADED := $(patsubst tests/unit/%.c,%,$(filter-out %_program.c,$(shell gr
 ifneq ($(findstring thread,$(SAN)),)
 TESTS += $(UNIT_THREADED:%=$(UNIT_DIR)/%) $(UNIT_PROGRAMS)
 else
-TESTS += $(UNIT_PRELOAD) $(UNIT_REPORT) $(UNIT_STATE) $(UNIT_PROGRAMS) $(UNIT_REPORT_PROGRAMS)
+TESTS += $(UNIT_PRELOAD) $(UNIT_REPORT) $(UNIT_WATCH) $(UNIT_STATE) $(UNIT_PROGRAMS) $(UNIT_REPORT_PROGRAMS)
 endif
 
 UNIT_RECORDING = $(PRELOAD_RECORDING_OBJS) $(BUILD)/preload/base/glibc_compat.o $(PRELOAD_ARCHIVES)
@@ -44,6 +46,11 @@ $(UNIT_PROGRAMS): $(UNIT_DIR)/programs/%: tests/unit/%.c $(UNIT_RECORDING)
 $(UNIT_STATE): $(UNIT_DIR)/%: tests/unit/%.c
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS_ALL) $(DEPFLAGS) $< $(LDFLAGS_ALL) $(CMOCKA_LIBS) -o $@
+
+UNIT_HTTP := $(BUILD)/tools/watch/http_request.o $(BUILD)/tools/watch/http_accept.o
+$(UNIT_WATCH): $(UNIT_DIR)/%: tests/unit/%.c $(UNIT_HTTP)
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS_ALL) $(DEPFLAGS) -Itools $< $(UNIT_HTTP) $(LDFLAGS_ALL) $(CMOCKA_LIBS) -o $@
 
 define UNIT_LINK_REPORT
 	@mkdir -p $(@D)

@@ -83,6 +83,8 @@ static void read_path(struct ct_http_request *r, const char *target) {
 }
 
 static int read_first(struct head *h, char *line) {
+    if (strchr(line, '\t')) // (fields may have tabs)
+        return 400;
     char *target = cut_word(line), *version = target ? cut_word(target) : NULL;
     if (!version)
         return 400;
