@@ -117,6 +117,10 @@ enum ct_word ct_words_next(struct ct_words *w) {
 // Prints words in lines of at most WIDTH columns. The first line goes on at `column`, the others
 // begin after `indent` blanks.
 static void print_wrapped(FILE *out, const char *text, int column, int indent) {
+    if (column && column > indent - 2) { // no room is left beside it
+        fputc('\n', out);
+        column = 0;
+    }
     if (column < indent)
         column += fprintf(out, "%*s", indent - column, "");
     for (int is_first = 1; *text; is_first = 0) {
