@@ -86,7 +86,10 @@ static void print_bounds(struct ct_view *v, const struct ct_fit_setting *s) {
                 ct_vllm_fit_value(s, s->least).text);
 }
 
-static void print_setting(struct ct_view *v, const struct ct_fit_setting *s) {
+// `above`: the setting before, or NULL. What both lack is said once.
+static void print_setting(struct ct_view *v, const struct ct_fit_setting *s,
+                          const struct ct_fit_setting *above) {
+    const int is_said = above && strcmp(above->unknown, s->unknown) == 0;
     fprintf(v->out, "%s  " CT_WRAP_HANG "%s", v->terminal->bold, s->flag);
     if (s->now->source != CT_SETTING_UNKNOWN)
         fprintf(v->out, " %s%s", s->now->text, source_of(s->now));
@@ -95,7 +98,8 @@ static void print_setting(struct ct_view *v, const struct ct_fit_setting *s) {
     if (*s->because)
         fprintf(v->out, "    " CT_WRAP_HANG "%s\n", s->because);
     if (*s->unknown)
-        fprintf(v->out, "    " CT_WRAP_HANG "not known: %s\n", s->unknown);
+        fprintf(v->out, "    " CT_WRAP_HANG "not known: %s\n",
+                is_said ? "the same as above" : s->unknown);
 }
 
 void ct_fit_vllm_print(struct ct_view *v, const struct ct_fit_vllm *f, int device) {
@@ -111,7 +115,7 @@ void ct_fit_vllm_print(struct ct_view *v, const struct ct_fit_vllm *f, int devic
     print_cache(v, b);
     fputs("  each setting by itself, with all others as recorded:\n", v->out);
     for (size_t i = 0; i < f->fit.count; i++)
-        print_setting(v, &f->fit.list[i]);
+        print_setting(v, &f->fit.list[i], i ? &f->fit.list[i - 1] : NULL);
     if (*f->fit.load)
         fprintf(v->out, "  " CT_WRAP_HANG "load: %s\n", f->fit.load);
     if (*f->fit.load_change)
