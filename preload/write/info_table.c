@@ -28,6 +28,7 @@ static struct pair pairs[PAIRS];
 // Index + 1 into pairs, by the hash of the key.
 static uint16_t slots[PAIRS];
 static uint32_t pairs_used, pairs_changed;
+static _Atomic int wants_all; // the next chunk must have all pairs
 static struct ct_arena texts = {.bytes = 4u << 20};
 static _Atomic int lock;
 #define SOURCES 4u
@@ -118,9 +119,20 @@ void ct_info_refresh(void) {
     }
 }
 
+// Under the lock.
+static void mark_all(void) {
+    pairs_changed = 0;
+    for (uint32_t i = 0; i < pairs_used; i++) {
+        pairs[i].changed = pairs[i].value != NULL;
+        pairs_changed += pairs[i].changed;
+    }
+}
+
 void ct_info_put_changed(void) {
     if (enter_lock())
         return;
+    if (atomic_exchange(&wants_all, 0))
+        mark_all();
     for (uint32_t i = 0; pairs_changed && i < pairs_used; i++) {
         struct pair *p = &pairs[i];
         static uint8_t pair[VALUE_BYTES + 512];
@@ -138,11 +150,7 @@ void ct_info_put_changed(void) {
 }
 
 void ct_info_mark_all_changed(void) {
-    pairs_changed = 0;
-    for (uint32_t i = 0; i < pairs_used; i++) {
-        pairs[i].changed = pairs[i].value != NULL;
-        pairs_changed += pairs[i].changed;
-    }
+    atomic_store(&wants_all, 1);
 }
 
 void ct_info_reinit_child(void) {
