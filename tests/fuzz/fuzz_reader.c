@@ -16,6 +16,7 @@
 
 #include "seeds.h"
 
+#include "cli/argument_table.h"
 #include "export/tables.h"
 #include "page/page.h"
 #include "read/facts.h"
@@ -61,6 +62,16 @@ static void set_format(struct ct_arguments *o, const struct ct_trace *t) {
         o->output = path;
 }
 
+static void set_allocator(struct ct_arguments *o, unsigned turn) {
+    static const char *const settings[] = {"expandable_segments:True", "max_split_size_mb:32",
+                                           "garbage_collection_threshold:0.5",
+                                           "roundup_power2_divisions:4"};
+    o->allocator = settings[turn % 4];
+    if (ct_allocator_settings_parse(&o->allocator_settings, o->allocator, strlen(o->allocator),
+                                    o->allocator_error))
+        abort();
+}
+
 // The trace at its peak, compared with itself at its end.
 static void compare(struct ct_view *end) {
     struct ct_arguments o = *end->options;
@@ -84,9 +95,11 @@ static void view_all(struct ct_trace *t) {
 #define CT_COMMAND(name, help, example) ct_view_##name,
 #include "cli/arguments.def"
     };
+    static unsigned turn;
     struct ct_call_sites sites;
     struct ct_facts facts;
     struct ct_phases phases;
+    turn++;
     for (size_t i = 0; i < CT_COMMANDS * 2; i++) {
         struct ct_arguments o = {
             .command = (enum ct_command)(i / 2), .json = (int)i % 2, .device = -1};
@@ -96,7 +109,10 @@ static void view_all(struct ct_trace *t) {
                             .sites = &sites,
                             .phases = &phases,
                             .out = nowhere};
-        o.capacity = i % 3 ? 0 : 1 << 20;
+        if (ct_argument_table_takes(o.command, CT_ARGUMENT_CAPACITY))
+            o.capacity = turn % 2 ? 0 : 1 << 20;
+        if (o.command == CT_COMMAND_fit)
+            set_allocator(&o, turn);
         const int is_new = o.command == CT_COMMAND_export || o.command == CT_COMMAND_html ||
                            o.command == CT_COMMAND_trim || o.command == CT_COMMAND_scrub;
         o.output = is_new ? "/dev/null" : NULL;
