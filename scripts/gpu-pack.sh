@@ -93,6 +93,7 @@ done
 rm -rf "$pack" "$pack.tar.gz"
 mkdir -p "$pack/build/sim" "$pack/scripts" "$pack/preload/intercept" "$pack/tests/interception" "$pack/tests/lib" "$pack/include/cuda"
 cp "$build/libcutrace.so" "$build/cutrace" "$build/cutrace-report" "$pack/build/"
+if command -v strip >/dev/null; then strip -g "$pack/build/cutrace" "$pack/build/cutrace-report"; fi # half of the pack
 # The simulated driver, so that its figures can be compared with the GPU's on the spot.
 for file in libcuda.so.1 libnvidia-ml.so.1 libcudart.so.13 libsimcudart.a; do
     if [ -f "$build/sim/$file" ]; then cp "$build/sim/$file" "$pack/build/sim/"; fi
