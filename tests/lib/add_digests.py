@@ -119,16 +119,8 @@ def add(path, ring=False, edit=None):
     """The bytes of the trace with a digest in each chunk. `edit(c, live)` may change what it will say."""
     trace = read_trace.Trace(path, ring)
     state, notes = digests.Live(trace), {}
-    for head in trace.heads:
-        c = state.chunk = digests.Chunk(head, state.live)
-        number = head["first_event"]
-        for e in head["records"]:
-            state.apply(e, number)
-            if e["op"] != "amend":
-                state.note(e, number)
-                number += 1
-        live = dict(state.live)
-        live = {d: live.get(d, 0) for d in range(65)}
+    for head, c in digests.follow(state, trace):
+        live = {d: state.live.get(d, 0) for d in range(65)}
         if edit:
             edit(c, live)
         notes[head["sum"]] = frame(head, parts(state, c, live))

@@ -267,18 +267,25 @@ def definition_bytes(raw):
     return end
 
 
-def check(path, ring=False):
-    """(problems, how many chunks have digests, how many of these were compared in full)"""
-    trace = read_trace.Trace(path, ring)
-    state, known, problems, digests, full = Live(trace), not trace.missing, [], 0, 0
+def follow(state, trace):
+    """Each chunk's head, and what its events are, with the state behind it."""
     for head in trace.heads:
         c = state.chunk = Chunk(head, state.live)
-        number, g = head["first_event"], head["digest"]
+        number = head["first_event"]
         for e in head["records"]:
             state.apply(e, number)
             if e["op"] != "amend":
                 state.note(e, number)
                 number += 1
+        yield head, c
+
+
+def check(path, ring=False):
+    """(problems, how many chunks have digests, how many of these were compared in full)"""
+    trace = read_trace.Trace(path, ring)
+    state, known, problems, digests, full = Live(trace), not trace.missing, [], 0, 0
+    for head, c in follow(state, trace):
+        g = head["digest"]
         if not g:
             continue
         digests += 1

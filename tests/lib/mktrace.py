@@ -483,6 +483,13 @@ class Trace:
         self.checkpoint()
         self.segment = True
 
+    def save(self, path):
+        """Writes the whole trace, as of a process that ended; returns its path."""
+        self.flush(last=True)
+        with open(path, "wb") as f:
+            f.write(self.bytes())
+        return path
+
     def flush(self, last=False, checkpoint=None, history=None, **overrides):
         """Ends a chunk. checkpoint: flags and records, as they are before the chunk's first event."""
         body = info_section(self.info) if self.info else b""

@@ -103,14 +103,7 @@ class Found:
         self.known = not trace.missing
         self.ops, self.lowest, self.most, self.peak, self.lost = collections.Counter(), {}, {}, {}, 0
         state = digests.Live(trace)
-        for head in trace.heads:
-            c = state.chunk = digests.Chunk(head, state.live)
-            number = head["first_event"]
-            for e in head["records"]:
-                state.apply(e, number)
-                if e["op"] != "amend":
-                    state.note(e, number)
-                    number += 1
+        for _, c in digests.follow(state, trace):
             self.join(c)
         self.live = state.live
 

@@ -88,11 +88,7 @@ class Process:
                    stack=stack)
 
     def save(self, name):
-        self.t.flush(last=True)
-        path = os.path.join(FOLDER, name + ".zst")
-        with open(path, "wb") as f:
-            f.write(self.t.bytes())
-        return path
+        return self.t.save(os.path.join(FOLDER, name + ".zst"))
 
 
 def fit(path, *more):

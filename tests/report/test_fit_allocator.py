@@ -44,11 +44,7 @@ class Run:
         self.event(op, bytes=size, allocated_bytes=self.allocated, reserved_bytes=self.reserved, **more)
 
     def save(self, name):
-        self.t.flush(last=True)
-        path = os.path.join(FOLDER, name + ".zst")
-        with open(path, "wb") as f:
-            f.write(self.t.bytes())
-        return path
+        return self.t.save(os.path.join(FOLDER, name + ".zst"))
 
 
 A, B = 0x7F0000000000, 0x7F1000000000

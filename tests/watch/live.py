@@ -4,6 +4,7 @@ this process recorded them."""
 import contextlib
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -167,3 +168,20 @@ def ended_by(process, number):
     for pid in [*children(process.pid), process.pid]:  # (unshare waits for its child)
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, number)
+
+
+@contextlib.contextmanager
+def service(command, **kw):
+    """A watch without a terminal, until SIGTERM: then what it said, line by line. (By then it must have done something, so
+    that it waits for signals.)"""
+    p = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, **kw)
+    said = []
+    try:
+        yield said
+        ended_by(p, signal.SIGTERM)
+        said += p.communicate(timeout=HANG)[0].splitlines()
+        equal(p.returncode, 0, said)
+    finally:
+        ended_by(p, signal.SIGKILL)
+        p.wait()
+        p.stdout.close()

@@ -2,16 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """cutrace watch --bundle-on=oom: a process whose request failed has one bundle, and nothing else has; its contents against
 the simulated driver's ledger."""
-import contextlib
 import json
 import os
-import signal
 import subprocess
 import sys
 import zipfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
-from live import CUTRACE, Holder, elsewhere, ended_by, wait_for  # noqa: E402
+from live import CUTRACE, Holder, elsewhere, service, wait_for  # noqa: E402
 from tap import case, check, equal, main, read_json, report  # noqa: E402
 from traces import K, M  # noqa: E402
 from ways import HANG, folder  # noqa: E402
@@ -24,20 +22,8 @@ def once(where, *words, code=0, before=()):
     return done.stdout.splitlines()
 
 
-@contextlib.contextmanager
 def watching(where, *words, before=()):
-    p = subprocess.Popen([*before, CUTRACE, "watch", "--bundle-on=oom", "--interval=100ms", *words, where], stdin=subprocess.DEVNULL,
-                         stdout=subprocess.PIPE, text=True)
-    said = []
-    try:
-        yield said
-        ended_by(p, signal.SIGTERM)
-        said += p.communicate(timeout=HANG)[0].splitlines()
-        equal(p.returncode, 0, said)
-    finally:
-        ended_by(p, signal.SIGKILL)
-        p.wait()
-        p.stdout.close()
+    return service([*before, CUTRACE, "watch", "--bundle-on=oom", "--interval=100ms", *words, where])
 
 
 def bundles(where):

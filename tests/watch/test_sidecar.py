@@ -3,7 +3,6 @@
 """tools/watch/SIDECAR.md: the command lines and the environment of each recipe run, in two name spaces that share the folder
 of traces and nothing else; its files are understood by the programs that are here."""
 # optional: systemd
-import contextlib
 import os
 import re
 import shlex
@@ -16,10 +15,10 @@ import tempfile
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 import death  # noqa: E402
 from death import Mounted  # noqa: E402
-from live import CUTRACE, Holder, children, elsewhere, ended_by, wait_for  # noqa: E402
+from live import CUTRACE, Holder, children, elsewhere, service, wait_for  # noqa: E402
 from tap import BUILD, ROOT, Skip, case, check, equal, main  # noqa: E402
 from traces import M  # noqa: E402
-from ways import HANG, folder  # noqa: E402
+from ways import folder  # noqa: E402
 
 with open(os.path.join(ROOT, "tools/watch/SIDECAR.md"), encoding="utf-8") as page:
     TEXT = page.read()
@@ -75,22 +74,9 @@ def adapt(words, env, where):
     return [CUTRACE, *words[1:-1], where], env
 
 
-@contextlib.contextmanager
 def sidecar(words):
     """With what the page says may go with it, too."""
-    words = [*words[:-1], "--log", "--serve=0", words[-1]]
-    p = subprocess.Popen([*elsewhere(), *OTHER, *words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                         stderr=subprocess.DEVNULL, text=True)
-    said = []
-    try:
-        yield said  # (until it has sealed something, so that it waits for signals)
-        ended_by(p, signal.SIGTERM)
-        said += p.communicate(timeout=HANG)[0].splitlines()
-        equal(p.returncode, 0, said)
-    finally:
-        ended_by(p, signal.SIGKILL)
-        p.wait()
-        p.stdout.close()
+    return service([*elsewhere(), *OTHER, *words[:-1], "--log", "--serve=0", words[-1]], stderr=subprocess.DEVNULL)
 
 
 def traced_elsewhere(where, env):

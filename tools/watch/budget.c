@@ -88,7 +88,7 @@ static int may_remove(const struct enforcement *e, const struct ct_folder_file *
 }
 
 static void find_removable(struct enforcement *e) {
-    e->removable = ct_heap_resize(NULL, e->folder.count, sizeof *e->removable);
+    e->removable = ct_heap_alloc_zeroed(e->folder.count, sizeof *e->removable);
     for (size_t i = 0; i < e->folder.count; i++)
         if (may_remove(e, &e->folder.files[i]))
             e->removable[e->count++] = i;

@@ -67,7 +67,7 @@ static int is_loopback(const struct sockaddr *a) {
 }
 
 static void read_text(struct ct_http_address *a) {
-    struct sockaddr_storage at;
+    struct sockaddr_storage at = {.ss_family = AF_UNSPEC};
     socklen_t n = sizeof at;
     char host[64] = "", port[8] = "";
     (void)getsockname(a->listener, (struct sockaddr *)&at, &n);

@@ -38,9 +38,10 @@ static int take(struct reader *r, char c) {
 // The characters up to the next separator. A word that is too long keeps its beginning, which is
 // then no name and no value.
 static struct word take_word(struct reader *r) {
+    static const char separators[] = {',', ':', '[', ']'};
     struct word w = {""};
     size_t n = 0;
-    for (; r->at < r->end && !memchr(",:[]", *r->at, 4); r->at++) {
+    for (; r->at < r->end && !memchr(separators, *r->at, sizeof separators); r->at++) {
         const unsigned char c = (unsigned char)*r->at;
         if (c == ' ' || (c >= '\t' && c <= '\r'))
             continue;

@@ -72,12 +72,7 @@ void ct_document_add_trace(struct ct_json *j, const struct ct_view *v, const str
     ct_document_add_recording(j, t);
     ct_json_number(j, "events", t->events);
     ct_json_number(j, "chunks", t->index.count);
-    ct_json_number(j, "missing_chunks", t->index.missing);
-    ct_json_number(j, "damaged_places", t->index.damages);
-    ct_json_number_or_null(j, "first_damage_offset", t->index.damages != 0,
-                           t->index.damages ? t->index.damage[0].offset : 0);
-    ct_json_number_or_null(j, "t_first_ns", t->t_first_ns != 0, t->t_first_ns);
-    ct_json_number_or_null(j, "t_last_ns", t->t_last_ns != 0, t->t_last_ns);
+    ct_document_add_extent(j, t);
     ct_json_close(j, '}');
 }
 
@@ -183,6 +178,15 @@ static void add_trimmed(struct ct_json *j, const struct ct_trace *t) {
     ct_json_number(j, "events_before", t->trimmed_before);
     ct_json_number(j, "events_after", t->trimmed_after);
     ct_json_close(j, '}');
+}
+
+void ct_document_add_extent(struct ct_json *j, const struct ct_trace *t) {
+    ct_json_number(j, "missing_chunks", t->index.missing);
+    ct_json_number(j, "damaged_places", t->index.damages);
+    ct_json_number_or_null(j, "first_damage_offset", t->index.damages != 0,
+                           t->index.damages ? t->index.damage[0].offset : 0);
+    ct_json_number_or_null(j, "t_first_ns", t->t_first_ns != 0, t->t_first_ns);
+    ct_json_number_or_null(j, "t_last_ns", t->t_last_ns != 0, t->t_last_ns);
 }
 
 void ct_document_add_recording(struct ct_json *j, const struct ct_trace *t) {

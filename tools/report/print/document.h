@@ -25,6 +25,8 @@ void ct_document_add_trace(struct ct_json *j, const struct ct_view *v, const str
 // Prints the document of the command for a trace of which nothing is known: the command's own keys
 // are null. Returns 0 if the command is about other things.
 int ct_document_print_unknown(const struct ct_view *v);
+// Adds what is missing or damaged, and the first and the last time.
+void ct_document_add_extent(struct ct_json *j, const struct ct_trace *t);
 // Adds the keys of the recording.
 void ct_document_add_recording(struct ct_json *j, const struct ct_trace *t);
 // Adds `recovered`: null where the size of the request is not known.

@@ -14,12 +14,7 @@ static void add_state(struct ct_json *j, const struct ct_quick *q) {
     ct_json_number(j, "overwritten_events", t->overwritten_events);
     ct_json_number(j, "chunks", n->chunks);
     ct_json_number(j, "noted_chunks", n->noted);
-    ct_json_number(j, "missing_chunks", t->index.missing);
-    ct_json_number(j, "damaged_places", t->index.damages);
-    ct_json_number_or_null(j, "first_damage_offset", t->index.damages != 0,
-                           t->index.damages ? t->index.damage[0].offset : 0);
-    ct_json_number_or_null(j, "t_first_ns", t->t_first_ns != 0, t->t_first_ns);
-    ct_json_number_or_null(j, "t_last_ns", t->t_last_ns != 0, t->t_last_ns);
+    ct_document_add_extent(j, t);
 }
 
 static void add_counts(struct ct_json *j, const struct ct_recorder_notes *n) {
