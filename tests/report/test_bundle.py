@@ -399,14 +399,15 @@ def full():
 @case("a lack of memory leaves nothing either: exit code 6, which no condition has, and one line")
 def exhausted():
     problems = []
-    for command, trace, name, *args in [*outputs(), ("html", ONE, "o.html"), ("export", ONE, "o.csv", "--format=csv"),
-                                        ("summary", ONE, None, "--fail-on=oom")]:
+    # (bundle and merge look for debug information: libdw itself ends the program when it has no memory)
+    alone = [o for o in outputs() if o[0] not in ("bundle", "merge")]
+    for command, trace, name, *args in [*alone, ("export", ONE, "o.csv", "--format=csv"), ("summary", ONE, None, "--fail-on=oom")]:
         folder = tempfile.mkdtemp(dir=FOLDER)
         output = ["-o", os.path.join(folder, name)] if name else []
         codes = set()
-        for mib in range(12, 400, 2):  # until the loader and the command have enough
+        for mib in range(1, 400):  # until the command has enough (of its data: a stack that cannot grow is a signal)
             def limit(most=mib << 20):
-                resource.setrlimit(resource.RLIMIT_AS, (most, most))
+                resource.setrlimit(resource.RLIMIT_DATA, (most, most))
             done = subprocess.run([REPORT, command, trace, *output, *args], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                   env=PLAIN, preexec_fn=limit, check=False)  # pylint: disable=subprocess-popen-preexec-fn
             codes.add(done.returncode)

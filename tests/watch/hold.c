@@ -9,7 +9,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 
-#include "recorder/worker.h"
+#include "../recorder/worker.h"
 
 enum { MOST = 1 << 16 };
 static CUdeviceptr held[MOST];
