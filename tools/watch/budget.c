@@ -10,7 +10,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/file_use.h"
 #include "base/human.h"
 #include "base/now.h"
 #include "watch/finished.h"
@@ -35,16 +34,11 @@ int ct_budget_is_given(const struct ct_budget_rules *r) {
 
 // ---- what goes last -----------------------------------------------------------------------------
 
-static uint64_t hash_file(const struct ct_folder_file *f) {
-    const uint64_t key[] = {f->device, f->inode, f->bytes, (uint64_t)f->changed_ns};
-    return ct_xxh64(key, sizeof key);
-}
-
 static int has_oom(struct enforcement *e, const struct ct_folder_file *f) {
     struct stat st;
     if (e->of->has_oom.count >= MOST_REMEMBERED)
         ct_map_free(&e->of->has_oom);
-    uint64_t *known = ct_map_add(&e->of->has_oom, hash_file(f));
+    uint64_t *known = ct_map_add(&e->of->has_oom, ct_folder_hash(f));
     if (!*known) {
         const int fd = ct_folder_open_own(e->folder.fd, f->name, &st);
         *known = fd >= 0 && ct_finished_has_oom(fd, f->name) ? 2 : 1;
@@ -70,19 +64,9 @@ static void find_last(struct enforcement *e) {
 
 // ---- what may be removed ------------------------------------------------------------------------
 
-// A bundle that is being written is open.
-static int is_unused(const struct enforcement *e, const char *name) {
-    struct stat st;
-    const int fd = ct_folder_open_own(e->folder.fd, name, &st);
-    const int unused = fd >= 0 && ct_file_use_find(fd) == CT_FILE_UNUSED;
-    if (fd >= 0)
-        close(fd);
-    return unused;
-}
-
 static int may_remove(const struct enforcement *e, const struct ct_folder_file *f) {
-    if (f->kind == CT_FOLDER_BUNDLE)
-        return is_unused(e, f->name);
+    if (f->kind == CT_FOLDER_BUNDLE) // (one that is being written is open)
+        return ct_folder_is_unused(e->folder.fd, f->name);
     return f->kind == CT_FOLDER_TRACE && (!e->spare || strcmp(e->spare, f->name) != 0) &&
            ct_finished_is(e->folder.fd, e->path, f->name);
 }
@@ -124,7 +108,7 @@ static int unlink_file(const struct enforcement *e, const struct ct_folder_file 
     return unlinkat(e->folder.fd, f->name, 0);
 }
 
-// Removes the file under a lock, so that nobody seals it meanwhile. 0, or -1 with errno.
+// Removes the file under a lock, so that no other program seals it. 0, or -1 with errno.
 static int lock_and_unlink(const struct enforcement *e, const struct ct_folder_file *f) {
     struct stat st;
     const int fd = ct_folder_open_own(e->folder.fd, f->name, &st);

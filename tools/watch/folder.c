@@ -2,6 +2,7 @@
 #include "watch/folder.h"
 
 #include <cutrace/format/journal.h>
+#include <cutrace/format/xxh64.h>
 #include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -9,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/file_use.h"
 #include "base/heap.h"
 #include "watch/trace_magic.h"
 
@@ -28,6 +30,20 @@ int ct_folder_has_journal(int folder, const char *name) {
     struct stat st;
     (void)snprintf(journal, sizeof journal, "%s%s", name, CT_JOURNAL_SUFFIX);
     return fstatat(folder, journal, &st, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+int ct_folder_is_unused(int folder, const char *name) {
+    struct stat st;
+    const int fd = ct_folder_open_own(folder, name, &st);
+    const int unused = fd >= 0 && ct_file_use_find(fd) == CT_FILE_UNUSED;
+    if (fd >= 0)
+        close(fd);
+    return unused;
+}
+
+uint64_t ct_folder_hash(const struct ct_folder_file *f) {
+    const uint64_t key[] = {f->device, f->inode, f->bytes, (uint64_t)f->changed_ns};
+    return ct_xxh64(key, sizeof key);
 }
 
 // ---- kinds --------------------------------------------------------------------------------------

@@ -35,6 +35,10 @@ int ct_folder_read(struct ct_folder *f, const char *path);
 int ct_folder_open_own(int folder, const char *name, struct stat *st);
 // Whether FOLDER/NAME.journal is there: a file, or a link, wherever that leads.
 int ct_folder_has_journal(int folder, const char *name);
+// Whether it is such a file, and no process has it open for writing or mapped.
+int ct_folder_is_unused(int folder, const char *name);
+// Of a file as it is now: another one after each change.
+uint64_t ct_folder_hash(const struct ct_folder_file *f);
 void ct_folder_free(struct ct_folder *f);
 
 #endif

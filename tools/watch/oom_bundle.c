@@ -82,13 +82,8 @@ static uint64_t *find_judgement(struct ct_oom_bundles *b, uint64_t hash) {
     return ct_map_add(&b->judged, hash);
 }
 
-static uint64_t hash_file(const struct ct_folder_file *f) {
-    const uint64_t key[] = {f->device, f->inode, f->bytes, (uint64_t)f->changed_ns};
-    return ct_xxh64(key, sizeof key);
-}
-
 static int needs_one_finished(const struct look *l, const struct ct_folder_file *f) {
-    uint64_t *judgement = find_judgement(l->of, hash_file(f));
+    uint64_t *judgement = find_judgement(l->of, ct_folder_hash(f));
     if (!*judgement)
         *judgement = has_failed_request(l, f->name) ? NEEDED : NOT_NEEDED;
     return *judgement == NEEDED;
@@ -148,17 +143,13 @@ static int needs_one(const struct look *l, const struct ct_folder_file *f) {
 // What a watch that was killed has left of this one.
 static void remove_parts(const struct look *l, const char *name) {
     const size_t n = strlen(name);
-    struct stat st;
     for (size_t i = 0; i < l->folder.count; i++) {
         const char *part = l->folder.files[i].name;
         if (l->folder.files[i].kind != CT_FOLDER_BUNDLE || strncmp(part, name, n) != 0 ||
             strncmp(part + n, CT_FOLDER_BUNDLE_SUFFIX ".", sizeof CT_FOLDER_BUNDLE_SUFFIX) != 0)
             continue;
-        const int fd = ct_folder_open_own(l->folder.fd, part, &st);
-        if (fd >= 0 && ct_file_use_find(fd) == CT_FILE_UNUSED)
+        if (ct_folder_is_unused(l->folder.fd, part))
             (void)unlinkat(l->folder.fd, part, 0);
-        if (fd >= 0)
-            close(fd);
     }
 }
 
@@ -199,7 +190,7 @@ static int begin(struct look *l, const struct ct_folder_file *f) {
     (void)snprintf(b->trace, sizeof b->trace, "%s/%s", l->path, f->name);
     (void)snprintf(b->file, sizeof b->file, "%s%s", b->trace, CT_FOLDER_BUNDLE_SUFFIX);
     b->name = b->trace + strlen(l->path) + 1;
-    b->hash = hash_file(f);
+    b->hash = ct_folder_hash(f);
     b->lock = ct_folder_open_own(l->folder.fd, f->name, &st);
     if (b->lock < 0 || flock(b->lock, LOCK_EX | LOCK_NB) || has_bundle(l, f->name) ||
         pipe2(out, O_CLOEXEC)) {
