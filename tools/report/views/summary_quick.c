@@ -97,15 +97,13 @@ static void print_device(struct ct_quick *q, int device) {
         fprintf(v->out, "; %s live at %s", ct_label_size(v, d->live_bytes).text,
                 ct_label_time(v, q->notes.live_ns).text);
     if (d->has_lowest) {
-        fprintf(v->out, "; least free by cuMemGetInfo %s%s", q->is_whole ? "" : "at most ",
-                ct_label_size(v, d->lowest.free).text);
-        fprintf(v->out, " of %s", ct_label_size(v, d->lowest.total).text);
-        fprintf(v->out, ", at %s", ct_label_time(v, d->lowest.t_ns).text);
+        fprintf(v->out, "; least free by cuMemGetInfo %s%s of %s, at %s",
+                q->is_whole ? "" : "at most ", ct_label_size(v, d->lowest.free).text,
+                ct_label_size(v, d->lowest.total).text, ct_label_time(v, d->lowest.t_ns).text);
     }
     if (d->has_reported) {
-        fprintf(v->out, "; PyTorch: %s%s", at_least(q->is_whole),
-                ct_label_size(v, d->most_allocated).text);
-        fprintf(v->out, " allocated at most, %s reserved", ct_label_size(v, d->most_reserved).text);
+        fprintf(v->out, "; PyTorch: %s%s allocated at most, %s reserved", at_least(q->is_whole),
+                ct_label_size(v, d->most_allocated).text, ct_label_size(v, d->most_reserved).text);
     }
     putc('\n', v->out);
 }
@@ -165,9 +163,8 @@ static void print_events(struct ct_quick *q) {
     memcpy(ops, q->notes.ops, sizeof ops);
     fprintf(v->out, "%s event%s", ct_human_count(t->events).text, ct_human_plural(t->events));
     if (t->events)
-        fprintf(v->out, " from %s", ct_label_time(v, t->t_first_ns).text);
-    if (t->events)
-        fprintf(v->out, " to %s", ct_label_time(v, t->t_last_ns).text);
+        fprintf(v->out, " from %s to %s", ct_label_time(v, t->t_first_ns).text,
+                ct_label_time(v, t->t_last_ns).text);
     for (unsigned i = 0; i < SHOWN_OPS && (op = take_most(ops)) < CT_DIGEST_OPS; i++) {
         const char *name = ct_event_names_op(op);
         fprintf(v->out, "%s %s%s %s", i ? "," : ":", at_least(q->is_whole),
@@ -236,9 +233,8 @@ static void print_gaps(struct ct_quick *q, int *said) {
                 n->chunks, ct_human_plural(n->chunks), n->chunks - n->noted == 1 ? "s" : "ve",
                 ct_human_count(n->unnoted_events).text, ct_human_plural(n->unnoted_events));
         if (n->unnoted_events)
-            fprintf(v->out, ", from %s", ct_label_time(v, n->unnoted_from_ns).text);
-        if (n->unnoted_events)
-            fprintf(v->out, " to %s", ct_label_time(v, n->unnoted_to_ns).text);
+            fprintf(v->out, ", from %s to %s", ct_label_time(v, n->unnoted_from_ns).text,
+                    ct_label_time(v, n->unnoted_to_ns).text);
         putc(')', v->out);
     }
     if (x->missing) {
@@ -337,9 +333,9 @@ static void group_sites(struct ct_quick *q) {
     free(list);
 }
 
-static int open_quick(struct ct_quick *q, const struct ct_arguments *o,
-                      const struct ct_terminal *terminal, const char *path,
-                      struct ct_error *error) {
+static int open_headers(struct ct_quick *q, const struct ct_arguments *o,
+                        const struct ct_terminal *terminal, const char *path,
+                        struct ct_error *error) {
     *q = (struct ct_quick){.view = {.options = o,
                                     .terminal = terminal,
                                     .trace = &q->trace,
@@ -348,15 +344,18 @@ static int open_quick(struct ct_quick *q, const struct ct_arguments *o,
                                     .out = stdout}};
     if (ct_trace_headers_open(&q->trace, path, error))
         return -1;
+    q->estimate_ns = q->trace.events * NS_PER_EVENT;
+    return 0;
+}
+
+static void read_notes(struct ct_quick *q) {
     (void)ct_digest_check_chain(&q->trace.index, &q->trace.source);
     struct ct_header_names names = ct_trace_headers_begin_names(&q->trace);
     ct_recorder_notes_read(&q->notes, &q->trace, &names);
-    q->estimate_ns = q->trace.events * NS_PER_EVENT;
     q->is_whole = ct_recorder_notes_are_whole(&q->notes, &q->trace);
     q->main = ct_recorder_notes_main_device(&q->notes);
     ct_call_sites_init(&q->sites, &q->trace.definitions);
     group_sites(q);
-    return 0;
 }
 
 static void close_quick(struct ct_quick *q) {
@@ -371,12 +370,13 @@ int ct_summary_quick(const struct ct_arguments *o, const struct ct_terminal *ter
     struct ct_quick *q = ct_heap_alloc_zeroed(1, sizeof *q);
     struct ct_error error;
     int status;
-    if (open_quick(q, o, terminal, path, &error)) {
+    if (open_headers(q, o, terminal, path, &error)) {
         ct_terminal_warn(error.text);
         fputs(in_list ? "null" : "", stdout);
         status = (int)error.status;
         ct_trace_close(&q->trace);
     } else {
+        read_notes(q);
         if (o->json)
             ct_summary_quick_print_json(q);
         else
@@ -388,7 +388,7 @@ int ct_summary_quick(const struct ct_arguments *o, const struct ct_terminal *ter
     return status;
 }
 
-// ---- before the answer ----------------------------------------------------------------------------
+// ---- before the answer --------------------------------------------------------------------------
 
 static int asks_for_all(const struct ct_arguments *o) {
     return !o->json && o->device < 0 && !o->capacity && o->from.kind == CT_TIME_NONE &&
@@ -435,10 +435,12 @@ void ct_summary_quick_show_headline(const struct ct_arguments *o,
     if (!terminal->is_terminal || !asks_for_all(o) || strcmp(path, "-") == 0)
         return;
     q = ct_heap_alloc_zeroed(1, sizeof *q);
-    if (!open_quick(q, o, terminal, path, &error) && is_long(q) && q->main >= 0 &&
-        q->notes.device[q->main].has_peak) {
-        show_peak(q);
-        show_rest(q);
+    if (!open_headers(q, o, terminal, path, &error) && is_long(q)) {
+        read_notes(q);
+        if (q->main >= 0 && q->notes.device[q->main].has_peak) {
+            show_peak(q);
+            show_rest(q);
+        }
     }
     close_quick(q);
     free(q);
