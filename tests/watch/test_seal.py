@@ -71,7 +71,7 @@ def all_sealed(where, n):
     return whole(where, killed=True)
 
 
-# ---- who is dead ---------------------------------------------------------------------------------------------------------
+# ---- which process has ended -----------------------------------------------------------------------------------------
 
 
 @case("a killed process's trace is sealed, as the ledger has it; a second look finds nothing to do")
@@ -315,10 +315,10 @@ def unproven():
         raise Skip("needs root")
     where = folder()
     left(where, calls=500)
-    for name in ("upper", "work", "merged"):
+    for name in ("upper", "scratch", "merged"):
         os.mkdir(os.path.join(where, name))
-    script = ('mount -t tmpfs none "$0/work" && mkdir "$0/work/u" "$0/work/w" && '
-              'mount -t overlay -o "lowerdir=$0,upperdir=$0/work/u,workdir=$0/work/w" none "$0/merged" && exec "$@"')
+    script = ('mount -t tmpfs none "$0/scratch" && mkdir "$0/scratch/u" "$0/scratch/w" && '
+              'mount -t overlay -o "lowerdir=$0,upperdir=$0/scratch/u,workdir=$0/scratch/w" none "$0/merged" && exec "$@"')
     merged = os.path.join(where, "merged")
     done = subprocess.run([*elsewhere(), "sh", "-c", script, where, CUTRACE, "watch", "--seal", "--once", merged], capture_output=True,
                           text=True, check=False)

@@ -11,7 +11,8 @@
 #include <sys/vfs.h>
 
 // File systems of which one kernel has all open files. Elsewhere (NFS, FUSE, 9P, a file system in a
-// sandbox) another machine may write, and on an overlay another inode may be the one that is mapped.
+// sandbox) another machine may write, and on an overlay another inode may be the one that is
+// mapped.
 static int is_of_this_kernel(int fd) {
     enum { XFS = 0x58465342, F2FS = 0xF2F52010 }; // old versions of linux/magic.h lack them
     struct statfs fs;

@@ -11,8 +11,9 @@
 // from the journal's.
 uint32_t ct_process_alive_pid(const struct ct_journal *journal);
 // Whether the process of the journal `fd`, open for reading, still records. It may be in another
-// container, where this program does not see its pid. (A child of a bare clone(2) keeps its parent's
-// journal mapped until its first recorded call: so long the parent counts as one that records.)
+// container, where this program does not see its pid. (A child of a bare clone(2) keeps its
+// parent's journal mapped until its first recorded call: so long the parent counts as one that
+// records.)
 int ct_process_alive_records(const struct ct_journal *journal, int fd);
 // When a process started (field 22 of /proc/PID/stat), 0 if it does not run any more.
 uint64_t ct_process_alive_start_time(uint32_t pid);

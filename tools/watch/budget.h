@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The disk budget of a folder of traces. What is removed, and in which order:
 //
-//   1. traces whose recording is over for certain, with what is left of their journals, and bundles
-//      that were made here: those that were written last the longest ago first,
+//   1. traces whose recording has certainly ended, with what is left of their journals, and bundles
+//      that were made here: the ones whose last write is the oldest go first,
 //   2. the newest of these traces in which a call ran out of memory,
 //   3. the newest bundle.
 //
@@ -25,9 +25,9 @@ struct ct_budget {
 };
 
 int ct_budget_is_given(const struct ct_budget_rules *rules);
-// Removes what is too much. `reserve`: bytes that must be free of the budget, too; `spare`: the name
-// of a trace that is not removed, or NULL. Returns 0, or -1: there is more than the budget, and
-// nothing more may be removed.
+// Removes what is too much. `reserve`: bytes that must be free of the budget, too; `spare`: the
+// name of a trace that is not removed, or NULL. Returns 0, or -1: there is more than the budget,
+// and nothing more may be removed.
 int ct_budget_enforce(struct ct_budget *b, const char *folder, uint64_t reserve, const char *spare,
                       struct ct_told *told);
 void ct_budget_free(struct ct_budget *b);

@@ -7,7 +7,7 @@
 #include "watch/list.h"
 #include "watch/watch.h"
 
-// Says what is new of all processes. Returns 0, or -1: it cannot be written.
+// Prints a line for each new incident and growth. Returns 0, or -1: it cannot be written.
 int ct_event_log_print(struct ct_watch_list *l, enum ct_watch_log format);
 
 #endif

@@ -2,8 +2,8 @@
 // A small HTTP/1.1 server: GET and HEAD, a few fixed paths, no TLS. One thread, which never waits
 // for a client: sockets do not block, and a client that is slow, silent or sends rubbish costs a
 // place among CT_HTTP_CLIENTS for a bounded time. When all places are taken, the client that has
-// been silent for the longest time loses its place. It is no library's, because libmicrohttpd brings
-// GnuTLS with it, and cutrace needs only glibc.
+// been silent for the longest time loses its place. It is no library's, because libmicrohttpd
+// brings GnuTLS with it, and cutrace needs only glibc.
 #ifndef CT_WATCH_HTTP_SERVER_H
 #define CT_WATCH_HTTP_SERVER_H
 

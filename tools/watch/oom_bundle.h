@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Makes the file for a bug report where a request for memory failed: TRACE.oom.zip beside the trace,
-// as cutrace-report bundle makes it, once for each process. A program that caught the failure and
-// goes on has it a few seconds later, any other one when it has ended. A process of its own makes
-// it, with the lowest priority.
+// Makes the file for a bug report where a request for memory failed: TRACE.oom.zip beside the
+// trace, as cutrace-report bundle makes it, once for each process. A program that caught the
+// failure and goes on has it a few seconds later, any other one when it has ended. A process of its
+// own makes it, with the lowest priority.
 #ifndef CT_WATCH_OOM_BUNDLE_H
 #define CT_WATCH_OOM_BUNDLE_H
 

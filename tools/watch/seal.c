@@ -63,8 +63,8 @@ static int may_seal(const struct seal *s) {
 
 enum { FLAGS = O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC };
 
-// Whether a process has the trace open for writing: another sealer, or a recorder that has taken the
-// name.
+// Whether a process has the trace open for writing: another sealer, or a recorder that has taken
+// the name.
 static int is_trace_in_use(const struct seal *s) {
     const int fd = openat(s->folder, s->name, O_RDONLY | FLAGS);
     const int in_use = fd >= 0 && ct_file_use_find(fd) == CT_FILE_IN_USE;

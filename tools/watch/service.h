@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// cutrace watch without a terminal: serves what it sees by HTTP (--serve), says what is new (--log).
-// One thread looks at the processes, and makes each answer of one look; another one serves clients.
-// So neither a client nor a large trace keeps the other thread waiting.
+// cutrace watch without a terminal: serves what it sees by HTTP (--serve), says what is new
+// (--log). One thread looks at the processes, and makes each answer of one look; another one serves
+// clients. So neither a client nor a large trace keeps the other thread waiting.
 #ifndef CT_WATCH_SERVICE_H
 #define CT_WATCH_SERVICE_H
 

@@ -46,7 +46,7 @@ struct ct_allocator_model {
     struct ct_model_arena *arenas;
     uint32_t arena_count, arena_room;
     uint64_t next_address;
-    int exhausted; // of address space, which only a hostile trace does: no request succeeds any more
+    int exhausted; // no address space is left, by a hostile trace: no request succeeds any more
     uint64_t requests[CT_MODEL_CLASSES];
 };
 

@@ -245,8 +245,8 @@ static enum ct_model_class class_of(uint64_t bytes) {
     return bytes <= CT_ALLOCATOR_SMALL ? CT_MODEL_SMALL : CT_MODEL_LARGE;
 }
 
-// The group of a new address space. PyTorch reserves one for a stream that has none, or has no place
-// left in those that it has.
+// The group of a new address space. PyTorch reserves one for a stream that has none, or has no
+// place left in those that it has.
 static uint32_t place_space(struct models *p, enum ct_model_class class, uint64_t bytes) {
     const struct ct_allocator_model *m = &p->model[CT_WHAT_IF_CHECK];
     uint32_t empty = CT_NO_BLOCK, *groups = &p->space_groups[class];

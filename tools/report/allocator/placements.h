@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The first pass over a recording: which segments are of one stream, by where PyTorch placed blocks,
-// and the limit of PyTorch's own that its refusals show.
+// The first pass over a recording: which segments are of one stream, by where PyTorch placed
+// blocks, and the limit of PyTorch's own that its refusals show.
 #ifndef CT_PLACEMENTS_H
 #define CT_PLACEMENTS_H
 

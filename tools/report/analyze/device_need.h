@@ -35,8 +35,8 @@ struct ct_device_need {
     // is not known.
     int failed;
     uint64_t failed_t_ns;
-    // Why more can have been needed than the events show, and whether less can, too; NULL: they show
-    // all of the run.
+    // Why more can have been needed than the events show, and whether less can, too; NULL: they
+    // show all of the run.
     const char *unseen;
     int may_be_less;
     struct ct_need before_reading; // of the time before the first reading

@@ -82,8 +82,8 @@ static void begin_window(struct ct_server_window *w, uint64_t bytes) {
         .known = 1, .least = bytes, .before = UINT64_MAX, .pending = UINT64_MAX};
 }
 
-// What an event leaves counts only where a step allocates behind it: behind the last one the program
-// ends, and frees.
+// What an event leaves counts only where a step allocates behind it: behind the last one the
+// program ends, and frees.
 static void note_step(struct ct_server_window *w, uint64_t bytes, int is_certain) {
     if (is_certain && w->pending < w->least)
         w->least = w->pending;
@@ -117,7 +117,8 @@ static void note_serving(struct ct_server_memory *m, const struct ct_phase_at *a
     note_step(&m->window, bytes, !at->inferred && is_allocation(e));
 }
 
-// Begins a phase, of an event whose stack has it: another thread's last phase is none of the server's.
+// Begins a phase, of an event whose stack has it: another thread's last phase is none of the
+// server's.
 static void begin_phase(struct ct_server_memory *m, struct ct_phases *phases,
                         const struct ct_phase_at *at, const struct ct_replay *r,
                         const struct ct_event *e, uint64_t number) {

@@ -30,7 +30,8 @@ static void end_by_signal(int number) {
     raise(number);
 }
 
-// Has the part removed at exit, when memory is exhausted (exit), and by signals that nobody handles.
+// Makes the program remove the part when it ends early: at exit, which a lack of memory leads to,
+// too, and by a signal that has no handler.
 static void remove_if_unfinished(const char *part) {
     static const int ending[] = {SIGINT, SIGTERM, SIGHUP};
     static int is_set_up;

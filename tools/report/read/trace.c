@@ -379,8 +379,8 @@ static int chunk_completes(const struct ct_trace *t) {
 }
 
 // Notes that a section of this chunk is malformed. Only a replay that seeks reads a checkpoint from
-// which nothing has to be restored: what it finds there is no news of the trace, and it begins again
-// at the start (SEEK.md).
+// which nothing has to be restored: what it finds there is no news of the trace, and it begins
+// again at the start (SEEK.md).
 static void mark_malformed(struct ct_trace *t, int is_checkpoint) {
     struct ct_index_chunk *c = &t->index.chunks[t->chunk];
     if (!is_checkpoint || c->restores)

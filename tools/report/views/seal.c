@@ -50,7 +50,8 @@ static int remove_journal(struct seal *s, const char *path) {
     return unlink(path) ? fail_with_errno(s, "cannot be removed", path) : 0;
 }
 
-// With --force the lock does not count: a process that outlived the traced one may have inherited it.
+// With --force the lock does not count: a process that outlived the traced one may have inherited
+// it.
 static int lock(struct seal *s, int fd) {
     if (!ct_seal_trace_lock(fd) || s->v->options->force)
         return 0;

@@ -15,7 +15,7 @@ struct ct_quick {
     struct ct_recorder_notes notes;
     int is_whole;   // counts are those of all events
     int main;       // the device with the highest peak, -1: none
-    int has_gained; // the groups are what call sites gained, all of it; else the least that they took
+    int has_gained; // groups: all that call sites gained; else the least that they took
     struct ct_site_groups groups;
     uint64_t in_groups;   // their bytes
     uint64_t estimate_ns; // about how long a pass over all events takes
