@@ -2,7 +2,6 @@
 #include "watch/budget.h"
 
 #include <cutrace/format/journal.h>
-#include <cutrace/format/xxh64.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

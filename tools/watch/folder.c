@@ -2,7 +2,6 @@
 #include "watch/folder.h"
 
 #include <cutrace/format/journal.h>
-#include <cutrace/format/xxh64.h>
 #include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -11,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/file_use.h"
+#include "base/hash.h"
 #include "base/heap.h"
 #include "watch/trace_magic.h"
 
@@ -43,7 +43,7 @@ int ct_folder_is_unused(int folder, const char *name) {
 
 uint64_t ct_folder_hash(const struct ct_folder_file *f) {
     const uint64_t key[] = {f->device, f->inode, f->bytes, (uint64_t)f->changed_ns};
-    return ct_xxh64(key, sizeof key);
+    return ct_hash_bytes(key, sizeof key);
 }
 
 // ---- kinds --------------------------------------------------------------------------------------

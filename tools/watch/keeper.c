@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "watch/keeper.h"
 
-#include <cutrace/format/xxh64.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "base/now.h"
 #include "base/parse.h"
 #include "watch/seal.h"
@@ -55,7 +55,7 @@ void ct_keeper_begin(struct ct_keeper *k, const struct ct_keeper_options *o, con
 // ---- what failed before -------------------------------------------------------------------------
 
 static uint64_t *find_retry(struct ct_keeper *k, const char *name) {
-    const uint64_t hash = ct_xxh64(name, strlen(name));
+    const uint64_t hash = ct_hash_bytes(name, strlen(name));
     if (k->retry.count >= MOST_RETRIES)
         ct_map_free(&k->retry);
     return ct_map_add(&k->retry, hash);

@@ -3,7 +3,6 @@
 // locked meanwhile, so that two watches do not make the same one, and nobody removes or seals it.
 #include "watch/oom_bundle.h"
 
-#include <cutrace/format/xxh64.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "watch/told.h"
 
-#include <cutrace/format/xxh64.h>
 #include <stdarg.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "base/utf8.h"
 
 enum { LINE = 8192 };
 
 static int is_new(struct ct_told *t, const char *line) {
-    const uint64_t hash = ct_xxh64(line, strlen(line));
+    const uint64_t hash = ct_hash_bytes(line, strlen(line));
     const size_t n = t->count < CT_TOLD_MOST ? t->count : CT_TOLD_MOST;
     for (size_t i = 0; i < n; i++)
         if (t->once[i] == hash)
