@@ -5,6 +5,7 @@
 //   peer_work [name=number]...     names and defaults: the table below
 #define _GNU_SOURCE
 #include <cuda.h>
+#include <errno.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdint.h>
@@ -29,6 +30,7 @@ enum { SIZES = 300, THREADS_MAX = 64, OUTER_FRAMES = 4 };
     X(live, 4096, "live allocations of a thread")                             \
     X(burst, 0, "pairs without a pause, 0: all of them")                      \
     X(pause_us, 0, "length of the pause")                                     \
+    X(every_us, 0, "a burst begins so often; 0: after the pause")             \
     X(calls, 0, "1: also times every single call")                            \
     X(memory, 0, "1: also tells the memory of the process")
 
@@ -154,8 +156,19 @@ static void pause_for(long us) {
         nanosleep(&t, NULL);
 }
 
+// The rate stays the same whatever a burst takes.
+static void wait_until(struct timespec *due, long us) {
+    due->tv_nsec += us * 1000;
+    due->tv_sec += due->tv_nsec / 1000000000;
+    due->tv_nsec %= 1000000000;
+    while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, due, NULL) == EINTR)
+        ;
+}
+
 static void run_pairs(struct worker *w, long pairs) {
     const long burst = work.burst ? work.burst : pairs;
+    struct timespec due;
+    clock_gettime(CLOCK_MONOTONIC, &due);
     for (long done = 0; done < pairs;) {
         const long end = done + burst < pairs ? done + burst : pairs;
         if (work.burst)
@@ -164,7 +177,10 @@ static void run_pairs(struct worker *w, long pairs) {
         for (; done < end; done++)
             one_pair(w, &w->slot[draw(w, (uint64_t)work.live)]);
         w->cpu_ns += clock_ns(CLOCK_THREAD_CPUTIME_ID) - start;
-        pause_for(work.pause_us);
+        if (work.every_us)
+            wait_until(&due, work.every_us);
+        else
+            pause_for(work.pause_us);
     }
 }
 

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Measures what cutrace watch costs the process that it watches, ten looks a second beside 100,000 events a second, and what
-it costs itself, a look a second at 16 processes. BENCH=quick measures less."""
+it costs itself, a look a second at 16 processes. BENCH=quick measures less, BENCH_ROUNDS sets the pairs of windows."""
 import contextlib
 import fcntl
 import os
 import pty
+import signal
 import statistics
 import struct
 import subprocess
@@ -17,9 +18,10 @@ import time
 
 BUILD = os.environ.get("CUTRACE_BUILD") or os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "build")
 QUICK = os.environ.get("BENCH") == "quick"
-RUNS, PAIRS = (3, 100_000) if QUICK else (int(os.environ.get("BENCH_ROUNDS", "9")), 250_000)
+WINDOWS = int(os.environ.get("BENCH_ROUNDS", "10" if QUICK else "60"))
+WINDOW, VIEWS = 1, 10  # seconds; views at a time
 MANY, SECONDS = 16, 10 if QUICK else 60
-PACE = "burst=50", "pause_us=930"  # 100,000 events a second where the machine has nothing else to do
+RATE, PACE = 100_000, ("burst=500", "every_us=10000")
 
 
 def begin_work(folder, *words):
@@ -43,7 +45,7 @@ def drain(fd, seen):
 
 @contextlib.contextmanager
 def watching(folder, interval, cost):
-    """The view on a terminal; `cost` gets its processor time and the wall time."""
+    """The view on a terminal; `cost` gets its processor time, the wall time and the bytes that it wrote."""
     ours, side = pty.openpty()
     fcntl.ioctl(side, termios.TIOCSWINSZ, struct.pack("HHHH", 50, 160, 0, 0))
     watch = subprocess.Popen([os.path.join(BUILD, "cutrace"), "watch", "--interval=" + interval, folder], stdin=side, stdout=side,
@@ -52,7 +54,7 @@ def watching(folder, interval, cost):
     begun, seen = time.monotonic(), []
     reader = threading.Thread(target=drain, args=(ours, seen))
     reader.start()
-    yield
+    yield watch
     watch.terminate()
     wall = time.monotonic() - begun
     cost.append((wait(watch), wall, sum(seen)))
@@ -60,31 +62,45 @@ def watching(folder, interval, cost):
     os.close(ours)
 
 
-def one_run(is_watched, cost):
-    """(processor time, wall time) of a fixed number of events."""
-    with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
-        if is_watched:
-            stack.enter_context(watching(folder, "100ms", cost))
-        begun = time.monotonic()
-        work = begin_work(folder, f"pairs={PAIRS}", *PACE)
-        used = wait(work)
-        if work.returncode:
-            sys.exit(f"peer_work ended with {work.returncode}")
-        return used, time.monotonic() - begun
+def used_ns(pid):
+    """Processor time of all threads so far."""
+    total = 0
+    for task in os.listdir(f"/proc/{pid}/task"):
+        with open(f"/proc/{pid}/task/{task}/schedstat", encoding="ascii") as f:
+            total += int(f.read().split()[0])
+    return total
+
+
+def measure_window(pid):
+    """Processor time for each second of the clock."""
+    begun, before = time.monotonic_ns(), used_ns(pid)
+    time.sleep(WINDOW)
+    return (used_ns(pid) - before) / (time.monotonic_ns() - begun)
 
 
 def measure_watched():
-    plain, watched, cost = [], [], []
-    for i in range(RUNS):
-        for series in ((plain, watched) if i % 2 else (watched, plain)):
-            series.append(one_run(series is watched, cost))
-    (cpu, wall), (cpu_w, wall_w) = ([statistics.median(c) for c in zip(*s)] for s in (plain, watched))
-    ratios = sorted((w[0] / p[0] - 1) * 100 for p, w in zip(plain, watched))
-    print(f"watched 10 times a second, {2 * PAIRS / wall:,.0f} events/s: {cpu * 1e9 / PAIRS / 2:.1f} ns an event without, "
-          f"{cpu_w * 1e9 / PAIRS / 2:.1f} with: {(cpu_w / cpu - 1) * 100:+.1f} %   (target: 1 %; pairs of runs "
-          f"{ratios[0]:+.1f} to {ratios[-1]:+.1f}, median {statistics.median(ratios):+.1f} %)")
-    print(f"   wall time of {2 * PAIRS:,} events: {wall:.2f} s without, {wall_w:.2f} s with: {(wall_w / wall - 1) * 100:+.1f} %; "
-          f"the view itself {statistics.median(c / w for c, w, _ in cost) * 100:.1f} % of a core")
+    """One process at a fixed rate, and ten views of it, which look or are stopped by turns: one view costs less than what can be
+    measured, and two processes with the same work differ by more."""
+    plain, watched = [], []
+    with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
+        work = begin_work(folder, "pairs=100000000", *PACE)
+        stack.callback(wait, work)
+        stack.callback(work.kill)
+        views = [stack.enter_context(watching(folder, "100ms", [])) for _ in range(VIEWS)]
+        time.sleep(2)
+        for i in range(WINDOWS):
+            for series in ((plain, watched) if i % 2 else (watched, plain)):
+                for view in views:
+                    view.send_signal(signal.SIGCONT if series is watched else signal.SIGSTOP)
+                time.sleep(0.15)
+                series.append(measure_window(work.pid))
+        for view in views:
+            view.send_signal(signal.SIGCONT)
+    more = [(w / p - 1) * 100 / VIEWS for p, w in zip(plain, watched)]
+    print(f"watched 10 times a second, at {RATE:,} events/s: {statistics.median(plain) * 1e9 / RATE:.0f} ns of a processor for an "
+          f"event; a view adds {statistics.mean(more):+.2f} % +- {2 * statistics.stdev(more) / len(more) ** 0.5:.2f}   (target: 1 %; "
+          f"{WINDOWS} pairs of {WINDOW} s with and without {VIEWS} views; two standard errors; median "
+          f"{statistics.median(more):+.2f} %)")
 
 
 def measure_view(what, *words):
