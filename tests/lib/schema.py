@@ -4,6 +4,7 @@
 `tap.report` does it for every suite; one that runs the program by itself passes what that wrote to check_output. As a
 program: schema.py COMMAND copies standard input to standard output if all of it is valid.
 """
+import copy
 import functools
 import json
 import os
@@ -110,6 +111,19 @@ def check_run(arguments, output):
     command = command_of(arguments)
     if command and output:
         check_output(command, output)
+
+
+def with_fault(document, path, value):
+    """A copy of a document that has this value there; ...: it has none. To see whether a schema sees that."""
+    out = copy.deepcopy(document)
+    at = out
+    for step in path[:-1]:
+        at = at[step]
+    if value is ...:
+        del at[path[-1]]
+    else:
+        at[path[-1]] = value
+    return out
 
 
 if __name__ == "__main__":

@@ -148,7 +148,7 @@ def signals():
 @case("colours where the terminal has them, none with NO_COLOR and --color=never; names from a trace are cleaned")
 def colours():
     where = written([G] * 20, function="evil\x1b[2J\x1b]0;title\x07\u202ename")
-    for options, env, want in (("", "", True), ("", "NO_COLOR=1", False), ("--color=never", "", False)):
+    for options, env, want in (("", "", True), ("", "TERM=vt100", False), ("", "NO_COLOR=1", False), ("--color=never", "", False)):
         with Screen(where, options=options, env="LC_ALL=C.UTF-8 " + env) as s:
             text = s.wait(r"evil.*name", "-e")
             equal(bool(re.search("\x1b\\[[0-9;]*3[0-9]m", text)), want, (options, env))

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """cutrace watch --serve: its metrics against the ledgers of the simulated driver and of the stand-in for PyTorch's
 allocator, and clients of all kinds, of which none may disturb another one."""
+import contextlib
 import http.client
 import json
 import os
@@ -18,7 +19,7 @@ import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 import check_ledger  # noqa: E402
 import schema  # noqa: E402
-from live import CUTRACE, Holder, written  # noqa: E402
+from live import CUTRACE, Holder, wait_for, written  # noqa: E402
 from scrape import METRICS, OPENMETRICS, Clock, Served, of, one, parse  # noqa: E402
 from tap import ROOT, case, check, equal, main  # noqa: E402
 from traces import G, M  # noqa: E402
@@ -154,6 +155,50 @@ def verdict():
         clock.put_ahead(100)
         s.process.send_signal(signal.SIGCONT)
         s.wait(lambda x: True)
+
+
+def full_pipe():
+    """(its reader, its writer, how many bytes it has)"""
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    count = 0
+    for size in (4096, 1):
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                count += os.write(writer, b"x" * size)
+    os.set_blocking(writer, True)
+    return reader, writer, count
+
+
+def is_writing(pid):
+    """Whether a thread of it waits in a call whose first argument is standard output, as write's is."""
+    for thread in os.listdir(f"/proc/{pid}/task"):
+        with open(f"/proc/{pid}/task/{thread}/syscall", encoding="ascii") as f:
+            if f.read().split()[1:2] == ["0x1"]:
+                return True
+    return False
+
+
+@case("/healthz: 503 when the last look was over a minute or ten intervals ago, as nobody takes the log; 200 when it goes on")
+def stalled():
+    for interval, limit_s in (("100ms", 60), ("10s", 100)):
+        where = written([i * 100 * M for i in range(1, 125)])  # (its growth is told at the first look)
+        reader, writer, count = full_pipe()
+        with Clock(where) as clock, Served("--log", where, log=writer, interval=interval, env=clock.env) as s:
+            s.wait(lambda x: True)
+            wait_for(lambda: is_writing(s.process.pid))
+            clock.put_ahead(limit_s - 30)
+            equal(s.ask("/healthz")[::2], (200, b"ok\n"), interval)
+            clock.put_ahead(31)
+            status, _, body = s.ask("/healthz")
+            check(status == 503 and re.fullmatch(rb"the last look was (\d+) s ago\n", body), body)
+            check(int(body.split()[4]) > limit_s, body)
+            equal([s.ask(path)[0] for path in ("/metrics", "/verdict.json")], [200, 200])
+            while count:
+                count -= len(os.read(reader, count))
+            wait_for(lambda: s.ask("/healthz")[0] == 200)
+            equal(s.stop(), (0, ""))
+        os.close(reader)
 
 
 @case("HEAD has the fields of GET and no body; other paths and methods are told so; queries are ignored")

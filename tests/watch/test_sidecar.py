@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """tools/watch/SIDECAR.md: the command lines and the environment of each recipe run, in two name spaces that share the folder
 of traces and nothing else; its files are understood by the programs that are here."""
-# optional: systemd
+# optional: systemd npm
+import json
 import os
 import re
 import shlex
@@ -12,14 +13,19 @@ import subprocess
 import sys
 import tempfile
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, "../lib"))
+sys.path.append(os.path.join(HERE, "../page"))
+import browser  # noqa: E402
 import death  # noqa: E402
+from schema import fastjsonschema, with_fault  # noqa: E402
 from death import Mounted  # noqa: E402
 from live import CUTRACE, Holder, children, elsewhere, service, wait_for  # noqa: E402
-from tap import BUILD, ROOT, Skip, case, check, equal, main  # noqa: E402
+from tap import BUILD, ROOT, Skip, case, check, equal, fetched, main  # noqa: E402
 from traces import M  # noqa: E402
 from ways import folder  # noqa: E402
 
+subprocess.run([os.path.join(ROOT, "scripts/fetch-schemas.sh"), browser.DEPS], check=False)
 with open(os.path.join(ROOT, "tools/watch/SIDECAR.md"), encoding="utf-8") as page:
     TEXT = page.read()
 RECIPES = ("Kubernetes", "Docker compose", "systemd")
@@ -165,6 +171,70 @@ def compose_file():
     services = load("Docker compose")["services"]
     equal(*[s["user"] for s in services.values()])
     equal(*[s["volumes"] for s in services.values()])
+
+
+def published(part, name):
+    """A JSON schema that scripts/fetch-schemas.sh fetched."""
+    where = fetched(os.path.join(browser.DEPS, "schemas", part), "scripts/fetch-schemas.sh")
+    with open(os.path.join(where, name), encoding="utf-8") as f:
+        return json.load(f)
+
+
+def compiled(schema):
+    own = dict.fromkeys(re.findall(r'"format": "([^"]+)"', json.dumps(schema)), ".*")  # (which only the programs themselves know)
+    return fastjsonschema.compile(schema, formats=own, use_default=False)
+
+
+def agrees(document, valid, faults):
+    """The document agrees with a compiled schema, and with none of the faults it would."""
+    valid(document)
+    for path, value in faults:
+        try:
+            valid(with_fault(document, path, value))
+        except fastjsonschema.JsonSchemaValueException:
+            continue
+        raise AssertionError(f"the schema does not see {value!r} as {path}")
+
+
+# (a watch that has no restartPolicy would be valid, and no sidecar: the case above)
+POD_FAULTS = [
+    (("kind",), "Pods"), (("spec", "container"), []), (("spec", "containers"), ...), (("metadata", "name"), 7),
+    (("spec", "initContainers", 1, "restartpolicy"), "Always"), (("spec", "initContainers", 1, "name"), ...),
+    (("spec", "initContainers", 1, "command"), "cutrace watch"), (("spec", "initContainers", 1, "securityContext", "readonlyRootFilesystem"), True),
+    (("spec", "initContainers", 1, "securityContext", "capabilities", "drop"), "ALL"), (("spec", "initContainers", 1, "resources", "limit"), {}),
+    (("spec", "containers", 0, "volumeMounts", 0, "path"), "/x"), (("spec", "containers", 0, "volumeMounts", 0, "readOnly"), "true"),
+    (("spec", "containers", 0, "volumeMounts", 0, "mountPath"), ...), (("spec", "containers", 0, "env", 0, "name"), ...),
+    (("spec", "containers", 0, "env", 0, "values"), "x"), (("spec", "volumes", 1, "emptyDir", "medium"), 1),
+    (("spec", "volumes", 1, "emptyDir", "size"), "1Gi"), (("spec", "volumes", 1, "emptydir"), {}), (("spec", "securityContext", "runAsUser"), "1000"),
+]
+
+
+@case("Kubernetes' own schema has every field of the manifest, in 1.29 and in 1.37, and sees what is misspelt or missing")
+def pod_schema():
+    pod = load("Kubernetes")
+    for version in ("1.29.0", "1.37.0"):
+        schema = published("kubernetes", version + "/pod-v1.json")
+        del schema["$id"]  # (references are to be looked up here)
+        schema = json.loads(json.dumps(schema).replace("/api/_definitions.json#", "#"))
+        schema["$defs"] = published("kubernetes", version + "/_definitions.json")["$defs"]
+        agrees(pod, compiled(schema), POD_FAULTS)
+
+
+COMPOSE_FAULTS = [
+    (("service",), {}), (("services",), []), (("services", "watch", "imag"), "x"), (("services", "watch", "command"), 7),
+    (("services", "watch", "restart"), True), (("services", "watch", "read_only"), "yes"), (("services", "watch", "readonly"), True),
+    (("services", "watch", "cap_drop"), "ALL"), (("services", "watch", "security_opt"), {}), (("services", "watch", "memory_limit"), "1g"),
+    (("services", "watch", "volumes"), "/x:/x"), (("services", "vllm", "environment"), "A=1"), (("services", "vllm", "deploy", "resource"), {}),
+    (("services", "vllm", "deploy", "resources", "reservations", "devices", 0, "capability"), ["gpu"]),
+    (("services", "vllm", "deploy", "resources", "reservations", "devices", 0, "capabilities"), "gpu"),
+    (("services", "vllm", "deploy", "resources", "reservations", "device"), []),
+]
+
+
+@case("the schema of the Compose Specification has every field of the file, and sees what is misspelt or of another type")
+def compose_schema():
+    schema = published("compose", "schema/compose-spec.json")
+    agrees(load("Docker compose"), compiled(schema), COMPOSE_FAULTS)
 
 
 @case("systemd understands both units")

@@ -242,6 +242,35 @@ END
     TERM=dumb "$terminal" "$report" --no-pager "$t" | plain
 }
 
+@test "colours: only where the terminal's description has some, wherever that lies, in both of its formats, cut or not" {
+    t=$traces/refused.zst
+    for name in xterm xterm-256color screen tmux linux vt100 vt220 dumb; do
+        colors=$(tput -T "$name" colors) || skip "no terminal database"
+        if [ "$colors" -gt 0 ]; then want=escapes; else want=plain; fi
+        TERM=$name "$terminal" "$report" --no-pager "$t" | $want
+    done
+    TERM=nothing-of-this-name "$terminal" "$report" --no-pager "$t" | escapes
+    TERM=../x/xterm "$terminal" "$report" --no-pager "$t" | escapes
+    # xterm without colours hides the system's; tic writes one of more than 32767 colours with wide numbers.
+    mkdir -p own home/.terminfo
+    infocmp -x xterm | sed '1,/^xterm/d' >rest
+    (echo 'xterm|none,'; sed 's/colors#[^,]*,//' rest) >none && (echo 'xterm-many|many,'; sed 's/colors#[^,]*,/colors#0x1000000,/' rest) >many
+    tic -x -o own none && tic -x -o home/.terminfo many
+    [ "$(TERMINFO=$PWD/own tput -T xterm colors)" -le 0 ] && [ "$(HOME=$PWD/home tput -T xterm-many colors)" -gt 32767 ]
+    TERM=xterm TERMINFO=$PWD/own "$terminal" "$report" --no-pager "$t" | plain
+    TERM=xterm TERMINFO_DIRS=/nowhere::$PWD/own "$terminal" "$report" --no-pager "$t" | plain
+    TERM=xterm-many HOME=$PWD/home "$terminal" "$report" --no-pager "$t" | escapes
+    (echo 'xterm-many|few,'; sed 's/colors#[^,]*,/colors#0,/' rest) >few && tic -x -o home/.terminfo few
+    TERM=xterm-many HOME=$PWD/home "$terminal" "$report" --no-pager "$t" | plain
+    # An entry that ends anywhere, or has any bytes, is read within its bounds.
+    for size in 0 1 11 12 13 40 60 80; do
+        head -c "$size" own/x/xterm >cut && mv cut own/x/xterm
+        TERM=xterm TERMINFO=$PWD/own "$terminal" "$report" --no-pager "$t" >out
+        head -c 4000 /dev/urandom >own/x/xterm && printf '\032\001' | dd of=own/x/xterm conv=notrunc status=none
+        TERM=xterm TERMINFO=$PWD/own "$terminal" "$report" --no-pager "$t" >out
+    done
+}
+
 @test "colours change nothing but colours" {
     "$report" --color=always "$traces/refused.zst" | sed 's/\x1b\[[0-9;]*m//g' >a
     "$report" "$traces/refused.zst" >b

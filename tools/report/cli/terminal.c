@@ -12,6 +12,7 @@
 
 #include "base/utf8.h"
 #include "cli/progress.h"
+#include "cli/terminfo.h"
 
 static int is_set(const char *name) {
     const char *v = getenv(name);
@@ -23,7 +24,8 @@ static int is_forced(const char *name) {
     return v && *v && strcmp(v, "0") != 0;
 }
 
-// Precedence: --color, NO_COLOR, CLICOLOR_FORCE and FORCE_COLOR, the terminal.
+// Precedence: --color, NO_COLOR, CLICOLOR_FORCE and FORCE_COLOR, the terminal. One that no terminal
+// database describes is taken for one of today, which has colors.
 static int wants_color(const struct ct_arguments *o, int is_terminal) {
     const char *term = getenv("TERM");
     if (o->color != CT_AUTO)
@@ -32,7 +34,7 @@ static int wants_color(const struct ct_arguments *o, int is_terminal) {
         return 0;
     if (is_forced("CLICOLOR_FORCE") || is_forced("FORCE_COLOR"))
         return 1;
-    return is_terminal && term && strcmp(term, "dumb") != 0;
+    return is_terminal && term && strcmp(term, "dumb") != 0 && ct_terminfo_count_colors(term) != 0;
 }
 
 void ct_terminal_init(struct ct_terminal *t, const struct ct_arguments *o) {
