@@ -315,6 +315,7 @@ class Server:
         self.step, self.after, self.others = 300 * M, 0, 0
         self.max_len, self.seqs, self.tokens = 2048, 128, 8192
         self.cache_size = None
+        self.lacks = 0  # so much is missing for the request that fails at the end; 0: none fails
         for name, value in given.items():
             setattr(self, name, value)
         self.budget = math.ceil(self.total * self.share)
@@ -340,6 +341,11 @@ class Server:
             p.drop(p.tensor(self.step, SERVE))
             p.nvml(self.outside + self.after, self.others)
         p.tensor(2 * M, SERVE)
+        if self.lacks:
+            free = p.total - p.tracked - self.outside - self.after - self.others
+            p.alloc(free + self.lacks, SERVE, result=OUT_OF_MEMORY, total_bytes=p.total, free_bytes=free)
+            p.event("block-oom", bytes=free + self.lacks, allocated_bytes=p.blocks, reserved_bytes=p.segments, stack=SERVE)
+            return p.save(name)
         for tensor in kept:  # the end of the program is no moment between two steps
             p.drop(tensor)
         return p.save(name)
@@ -361,6 +367,8 @@ class Server:
         outside = self.outside + self.after + (self.others if capacity == self.total else 0)
         whole = [stays + outside + self.activations, stays + outside + 2 * (self.activations // 8 * 8) + self.activations % 8]
         run = stays + outside + max(self.step, 2 * M)
+        if self.lacks:
+            run = max(run, self.total + self.lacks - self.cache)
         return [max(w, run) for w in whole]
 
     def besides(self):
@@ -471,6 +479,29 @@ def too_full():
     equal(b["--max-num-batched-tokens"]["safe"], None)
     shown = report("fit", "--metrics", server.metrics("full"), server.record("full"))[1].decode()
     check("must come down to " + b["--gpu-memory-utilization"]["safe"] in shown, shown)
+
+
+def advised(path, *more):
+    """Of each setting, the values that the verdicts of a summary advise."""
+    found = {}
+    for verdict in json.loads(read_json("summary", "--sysroot=/nowhere", path, *more))["verdicts"]:
+        for a in verdict["advice"]:
+            if a["flag"] and a["to"]:
+                found.setdefault(a["flag"], set()).add(a["to"])
+    return found
+
+
+@case("a server that failed: its summary advises the value that fit calls safe, as the arithmetic has it")
+def advice():
+    for name, server in (("own", Server(share=Fraction(97, 100), after=400 * M, lacks=32 * M)),
+                         ("others", Server(share=Fraction(95, 100), others=900 * M, lacks=16 * M))):
+        path, beside = server.record(f"advice.{name}"), server.metrics(f"advice.{name}")
+        found, safe = advised(path, "--metrics", beside), server.utilization(server.total)[1]
+        equal(found, {"--gpu-memory-utilization": {safe}}, name)
+        equal(bounds_of(path, "--metrics", beside)[1]["--gpu-memory-utilization"]["safe"], safe, name)
+    server = Server(cache_size=11 * G, lacks=64 * M)
+    safe = str(server.rooms(server.total)[0] // M * M)
+    equal(advised(server.record("advice.size"), "--metrics", server.metrics("advice.size")), {"--kv-cache-memory-bytes": {safe}})
 
 
 @case("a cache whose size is set: the utilization is not judged, the size is")
@@ -631,6 +662,22 @@ def golden_runs():
                 problems.append(f"{name}: {b['flag']} {now} served, and {b['fails']} is said to fail")
             if b["flag"] == "--gpu-memory-utilization" and "CUDA out of memory" in log and b["safe"] and now <= float(b["safe"]):
                 problems.append(f"{name}: {b['flag']} {now} ran out of memory, and {b['safe']} is said to be safe")
+    return problems
+
+
+@case("golden traces of vLLM: no advice of a summary, its log's included, is another value than fit's")
+def golden_advice():
+    problems, seen = [], 0
+    for name, _, trace, vllm in golden():
+        bounds = {b["flag"]: b for b in vllm["bounds"]}
+        log = os.path.join(GOLDEN, name, "log.txt")
+        for flag, values in advised(trace, "--log", log).items():
+            b = bounds.get(flag)
+            if b and (b["safe"] or b["fails"]):
+                seen += 1
+                if any(v != b["safe"] if b["safe"] else float(v) >= float(b["fails"]) for v in values):
+                    problems.append(f"{name}: {flag}: advised {values}; fit: safe {b['safe']}, fails {b['fails']}")
+    check(seen >= 8, f"only {seen} settings with advice")
     return problems
 
 

@@ -260,6 +260,12 @@ def rise_of_profile(dump, phases):
     return most
 
 
+def bounds_of(trace, *options):
+    """What fit calls safe, by flag. (test_fit.py computes that once more.)"""
+    devices = json.loads(read_json("fit", trace, *options))["devices"]
+    return {b["flag"]: b["safe"] for d in devices if d["vllm"] for b in d["vllm"]["bounds"]}
+
+
 def judge_advice(run):
     problems = []
     for trace in run.traces:
@@ -267,7 +273,12 @@ def judge_advice(run):
         if not shown["crossing"]:
             continue
         log_settings = shown["companions"]["log"]["settings"]
+        bounds = bounds_of(trace, "--log", run.log_path)
         for a in shown["verdicts"][0]["advice"]:
+            if bounds.get(a["flag"]):
+                if a["to"] != bounds[a["flag"]]:
+                    problems.append(f"{a}: fit says {bounds[a['flag']]}")
+                continue
             if a["flag"] == "--gpu-memory-utilization" and a["to"]:
                 need = need_of(trace, shown, log_settings, run.case.get("command", ()))
                 cents = math.ceil(need * 100 / shown["devices"][0]["capacity_bytes"])

@@ -2,8 +2,10 @@
 #include "diagnose/trace_advice.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/heap.h"
 #include "base/human.h"
 #include "base/utf8.h"
 #include "diagnose/plain_advice.h"
@@ -12,6 +14,8 @@
 
 #define MILLION 1000000
 #define MIB (UINT64_C(1) << 20)
+
+static const char kv_flag[] = "--kv-cache-memory-bytes", kv_versions[] = "vLLM 0.10.2 and later";
 
 static struct ct_human_text size(uint64_t bytes) {
     return ct_human_bytes(bytes, CT_UNITS_IEC);
@@ -35,6 +39,18 @@ static struct ct_setting find_option(const struct ct_judged *j, enum ct_option_r
     if (!o || o->flag == CT_TEXT_FLAGS)
         return (struct ct_setting){.source = CT_SETTING_UNKNOWN};
     return find_setting(j, o->flag);
+}
+
+// The bound that fit names for an option of a server that has served; NULL: it names none. Advice
+// takes its value, because a value of its own arithmetic would be another one.
+static const struct ct_fit_setting *find_bound(const struct ct_judged *j, const char *flag) {
+    return j->c->fit ? ct_vllm_fit_setting(j->c->fit, flag) : NULL;
+}
+
+// The value to which it must come down; "" where that is not known.
+static struct ct_human_text value_of(const struct ct_fit_setting *s) {
+    const int is_less = s->safe && s->safe < ct_vllm_fit_recorded(s);
+    return ct_vllm_fit_value(s, is_less ? s->safe : 0);
 }
 
 // What activations can have: what they have now, idle segments, which PyTorch can free, and what is
@@ -121,7 +137,7 @@ static void lower_kv_bytes(const struct ct_setting *s, struct ct_verdict *v, uin
     struct ct_advice *a = ct_verdict_add_advice(
         v, "%smake the KV cache smaller by %s%s; without this flag vLLM measures what fits",
         v->advice_count ? "or " : "", size(bytes).text, purpose);
-    ct_advice_set(a, "--kv-cache-memory-bytes", s->text, to, "vLLM 0.10.2 and later");
+    ct_advice_set(a, kv_flag, s->text, to, kv_versions);
 }
 
 // Where the command line is not known, the size of the cache may be set, and the share unused.
@@ -167,6 +183,27 @@ static void lower_share(const struct ct_judged *j, struct ct_verdict *v,
     ct_advice_set(a, o->name, text_of(&s), to, o->versions);
 }
 
+// Lowers the budget or the size of the cache to what fit calls safe. Returns 0 where fit does not
+// know that.
+static int lower_to_bound(const struct ct_judged *j, struct ct_verdict *v, const char *flag,
+                          const char *versions) {
+    const struct ct_fit_setting *s = find_bound(j, flag);
+    if (!s || !s->safe)
+        return 0;
+    const struct ct_human_text to = value_of(s);
+    const char * or = v->advice_count ? "or " : "";
+    const struct ct_human_text less = size((uint64_t)j->c->fit->cache_excess);
+    struct ct_advice *a =
+        *to.text
+            ? ct_verdict_add_advice(v,
+                                    "%smake the KV cache smaller by %s at least, so that steps of "
+                                    "the largest size fit (cutrace-report fit has the arithmetic)",
+                                    or, less.text)
+            : ct_verdict_add_advice(v, "%slower it; how far is not known", or);
+    ct_advice_set(a, flag, text_of(s->now), to.text, versions);
+    return 1;
+}
+
 void ct_trace_advice_leave(const struct ct_judged *j, struct ct_verdict *v, uint64_t bytes,
                            const char *purpose) {
     const enum ct_server server = find_server(j);
@@ -174,10 +211,33 @@ void ct_trace_advice_leave(const struct ct_judged *j, struct ct_verdict *v, uint
     const struct ct_setting kv = find_setting(j, CT_TEXT_FLAG_KV_CACHE_MEMORY_BYTES);
     if (!o || !bytes)
         return;
-    if (server == CT_SERVER_VLLM && kv.source != CT_SETTING_UNKNOWN)
+    const int has_size = server == CT_SERVER_VLLM && kv.source != CT_SETTING_UNKNOWN;
+    if (has_size && !lower_to_bound(j, v, kv_flag, kv_versions))
         lower_kv_bytes(&kv, v, bytes, purpose);
-    else
+    else if (!has_size && !lower_to_bound(j, v, o->name, o->versions))
         lower_share(j, v, o, bytes, purpose);
+}
+
+static void replace_by_bound(struct ct_advice *a, const struct ct_fit_setting *s) {
+    static const char text[] = "lower it; the trace has more than the log, and cutrace-report fit "
+                               "the arithmetic";
+    const struct ct_human_text to = value_of(s);
+    if (!a->to || strcmp(a->to, to.text) == 0)
+        return;
+    free(a->text);
+    a->text = ct_heap_copy_text(text);
+    free(a->to);
+    a->to = *to.text ? ct_heap_copy_text(to.text) : NULL;
+}
+
+void ct_trace_advice_bound(const struct ct_vllm_fit *f, struct ct_verdicts *of_log) {
+    for (size_t i = 0; i < of_log->count; i++)
+        for (size_t k = 0; k < of_log->list[i].advice_count; k++) {
+            struct ct_advice *a = &of_log->list[i].advice[k];
+            const struct ct_fit_setting *s = a->flag ? ct_vllm_fit_setting(f, a->flag) : NULL;
+            if (s)
+                replace_by_bound(a, s);
+        }
 }
 
 // ---- settings of which a request has a row each ------------------------------------------------
@@ -222,6 +282,19 @@ static int find_step(const struct ct_judged *j, uint64_t *bytes) {
     return is_known;
 }
 
+// The same by fit's figures. What a lower value would give back, the trace of one run does not tell.
+static void lower_tokens_to_bound(const struct ct_judged *j, struct ct_verdict *v,
+                                  const struct ct_fit_setting *s, const char *why,
+                                  const char *versions) {
+    const struct ct_vllm_budget *b = j->c->budget;
+    const struct ct_human_text to = value_of(s);
+    const uint64_t step = (uint64_t)b->step;
+    struct ct_advice *a = ct_verdict_add_advice(
+        v, "%s%s; the largest takes %s to %s", begin_lower(v, to.text), why, size(step).text,
+        size(ct_vllm_budget_pieces(step, CT_VLLM_PIECES_ANY)).text);
+    ct_advice_set(a, s->flag, text_of(s->now), to.text, versions);
+}
+
 static void advise_tokens(const struct ct_judged *j, struct ct_verdict *v, const char *why) {
     enum { STEP = 256 };
     const struct ct_server_option *o = ct_server_option_find(find_server(j), CT_OPTION_STEP_TOKENS);
@@ -231,7 +304,10 @@ static void advise_tokens(const struct ct_judged *j, struct ct_verdict *v, const
     const uint64_t room = find_room(j);
     const int64_t now = s.number / MILLION;
     char to[24] = "";
-    if (!o)
+    const struct ct_fit_setting *bound = o ? find_bound(j, o->name) : NULL;
+    if (bound)
+        lower_tokens_to_bound(j, v, bound, why, o->versions);
+    if (!o || bound)
         return;
     if (now > 0 && step > room) {
         const int64_t fits = (int64_t)((__int128)now * (__int128)room / (__int128)step);

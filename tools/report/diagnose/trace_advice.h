@@ -16,5 +16,7 @@ void ct_trace_advice_leave(const struct ct_judged *j, struct ct_verdict *v, uint
 void ct_trace_advice_fragmentation(const struct ct_judged *j, struct ct_verdict *v);
 // Adds the advice of the scenario that a phase leads to.
 void ct_trace_advice_add(const struct ct_judged *j, struct ct_verdict *v);
+// Gives the advice of a log, which knows less than its trace, the values that fit names by both.
+void ct_trace_advice_bound(const struct ct_vllm_fit *f, struct ct_verdicts *of_log);
 
 #endif

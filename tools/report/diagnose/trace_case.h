@@ -9,6 +9,7 @@
 #include "analyze/oom_cause.h"
 #include "analyze/scan.h"
 #include "diagnose/verdicts.h"
+#include "diagnose/vllm_fit.h"
 #include "processes/neighbours.h"
 #include "processes/siblings.h"
 #include "read/facts.h"
@@ -31,7 +32,12 @@ struct ct_trace_case {
     const struct ct_text_facts *log; // NULL: there is none
     int device;                      // index; -1: none was used
     uint64_t capacity;               // of the device in bytes; 0: unknown
-    uint64_t profile_bytes; // that the profile run took above what was there before; 0: not known
+    // Of a vLLM server that has served: its budget on that device, and how far its settings could
+    // go, as the command fit says it. NULL: not known.
+    const struct ct_vllm_budget *budget;
+    const struct ct_vllm_fit *fit;
+    // Where these are not: what the profile run took above what was there before. 0: not known.
+    uint64_t profile_bytes;
     struct ct_graph_captures graphs; // up to the crossing, if that is in their capture
     uint64_t earlier_ooms;           // calls out of memory whose events were overwritten
     int is_complete;                 // every event from the start of the process to its end

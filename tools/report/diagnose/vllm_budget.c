@@ -140,8 +140,8 @@ static const char *find_why_no_need(const struct ct_vllm_budget *b,
     if (m->slept)
         return "the server slept, and what a step needs was not looked at beside that";
     if (!m->stays_known || !m->serves || (int64_t)m->stays < b->cache)
-        return "the trace has no step of serving, so that it is not known what one needs beside the "
-               "cache: record the server until it has answered requests";
+        return "the trace has no step of serving, so that it is not known what one needs beside "
+               "the cache: record the server until it has answered requests";
     return m->since.untracked_known
                ? NULL
                : "the free memory of the device was not read while it served, so that it is not "

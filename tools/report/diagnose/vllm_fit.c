@@ -35,6 +35,18 @@ struct ct_human_text ct_vllm_fit_value(const struct ct_fit_setting *s, int64_t v
     return ct_human_format("%" PRId64, value);
 }
 
+const struct ct_fit_setting *ct_vllm_fit_setting(const struct ct_vllm_fit *f, const char *flag) {
+    for (size_t i = 0; i < f->count; i++)
+        if (strcmp(f->list[i].flag, flag) == 0)
+            return &f->list[i];
+    return NULL;
+}
+
+int64_t ct_vllm_fit_recorded(const struct ct_fit_setting *s) {
+    const int64_t n = s->now->number > 0 ? s->now->number : 0;
+    return s->is_share ? n : n / MILLION;
+}
+
 static struct ct_human_text size(const struct fit *f, int64_t bytes) {
     return ct_human_bytes(bytes > 0 ? (uint64_t)bytes : 0, f->units);
 }
@@ -78,17 +90,17 @@ static struct ct_fit_setting *begin(struct fit *f, const char *flag, const struc
 }
 
 static const char *tokens_unknown =
-    "how many bytes a token takes is not in the trace: --log FILE or --metrics FILE has it (the log "
-    "line \"GPU KV cache size\", or vllm:cache_config_info of record-metrics)";
+    "how many bytes a token takes is not in the trace: --log FILE or --metrics FILE has it (the "
+    "log line \"GPU KV cache size\", or vllm:cache_config_info of record-metrics)";
 
 // ---- gpu_memory_utilization and kv_cache_memory_bytes -------------------------------------------
 
 static void explain_room(const struct fit *f, struct ct_fit_setting *s) {
     const struct ct_vllm_budget *b = f->b;
     add(s->because,
-        "serving needs %s to %s beside the cache: %s that stays, %s outside of allocations%s, and for "
-        "the largest step the %s of the profile run, or up to twice that where requests of many "
-        "lengths leave it in pieces (by experience: PyTorch has no bound)%s",
+        "serving needs %s to %s beside the cache: %s that stays, %s outside of allocations%s, and "
+        "for the largest step the %s of the profile run, or up to twice that where requests of "
+        "many lengths leave it in pieces (by experience: PyTorch has no bound)%s",
         size(f, b->need_low).text, size(f, b->need_high).text, size(f, b->stays).text,
         size(f, b->outside).text, b->others ? ", with other processes" : "", size(f, b->step).text,
         b->need_by_run ? "; the recorded run needed the larger figure itself" : "");
@@ -338,6 +350,7 @@ void ct_vllm_fit_find(struct ct_vllm_fit *to, const struct ct_vllm_budget *b,
     f.room_low = b->capacity - b->need_high;
     f.room_high = b->capacity - b->need_low;
     f.one = ct_vllm_budget_request_bytes(b, whole(&b->max_len));
+    to->cache_excess = b->has_need && b->has_cache_there ? larger(b->cache_low - f.room_low, 0) : 0;
     fit_utilization(&f);
     fit_cache_size(&f);
     fit_length(&f);

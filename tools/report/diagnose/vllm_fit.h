@@ -25,6 +25,7 @@ struct ct_fit_setting {
 struct ct_vllm_fit {
     struct ct_fit_setting list[CT_FIT_SETTINGS];
     size_t count;
+    int64_t cache_excess; // bytes by which the cache is larger than what is left for certain
     // What the metrics say of the load that was served: one sentence each, "" where there is none.
     char load[CT_FIT_TEXT], load_change[CT_FIT_TEXT];
 };
@@ -32,6 +33,10 @@ struct ct_vllm_fit {
 // `b` must stay. `metrics`: NULL: there are none.
 void ct_vllm_fit_find(struct ct_vllm_fit *f, const struct ct_vllm_budget *b,
                       const struct ct_metrics *metrics, enum ct_human_units units);
+// The bound of a flag, or NULL.
+const struct ct_fit_setting *ct_vllm_fit_setting(const struct ct_vllm_fit *f, const char *flag);
+// Its recorded value, in the units of its bounds; 0: not known.
+int64_t ct_vllm_fit_recorded(const struct ct_fit_setting *s);
 // A value as one writes it: "0.95", "17984"; "" if it is not known.
 struct ct_human_text ct_vllm_fit_value(const struct ct_fit_setting *s, int64_t value);
 

@@ -1,17 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "print/summary_read.h"
 
+#include <stdlib.h>
+
 #include "analyze/coarse_history.h"
 #include "analyze/host_memory.h"
 #include "analyze/live_at.h"
 #include "analyze/moment.h"
+#include "base/heap.h"
 #include "diagnose/join_verdicts.h"
 #include "diagnose/leak_verdict.h"
 #include "diagnose/metrics_verdicts.h"
 #include "diagnose/text_verdicts.h"
+#include "diagnose/trace_advice.h"
 #include "diagnose/trace_verdicts.h"
 #include "diagnose/untracked_verdict.h"
 #include "print/companions.h"
+#include "print/fit_read.h"
 #include "print/trace_state.h"
 #include "processes/neighbour_siblings.h"
 #include "sites/site_groups.h"
@@ -131,12 +136,14 @@ static void read_then(struct ct_summary *s) {
 
 void ct_summary_join_companions(struct ct_verdicts *to, const struct ct_companions *c,
                                 const struct ct_facts *facts, uint64_t capacity,
-                                const char *source) {
+                                const struct ct_vllm_fit *fit, const char *source) {
     struct ct_verdicts of_log = {0}, of_metrics = {0};
     if (c->has_log) {
         struct ct_text_facts log = c->log; // with what the trace knows, where the log does not
         log.capacity = capacity <= INT64_MAX ? (int64_t)capacity : 0;
         ct_text_verdicts_find(&log, &of_log);
+        if (fit)
+            ct_trace_advice_bound(fit, &of_log);
     }
     if (c->has_metrics)
         ct_metrics_verdicts_find(&c->metrics, facts, &of_metrics);
@@ -160,6 +167,25 @@ static uint64_t read_profile(const struct ct_summary *s) {
     return bytes;
 }
 
+// How far the settings of a server could go, where a request of it failed: needs another pass.
+// Returns 0 where that is not known, because it has not served, or its cache is not explained.
+static int read_fit(const struct ct_summary *s, struct ct_fit_vllm *to) {
+    if (!s->crossing || s->device < 0 || s->device >= CT_DEVICES ||
+        (s->crossing->phase.framework != CT_FRAMEWORK_VLLM &&
+         !ct_facts_find_version(&s->facts, "vllm")))
+        return 0;
+    struct ct_fit_read *f = ct_heap_alloc_zeroed(1, sizeof *f);
+    const struct ct_scan_request request = ct_fit_read_begin(f, s->v);
+    ct_scan_run(&f->scan, s->v->trace, &request);
+    ct_fit_read_finish(f);
+    const struct ct_vllm_budget *b = &to->budget;
+    const int is_known = ct_fit_read_vllm(f, s->device, to) && b->known && b->has_need &&
+                         (b->by_utilization || b->cache_size.source != CT_SETTING_UNKNOWN);
+    ct_fit_read_free(f);
+    free(f);
+    return is_known;
+}
+
 // What was captured before a request failed in the capture: needs another pass.
 static struct ct_graph_captures read_graphs(const struct ct_summary *s) {
     if (!s->crossing || s->crossing->phase.phase != CT_PHASE_GRAPHS || s->device < 0)
@@ -180,6 +206,8 @@ static void read_verdicts(struct ct_summary *s) {
     const struct ct_view *v = s->v;
     const struct ct_companions *companions = v->companions;
     struct ct_leaks leaks;
+    struct ct_fit_vllm vllm;
+    const int has_fit = !v->options->capacity && read_fit(s, &vllm);
     struct ct_trace_case c = {
         .trace = v->trace,
         .scan = &s->scan,
@@ -193,7 +221,9 @@ static void read_verdicts(struct ct_summary *s) {
         .log = companions && companions->has_log ? &companions->log : NULL,
         .device = s->device,
         .capacity = s->capacity.bytes,
-        .profile_bytes = v->options->capacity ? 0 : read_profile(s),
+        .budget = has_fit ? &vllm.budget : NULL,
+        .fit = has_fit ? &vllm.fit : NULL,
+        .profile_bytes = v->options->capacity || has_fit ? 0 : read_profile(s),
         .graphs = read_graphs(s),
         .earlier_ooms = ct_summary_count_overwritten_ooms(s),
         .is_complete =
@@ -221,7 +251,7 @@ static void read_verdicts(struct ct_summary *s) {
         ct_leaks_free(&leaks);
     }
     if (companions)
-        ct_summary_join_companions(&s->verdicts, companions, &s->facts, s->capacity.bytes,
+        ct_summary_join_companions(&s->verdicts, companions, &s->facts, s->capacity.bytes, c.fit,
                                    "the log");
 }
 

@@ -11,6 +11,7 @@
 #include "analyze/sharing.h"
 #include "analyze/untracked_curve.h"
 #include "diagnose/verdicts.h"
+#include "diagnose/vllm_fit.h"
 #include "print/view_scan.h"
 #include "processes/neighbours.h"
 #include "processes/siblings.h"
@@ -56,10 +57,11 @@ void ct_summary_read_with(struct ct_summary *s, struct ct_view *v, struct ct_pha
 void ct_summary_set_siblings(const struct ct_view *v, struct ct_account *a, int device,
                              uint64_t t_ns, struct ct_siblings *siblings);
 // Joins the verdicts of --log and --metrics. `facts` are those of the trace; `capacity` of its
-// device, 0: not known. `source` is how evidence names the log.
+// device, 0: not known; `fit`: the bounds of its settings, NULL: not known. `source` is how
+// evidence names the log.
 void ct_summary_join_companions(struct ct_verdicts *to, const struct ct_companions *c,
                                 const struct ct_facts *facts, uint64_t capacity,
-                                const char *source);
+                                const struct ct_vllm_fit *fit, const char *source);
 // The moment of the text on the summary's device, and what was live then.
 uint64_t ct_summary_moment_ns(const struct ct_summary *s);
 const struct ct_live_totals *ct_summary_live(const struct ct_summary *s);

@@ -5,8 +5,6 @@
 
 #include "print/label.h"
 
-#define MILLION 1000000
-
 // ---- the budget ---------------------------------------------------------------------------------
 
 static struct ct_human_text size(const struct ct_view *v, int64_t bytes) {
@@ -59,13 +57,8 @@ static const char *source_of(const struct ct_setting *s) {
     return s->source == CT_SETTING_DEFAULT ? " (default)" : "";
 }
 
-static int64_t number_of(const struct ct_fit_setting *s) {
-    const int64_t n = s->now->number > 0 ? s->now->number : 0;
-    return s->is_share ? n : n / MILLION;
-}
-
 static const char *verb_of(const struct ct_fit_setting *s) {
-    const int64_t now = number_of(s);
+    const int64_t now = ct_vllm_fit_recorded(s);
     if (!now)
         return "can be up to";
     if (s->safe > now)

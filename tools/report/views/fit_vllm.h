@@ -4,13 +4,7 @@
 #define CT_FIT_VLLM_H
 
 #include "base/json.h"
-#include "diagnose/vllm_fit.h"
-#include "print/view.h"
-
-struct ct_fit_vllm {
-    struct ct_vllm_budget budget;
-    struct ct_vllm_fit fit;
-};
+#include "print/fit_read.h"
 
 void ct_fit_vllm_print(struct ct_view *v, const struct ct_fit_vllm *f, int device);
 // Adds the key `vllm` of a device; NULL: null.

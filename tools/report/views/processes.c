@@ -350,7 +350,8 @@ static void join_shared(struct ct_processes_shown *s) {
     if (s->owners.owned)
         ct_log_owners_read(&s->owners, &s->companions.log, CT_LOG_SHARED, &c.log);
     c.has_log = c.has_log && (!s->owners.owned || is_problem(&c.log));
-    ct_summary_join_companions(&s->verdicts, &c, &unknown, 0, "the log (whose line is not known)");
+    ct_summary_join_companions(&s->verdicts, &c, &unknown, 0, NULL,
+                               "the log (whose line is not known)");
     if (s->owners.owned)
         ct_text_facts_free(&c.log);
 }
