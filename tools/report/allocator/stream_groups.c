@@ -109,7 +109,7 @@ static int is_eligible(const struct ct_stream_groups *g, uint64_t size, uint64_t
     if (bytes < max_split)
         return size < max_split;
     return bytes - max_split > CT_ALLOCATOR_SMALL &&
-           size - bytes < g->settings.max_rounding - CT_ALLOCATOR_ROUND_LARGE;
+           size - bytes <= g->settings.max_rounding - CT_ALLOCATOR_ROUND_LARGE;
 }
 
 // Which of two free blocks of one size comes first differs between versions of PyTorch.
@@ -148,7 +148,7 @@ static void note_choice(struct ct_stream_groups *g, uint32_t segment, uint64_t b
 // enough, else the largest ones. Returns whether what was freed is that, or all that was cached.
 static int made_room(const struct ct_stream_groups *g, uint64_t wanted) {
     return g->refused.freed_count && g->refused.freed_count <= CT_FREED_SEGMENTS &&
-           !g->refused.freed_small_enough && g->refused.freed_bytes >= wanted &&
+           g->refused.freed_in_order && g->refused.freed_bytes >= wanted &&
            g->refused.freed_bytes - g->refused.last_bytes < wanted;
 }
 
@@ -224,16 +224,15 @@ void ct_stream_groups_note_freed(struct ct_stream_groups *g, uint32_t thread, ui
         return;
     if (g->refused.refusals > 1)
         return; // what a first release was not enough for
-    if (g->refused.may_be_available == g->refused.freed_count && bytes >= g->settings.max_split &&
-        g->refused.freed_bytes + bytes < g->refused.bytes &&
-        (!g->refused.freed_count || bytes <= g->refused.last_bytes))
-        g->refused.may_be_available++;
     if (g->refused.freed_count < CT_FREED_SEGMENTS)
         g->refused.freed[g->refused.freed_count] = (uint32_t)*known;
+    g->refused.freed_in_order &= bytes >= g->settings.max_split &&
+                                 (!g->refused.freed_count || bytes <= g->refused.last_bytes);
     g->refused.freed_count++;
     g->refused.freed_bytes += bytes;
+    if (g->refused.freed_in_order && g->refused.freed_bytes < g->refused.bytes)
+        g->refused.may_be_available = g->refused.freed_count;
     g->refused.last_bytes = bytes;
-    g->refused.freed_small_enough |= bytes < g->settings.max_split;
 }
 
 static int open_refused(struct ct_stream_groups *g, uint32_t thread) {
@@ -243,7 +242,7 @@ static int open_refused(struct ct_stream_groups *g, uint32_t thread) {
     g->refused.thread = thread;
     g->refused.count = g->refused.freed_count = 0;
     g->refused.freed_bytes = g->refused.last_bytes = 0;
-    g->refused.freed_small_enough = 0;
+    g->refused.freed_in_order = 1;
     g->refused.bytes = g->refused.refusals = g->refused.may_be_available = 0;
     return 1;
 }

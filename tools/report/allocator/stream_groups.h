@@ -51,7 +51,7 @@ struct ct_stream_groups {
         // looked at.
         uint32_t freed[CT_FREED_SEGMENTS], freed_count;
         uint64_t freed_bytes, last_bytes;
-        int freed_small_enough; // one of them could be split
+        int freed_in_order; // none could be split, and none is larger than the one before
         // How many of the first of them may have been freed for the request alone.
         uint32_t may_be_available;
     } refused;
