@@ -30,6 +30,10 @@ void ct_stream_groups_init(struct ct_stream_groups *g, const struct ct_allocator
 
 // ---- free ranges --------------------------------------------------------------------------------
 
+static int is_whole(const struct ct_stream_groups *g, const struct ct_free_range *r) {
+    return r->by_size.size == g->segments[r->segment].bytes;
+}
+
 static void add_range(struct ct_stream_groups *g, uint32_t segment, uint64_t start, uint64_t end) {
     uint32_t at = g->spare;
     if (start >= end)
@@ -42,6 +46,7 @@ static void add_range(struct ct_stream_groups *g, uint32_t segment, uint64_t sta
     }
     const struct ct_tree_block range = {.size = end - start, .address = start};
     g->ranges[at] = (struct ct_free_range){range, range, segment};
+    g->cached += is_whole(g, &g->ranges[at]);
     const struct ct_tree_nodes sizes = size_nodes(g), addresses = address_nodes(g);
     ct_block_tree_insert(size_tree(g, segment), &sizes, at);
     ct_block_tree_insert(&g->by_address, &addresses, at);
@@ -49,6 +54,7 @@ static void add_range(struct ct_stream_groups *g, uint32_t segment, uint64_t sta
 
 static void remove_range(struct ct_stream_groups *g, uint32_t at) {
     const struct ct_tree_nodes sizes = size_nodes(g), addresses = address_nodes(g);
+    g->cached -= is_whole(g, &g->ranges[at]);
     ct_block_tree_erase(size_tree(g, g->ranges[at].segment), &sizes, at);
     ct_block_tree_erase(&g->by_address, &addresses, at);
     g->ranges[at].by_size.left = g->spare;
@@ -94,7 +100,7 @@ static void note_pair(struct ct_stream_groups *g, uint32_t a, uint32_t b, uint64
 
 #define PASSED_OVER (UINT64_C(1) << 32)
 #define KEPT UINT64_C(1)
-#define SURELY 64 // times
+#define SURELY 4096 // times
 
 // Whether PyTorch would surely have given a request of its stream a free block. A block may be
 // larger than its request: by the rounding of its segment, if it is not to be split.
@@ -103,7 +109,7 @@ static int is_eligible(const struct ct_stream_groups *g, uint64_t size, uint64_t
     if (bytes < max_split)
         return size < max_split;
     return bytes - max_split > CT_ALLOCATOR_SMALL &&
-           size - bytes < g->settings.max_rounding - CT_ALLOCATOR_ROUND_LARGE;
+           size - bytes <= g->settings.max_rounding - CT_ALLOCATOR_ROUND_LARGE;
 }
 
 // Which of two free blocks of one size comes first differs between versions of PyTorch.
@@ -142,21 +148,41 @@ static void note_choice(struct ct_stream_groups *g, uint32_t segment, uint64_t b
 // enough, else the largest ones. Returns whether what was freed is that, or all that was cached.
 static int made_room(const struct ct_stream_groups *g, uint64_t wanted) {
     return g->refused.freed_count && g->refused.freed_count <= CT_FREED_SEGMENTS &&
-           !g->refused.freed_small_enough && g->refused.freed_bytes >= wanted &&
+           g->refused.freed_in_order && g->refused.freed_bytes >= wanted &&
            g->refused.freed_bytes - g->refused.last_bytes < wanted;
 }
 
-// What would have been freed instead, or as well, if it were of the request's stream.
+static int was_freed(const struct ct_stream_groups *g, uint32_t segment, uint32_t among) {
+    for (uint32_t i = 0; i < g->refused.freed_count && i < among; i++)
+        if (g->refused.freed[i] == segment)
+            return 1;
+    return 0;
+}
+
+// Whether PyTorch freed no more than what made room: it repeated the call in vain before it freed
+// all that was cached, or left some of that.
+static int made_room_alone(const struct ct_stream_groups *g, uint64_t wanted) {
+    return made_room(g, wanted) && (g->refused.refusals > 1 || g->cached);
+}
+
+// Whether PyTorch freed all that was cached because its stream's unsplit blocks did not make room.
+static int freed_all_at_once(const struct ct_stream_groups *g, uint64_t wanted) {
+    return g->refused.refusals == 1 && g->refused.freed_count && !g->cached &&
+           !made_room(g, wanted) && g->refused.may_be_available <= CT_FREED_SEGMENTS;
+}
+
+// What would have been freed instead, or as well, or alone if it were of the request's stream.
 static int was_left_out(const struct ct_stream_groups *g, const struct ct_refused_range *r,
                         uint64_t wanted) {
     const uint64_t max_split = g->settings.max_split;
     if (max_split == UINT64_MAX || !g->refused.freed_count || r->size < max_split)
         return 0;
+    if (freed_all_at_once(g, wanted))
+        return r->size >= wanted || !was_freed(g, r->segment, g->refused.may_be_available);
     if (!made_room(g, wanted))
         return r->size >= wanted;
-    for (uint32_t i = 0; i < g->refused.freed_count; i++)
-        if (g->refused.freed[i] == r->segment)
-            return 0;
+    if (was_freed(g, r->segment, CT_FREED_SEGMENTS))
+        return 0;
     if (g->refused.freed_count == 1)
         return r->size >= wanted && r->size < g->refused.last_bytes;
     return r->size > g->refused.last_bytes;
@@ -174,7 +200,7 @@ static void note_refused(struct ct_stream_groups *g, uint32_t segment, uint64_t 
             note_pair(g, segment, r->segment, PASSED_OVER);
         }
     }
-    if (max_split == UINT64_MAX || !made_room(g, wanted))
+    if (max_split == UINT64_MAX || !made_room_alone(g, wanted))
         return;
     for (uint32_t i = 0; i < g->refused.freed_count; i++)
         if (g->refused.freed[i] != segment)
@@ -196,12 +222,17 @@ void ct_stream_groups_note_freed(struct ct_stream_groups *g, uint32_t thread, ui
     const uint64_t *known = ct_map_find(&g->by_key, key);
     if (!g->refused.open || g->refused.thread != thread || !known)
         return;
+    if (g->refused.refusals > 1)
+        return; // what a first release was not enough for
     if (g->refused.freed_count < CT_FREED_SEGMENTS)
         g->refused.freed[g->refused.freed_count] = (uint32_t)*known;
+    g->refused.freed_in_order &= bytes >= g->settings.max_split &&
+                                 (!g->refused.freed_count || bytes <= g->refused.last_bytes);
     g->refused.freed_count++;
     g->refused.freed_bytes += bytes;
+    if (g->refused.freed_in_order && g->refused.freed_bytes < g->refused.bytes)
+        g->refused.may_be_available = g->refused.freed_count;
     g->refused.last_bytes = bytes;
-    g->refused.freed_small_enough |= bytes < g->settings.max_split;
 }
 
 static int open_refused(struct ct_stream_groups *g, uint32_t thread) {
@@ -211,7 +242,8 @@ static int open_refused(struct ct_stream_groups *g, uint32_t thread) {
     g->refused.thread = thread;
     g->refused.count = g->refused.freed_count = 0;
     g->refused.freed_bytes = g->refused.last_bytes = 0;
-    g->refused.freed_small_enough = 0;
+    g->refused.freed_in_order = 1;
+    g->refused.bytes = g->refused.refusals = g->refused.may_be_available = 0;
     return 1;
 }
 
@@ -221,7 +253,12 @@ void ct_stream_groups_note_refusal(struct ct_stream_groups *g, uint32_t thread, 
                          : 0;
     if (least > g->settings.max_split)
         least = g->settings.max_split;
-    if (open_refused(g, thread))
+    const int is_first = open_refused(g, thread);
+    if (is_first || g->refused.bytes) { // not behind a limit of PyTorch's own
+        g->refused.bytes = bytes;
+        g->refused.refusals++;
+    }
+    if (is_first)
         list_ranges(g, bytes == CT_ALLOCATOR_SMALL_SEGMENT, least, CT_REFUSED_RANGES);
 }
 
@@ -248,7 +285,7 @@ static uint32_t find_segment(struct ct_stream_groups *g, const struct ct_block_s
         return CT_NO_BLOCK;
     CT_HEAP_GROW(g->segments, g->segment_count, g->segment_room);
     g->segments[g->segment_count] =
-        (struct ct_grouped_segment){.small = s->bytes == CT_ALLOCATOR_SMALL_SEGMENT};
+        (struct ct_grouped_segment){.bytes = s->bytes, .small = s->bytes == CT_ALLOCATOR_SMALL_SEGMENT};
     *ct_map_add(&g->by_key, s->key) = g->segment_count;
     return g->segment_count++;
 }
@@ -324,7 +361,10 @@ struct choice {
     struct ct_stream_groups *g;
     struct link *links;
     size_t count;
-    size_t *first; // the first link of each segment, and the end
+    size_t *first;   // the first link of each segment, and the end
+    uint32_t *root;  // of each segment: one of those that are surely of the same stream
+    uint32_t *begin; // of each root: its first segment
+    uint32_t *next;  // of each segment: the next one of its root, or CT_NO_BLOCK
     double against;
     uint32_t members[2][CT_STREAM_GROUPS_MOST];
 };
@@ -351,6 +391,32 @@ static void list_links(struct choice *c) {
     }
 }
 
+static uint32_t root_of(const struct choice *c, uint32_t segment) {
+    while (c->root[segment] != segment)
+        segment = c->root[segment] = c->root[c->root[segment]];
+    return segment;
+}
+
+// Segments that are surely of one stream are placed together.
+static void join_surely(struct choice *c) {
+    const uint32_t count = c->g->segment_count;
+    c->root = ct_heap_alloc_zeroed((size_t)count + 1, sizeof *c->root);
+    c->begin = ct_heap_alloc_zeroed((size_t)count + 1, sizeof *c->begin);
+    c->next = ct_heap_alloc_zeroed((size_t)count + 1, sizeof *c->next);
+    for (uint32_t i = 0; i < count; i++) {
+        c->root[i] = i;
+        c->begin[i] = CT_NO_BLOCK;
+    }
+    for (const struct link *l = c->links; l < c->links + c->count; l++)
+        if (l->kept >= SURELY)
+            c->root[root_of(c, l->segment)] = root_of(c, l->other);
+    for (uint32_t i = count; i-- > 0;) {
+        uint32_t *begin = &c->begin[root_of(c, i)];
+        c->next[i] = *begin;
+        *begin = i;
+    }
+}
+
 // How much more likely it is that two segments are of one stream than of two, as a logarithm: in
 // two streams, a free block is as likely to be better as to be worse. In one stream, a better one
 // is passed over only while it waits for another stream. Where nothing shows that blocks wait, that
@@ -359,16 +425,18 @@ static void list_links(struct choice *c) {
 #define AGAINST_IF_WAITING 3.2
 #define AGAINST 1e6
 
-// The group that a segment fits best, or a new one. Segments without a group do not count.
-static uint32_t choose_group(const struct choice *c, uint32_t segment) {
+// The group that segments of one stream fit best, from the first of them, or a new one. Segments
+// without a group do not count.
+static uint32_t choose_group(const struct choice *c, uint32_t begin) {
     const struct ct_stream_groups *g = c->g;
-    const int small = g->segments[segment].small;
+    const int small = g->segments[begin].small;
     const uint32_t count = g->groups[small], *members = c->members[small];
     double sums[CT_STREAM_GROUPS_MOST] = {0};
-    for (const struct link *l = c->links + c->first[segment]; l < c->links + c->first[segment + 1];
-         l++)
-        if (g->segments[l->other].group < count)
-            sums[g->segments[l->other].group] += FOR_KEPT * l->kept - c->against * l->passed_over;
+    for (uint32_t i = begin; i != CT_NO_BLOCK; i = c->next[i])
+        for (const struct link *l = c->links + c->first[i]; l < c->links + c->first[i + 1]; l++)
+            if (g->segments[l->other].group < count)
+                sums[g->segments[l->other].group] +=
+                    FOR_KEPT * l->kept - c->against * l->passed_over;
     uint32_t best = count;
     for (uint32_t i = 0; i < count; i++)
         if (members[i] && sums[i] >= 0 &&
@@ -389,18 +457,25 @@ static void move_to(struct choice *c, uint32_t segment, uint32_t group) {
         c->members[s->small][group]++;
 }
 
+static void move_all_to(struct choice *c, uint32_t begin, uint32_t group) {
+    for (uint32_t i = begin; i != CT_NO_BLOCK; i = c->next[i])
+        move_to(c, i, group);
+}
+
 // Puts each segment into the best group, in the order in which they were allocated. Returns -1 if
 // there are too many groups.
 static int place_all(struct choice *c) {
     for (uint32_t i = 0; i < c->g->segment_count; i++) {
-        struct ct_grouped_segment *s = &c->g->segments[i];
-        move_to(c, i, NO_GROUP);
+        const int small = c->g->segments[i].small;
+        if (c->begin[root_of(c, i)] != i)
+            continue;
+        move_all_to(c, i, NO_GROUP);
         const uint32_t group = choose_group(c, i);
         if (group == CT_STREAM_GROUPS_MOST - 1)
             return -1;
-        if (group == c->g->groups[s->small])
-            c->g->groups[s->small]++;
-        move_to(c, i, group);
+        if (group == c->g->groups[small])
+            c->g->groups[small]++;
+        move_all_to(c, i, group);
     }
     return 0;
 }
@@ -459,6 +534,7 @@ int ct_stream_groups_finish(struct ct_stream_groups *g) {
     struct choice c = {.g = g, .against = g->waited ? AGAINST_IF_WAITING : AGAINST};
     int status = 0;
     list_links(&c);
+    join_surely(&c);
     for (uint32_t i = 0; i < g->segment_count; i++)
         g->segments[i].group = NO_GROUP;
     for (int n = 0; n < PLACEMENTS && !status; n++)
@@ -470,6 +546,9 @@ int ct_stream_groups_finish(struct ct_stream_groups *g) {
     }
     free(c.links);
     free(c.first);
+    free(c.root);
+    free(c.begin);
+    free(c.next);
     return status;
 }
 

@@ -19,6 +19,7 @@ struct ct_free_range {
 };
 
 struct ct_grouped_segment {
+    uint64_t bytes;
     uint8_t small;
     uint16_t group;
     uint32_t apart; // its group if only what is likely counts: often one of its own
@@ -33,6 +34,7 @@ struct ct_stream_groups {
                           // how often it could have been, but was not
     struct ct_free_range *ranges;
     uint32_t range_count, range_room, spare;
+    uint32_t cached; // segments that are free as a whole
     struct ct_block_tree by_size[2], by_address; // by_size: of large segments, of small ones
     // What was free when a thread's call to the driver failed, until its next block: PyTorch frees
     // segments before it repeats the call.
@@ -43,10 +45,15 @@ struct ct_stream_groups {
         } list[CT_REFUSED_RANGES];
         uint32_t count, thread;
         int open;
-        // The segments that were freed since then; more than these are not looked at.
+        uint64_t bytes;    // that the driver refused; 0: a limit of PyTorch's own did
+        uint32_t refusals; // by the driver
+        // The segments that were freed since then, up to a second refusal; more than these are not
+        // looked at.
         uint32_t freed[CT_FREED_SEGMENTS], freed_count;
         uint64_t freed_bytes, last_bytes;
-        int freed_small_enough; // one of them could be split
+        int freed_in_order; // none could be split, and none is larger than the one before
+        // How many of the first of them may have been freed for the request alone.
+        uint32_t may_be_available;
     } refused;
     uint64_t passed_over, waited; // free blocks of another segment, and of the same one
     uint64_t pairs_left_out;
