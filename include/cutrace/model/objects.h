@@ -132,20 +132,21 @@ static inline void ct_live_pool_count(struct ct_live *l, const struct ct_object 
     ct_live_device(l, pool->device)->pool_bytes += sign < 0 ? 0 - holds : holds;
 }
 
-static inline uint64_t ct_live_pool_key(const struct ct_live *l, const struct ct_object *o) {
-    const uint64_t pool = ct_live_traits(l, o)->link;
+CT_HOT uint64_t ct_live_pool_key(const struct ct_object *o, const struct ct_traits *traits) {
     // An allocation without a pool comes from the device's default pool. Its key is one that no
     // pointer has.
-    return pool ? pool : (uint64_t)(o->device + 1);
+    return traits->link ? traits->link : (uint64_t)(o->device + 1);
 }
 
-static inline void ct_live_pool_draw(struct ct_live *l, const struct ct_object *member, int sign) {
-    struct ct_object *pool = ct_live_pool_get(l, ct_live_pool_key(l, member), member->device);
+CT_HOT void ct_live_pool_draw(struct ct_live *l, const struct ct_object *member,
+                              const struct ct_traits *traits, int sign) {
+    struct ct_object *pool =
+        ct_live_pool_get(l, ct_live_pool_key(member, traits), member->device);
     if (!pool)
         return;
-    ct_live_pool_count(l, pool, -1);
+    const uint64_t held = ct_live_pool_held_bytes(l, pool);
     pool->bytes += sign < 0 ? 0 - member->bytes : member->bytes;
-    ct_live_pool_count(l, pool, +1);
+    ct_live_device(l, pool->device)->pool_bytes += ct_live_pool_held_bytes(l, pool) - held;
 }
 
 // ct_object_count for an address, with its pool.
@@ -153,7 +154,7 @@ CT_HOT void ct_object_count_address(struct ct_live *l, struct ct_object *o,
                                     const struct ct_traits *traits, int sign) {
     ct_object_count(l, o, CT_KIND_ADDRESS, traits, sign);
     if (traits->flags & CT_FLAG_ASYNC && traits->space == CT_SPACE_DEVICE)
-        ct_live_pool_draw(l, o, sign);
+        ct_live_pool_draw(l, o, traits, sign);
 }
 
 // Removes an object from the index and the totals. Its slot stays.

@@ -24,7 +24,7 @@ static inline void ct_site_sum_describe(const struct ct_live *l, const struct ct
     if (traits->space)
         CT_SET(e, space, traits->space);
     if (traits->flags & CT_FLAG_ASYNC)
-        CT_SET(e, pool, ct_live_pool_key(l, o));
+        CT_SET(e, pool, ct_live_pool_key(o, ct_live_traits(l, o)));
 }
 
 // The sum that contains the freed allocation, if the event describes it; else NULL.

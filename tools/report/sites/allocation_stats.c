@@ -11,6 +11,7 @@ struct pass {
     struct ct_replay replay;
     int in_range;
     uint64_t now;
+    size_t latest_call[CT_OPS_END]; // by operation: position in stats->calls, from 1
 };
 
 // ---- objects ------------------------------------------------------------------------------------
@@ -24,12 +25,18 @@ static unsigned find_size(uint64_t bytes) {
     return bytes ? 64 - (unsigned)__builtin_clzll(bytes) : 0;
 }
 
+// The class of a lifetime: 0 below 1,000 ns, then one for each power of ten. Lifetimes follow each
+// other at random, so a loop over the bounds would be mispredicted: the logarithm says all but
+// whether the next power is reached.
 static unsigned find_lifetime(uint64_t ns) {
-    uint64_t bound = 1000;
-    unsigned i = 0;
-    for (; i + 1 < CT_STATS_LIFETIMES && ns >= bound; i++)
-        bound *= 10;
-    return i;
+    enum { LAST = CT_STATS_LIFETIMES - 1 };
+    static const uint64_t bound[LAST] = {1000,         10000,         100000,        1000000,
+                                         10000000,     100000000,     1000000000,    10000000000,
+                                         100000000000, 1000000000000, 10000000000000};
+    const unsigned log2 = 63 - (unsigned)__builtin_clzll(ns | 1), log10 = log2 * 77 / 256;
+    if (log10 < 2)
+        return 0;
+    return log10 - 2 < LAST ? log10 - 2 + (ns >= bound[log10 - 2]) : LAST;
 }
 
 static void count_size(struct ct_object_stats *s, uint64_t bytes) {
@@ -125,14 +132,24 @@ static int is_memory_call(uint32_t op) {
     }
 }
 
-static struct ct_call_stats *get_call(struct ct_allocation_stats *s, uint32_t api, uint32_t op) {
+// Returns the position of the calls in the list, from 1.
+static size_t find_call(struct ct_allocation_stats *s, uint32_t api, uint32_t op) {
     uint64_t *at = ct_map_add(&s->call_positions, (uint64_t)op << 32 | api);
     if (!*at) {
         CT_HEAP_GROW(s->calls, s->call_count, s->call_capacity);
         s->calls[s->call_count++] = (struct ct_call_stats){.api = api, .op = op};
         *at = s->call_count;
     }
-    return &s->calls[*at - 1];
+    return *at;
+}
+
+// The calls of an event. Mostly they are those of the operation's last event.
+static struct ct_call_stats *get_call(struct pass *p, const struct ct_event *e) {
+    const uint32_t api = CT_HAS(e, api) ? e->api : 0;
+    size_t *latest = &p->latest_call[e->op];
+    if (!*latest || p->stats->calls[*latest - 1].api != api)
+        *latest = find_call(p->stats, api, e->op);
+    return &p->stats->calls[*latest - 1];
 }
 
 static void count_call(struct pass *p, const struct ct_event *e) {
@@ -140,7 +157,7 @@ static void count_call(struct pass *p, const struct ct_event *e) {
     if (!is_memory_call(e->op) ||
         !(p->request->device < 0 || (CT_HAS(e, device) && e->device == p->request->device)))
         return;
-    struct ct_call_stats *c = get_call(p->stats, CT_HAS(e, api) ? e->api : 0, e->op);
+    struct ct_call_stats *c = get_call(p, e);
     c->count++;
     c->failed += (uint64_t)failed;
     c->out_of_memory += (uint64_t)ct_event_is_oom(e);
