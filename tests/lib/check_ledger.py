@@ -84,13 +84,19 @@ def number(x):
 
 
 def read_ledger(path):
-    """The driver's ledger, as text (SIM_LEDGER) or binary (SIM_LEDGER_MAP). A process that was killed may leave the
-    beginning of a line; that call had not returned, so that no trace has it."""
+    """The driver's ledger, as text (SIM_LEDGER) or binary (SIM_LEDGER_MAP)."""
     with open(path, "rb") as f:
-        if f.read(8) == b"SIMLEDG1":
-            return read_map(path)[0]
-        f.seek(0)
-        return [e for e in (json.loads(line) for line in f if line.endswith(b"\n")) if e["depth"] == 0]
+        is_map = f.read(8) == b"SIMLEDG1"
+    return read_map(path)[0] if is_map else list(read_lines(path))
+
+
+def read_lines(path):
+    """That of text, call by call: a long one need not be held. A process that was killed may leave the beginning of a
+    line; that call had not returned, so that no trace has it."""
+    with open(path, "rb") as f:
+        for line in f:
+            if line.endswith(b"\n") and (e := json.loads(line))["depth"] == 0:
+                yield e
 
 
 MAP_KEYS = ("device", "context", "ptr", "bytes", "handle", "pool", "stream", "offset")  # bits of enum sim_has

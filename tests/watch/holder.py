@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Holds GPU memory as it is told: a command a line on standard input, an answer a line when it was done."""
 import ctypes
+import random
 import sys
 
 cuda = ctypes.CDLL("libcuda.so.1")
 context, held, blocks = ctypes.c_void_p(), [], []
+scattered, choice = {}, random.Random(1)
 assert not (cuda.cuInit(0) or cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) or cuda.cuCtxSetCurrent(context))
 torch = ctypes.CDLL(sys.argv[1])
 torch.fake_alloc.restype = ctypes.c_void_p
@@ -20,6 +22,12 @@ def first_site(n):
 def second_site(n):
     p = ctypes.c_uint64()
     return cuda.cuMemAlloc_v2(ctypes.byref(p), ctypes.c_size_t(n)), p
+
+
+def replace(among, i, n):
+    result = cuda.cuMemFree_v2(among.pop(i)) if i in among else 0
+    new, among[i] = first_site(n)
+    return result or new
 
 
 def do(word, n=0):
@@ -38,6 +46,8 @@ def do(word, n=0):
         return 0
     if word == "churn":  # so many allocations and frees
         return sum(first_site(512 + i % 64)[0] + cuda.cuMemFree_v2(first_site(512)[1]) for i in range(n))
+    if word == "scatter":  # so many allocations of sizes that hardly compress, each of which replaces any of the last ones
+        return sum(replace(scattered, choice.randrange(64), choice.randrange(1, 1 << 20)) for _ in range(n))
     raise ValueError(word)
 
 

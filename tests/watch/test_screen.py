@@ -11,9 +11,9 @@ import sys
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
-from live import Holder, written  # noqa: E402
+from live import Holder, wait_for, written  # noqa: E402
 from screen import Screen, rows  # noqa: E402
-from tap import case, check, equal, main, skip_all  # noqa: E402
+from tap import BUILD, Skip, case, check, equal, main, skip_all  # noqa: E402
 from traces import G, M  # noqa: E402
 from ways import HANG, folder  # noqa: E402
 
@@ -93,6 +93,40 @@ def mark():
         equal((h.tell("second", 6 * M)), 0)
         text = s.wait(r" 8.00 MiB +\+6.00 MiB +2  holder.py:\d+ second_site")
         check(re.search(r" 48.00 MiB +- +1  holder.py:\d+ first_site", text), text)
+
+
+@case("while a trace is read, as long as that takes, keys are answered: help, details, pause, the end")
+def reading():
+    library = os.path.join(BUILD, "tests/watch/libholds.so")
+    if not os.path.exists(library):
+        raise Skip("needs a library that cannot be preloaded into this build")
+    held, said = (os.path.join(folder(), name) for name in ("held", "said"))
+    with Holder() as h, Screen(h.where, env=f"LC_ALL=C.UTF-8 LD_PRELOAD={library} HOLDS_WHILE={held} HOLDS_SAID={said}") as s:
+        equal(h.tell("first", 48 * M), 0)
+        s.wait(r"48.00 MiB.* other allocations")
+        with open(held, "wb"):
+            pass
+        equal(h.tell("first", 16 * M), 0)
+        wait_for(lambda: os.path.exists(said))
+        s.press("h")
+        s.wait("from now on count what call sites gain")
+        s.press("h")
+        s.wait(rf"^> +{h.process.pid} (.*\n)*.*48.00 MiB.* other allocations")
+        s.press("Enter")
+        s.wait(r"^cutrace watch.*\npython")
+        s.press("Space")
+        s.wait("PAUSED")
+        s.press("Space", "m", "Enter")
+        s.wait_while("PAUSED")
+        os.unlink(held)
+        s.wait(r" 64.00 MiB +- +2  holder.py:\d+ first_site")  # (gains count since m)
+        os.unlink(said)
+        with open(held, "wb"):
+            pass
+        equal(h.tell("first", 8 * M), 0)
+        wait_for(lambda: os.path.exists(said))
+        s.press("q")
+        s.ended(0)
 
 
 @case("processes that begin, are killed and end are shown so; space pauses")

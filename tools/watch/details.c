@@ -285,10 +285,10 @@ static void judge(struct reader *x) {
     const struct ct_arguments options = {
         .command = CT_COMMAND_summary, .device = -1, .color = CT_NEVER, .progress = CT_NEVER};
     struct ct_summary *s = ct_heap_alloc_zeroed(1, sizeof *s);
-    struct ct_terminal terminal;
-    ct_terminal_init(&terminal, &options);
+    // (nothing is printed, and another thread may use the locale, which ct_terminal_init sets)
+    const struct ct_terminal none = {.bold = "", .red = "", .dim = "", .reset = ""};
     struct ct_view v = {.options = &options,
-                        .terminal = &terminal,
+                        .terminal = &none,
                         .trace = &x->trace,
                         .sites = &x->sites,
                         .phases = &x->phases,

@@ -294,6 +294,16 @@ void ct_watch_list_find(struct ct_watch_list *l, int all) {
     merge_skips(l);
 }
 
+static void unlock(const struct ct_watch_list *l) {
+    if (l->unlock)
+        l->unlock(l->lock_user);
+}
+
+static void lock(const struct ct_watch_list *l) {
+    if (l->lock)
+        l->lock(l->lock_user);
+}
+
 // Another journal in the same file is another process.
 static void replace_entry(struct ct_watch_entry *e) {
     char *trace = e->process.trace;
@@ -326,8 +336,11 @@ void ct_watch_list_tick(struct ct_watch_list *l) {
     l->tick_ns = now;
     for (size_t i = 0; i < l->count; i++)
         tick_entry(&l->entries[i]);
-    if (l->ticked)
-        l->ticked(l->ticked_user);
+    if (!l->ticked)
+        return;
+    unlock(l);
+    l->ticked(l->ticked_user);
+    lock(l);
 }
 
 // ---- details ------------------------------------------------------------------------------------
@@ -383,7 +396,9 @@ void ct_watch_list_read(struct ct_watch_list *l, struct ct_watch_entry *e) {
         set_problem(p, error.text);
         return;
     }
+    unlock(l);
     const int failed = ct_watch_details_read(&d, &reading, &error);
+    lock(l);
     l->owed_ns += d.cost_ns;
     set_problem(p, failed ? error.text : NULL);
     if (failed)

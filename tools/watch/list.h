@@ -50,6 +50,10 @@ struct ct_watch_list {
     // Is called at each tick, whichever view is shown; may be NULL.
     void (*ticked)(void *user);
     void *ticked_user;
+    // Around what may take long and leaves the entries as they are: `ticked`, and reading details.
+    // NULL: nobody else uses the list.
+    void (*unlock)(void *user), (*lock)(void *user);
+    void *lock_user;
 };
 
 // Which one a word of the command line asks for; NULL: none was given.

@@ -1,18 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 // Draws a whole screen after each look and each key, and sends it with one write: over ssh that is
-// a few KiB, and nothing flickers, because no line is cleared before it is written.
+// a few KiB, and nothing flickers, because no line is cleared before it is written. Another thread
+// looks, and has the list unlocked while it reads details, so that keys are answered meanwhile.
 #include "watch/screen.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/heap.h"
 #include "base/now.h"
 #include "cli/terminal.h"
+#include "watch/looker.h"
 #include "watch/rows.h"
 #include "watch/text.h"
 #include "watch/tty.h"
+
+#define END_NS UINT64_C(100000000)            // for a look that is under way
+#define KEEPER_END_NS UINT64_C(3600000000000) // that of a keeper may be in the midst of its work
 
 enum mode { LIST, DETAILS, HELP };
 
@@ -23,12 +29,13 @@ struct screen {
     struct ct_terminal terminal;
     struct ct_rows rows;
     enum mode mode;
-    int is_paused, has_ended;
+    int has_ended;
     uint64_t chosen; // trace_id of the process; 0: the first row
     size_t first;    // the first row of the list that is shown
     size_t top;      // the first line of the details that is shown
     size_t lines;    // that they have
-    uint64_t next_ns;
+    struct ct_looker looker;
+    int was_told; // of this look, that the headers were read
 };
 
 static const char help[] =
@@ -125,7 +132,7 @@ static void put_title(const struct screen *s, FILE *out) {
         snprintf(title, sizeof title, "%scutrace watch%s  %zu process%s alive of %zu, every %s",
                  s->terminal.bold, s->terminal.reset, alive, alive == 1 ? "" : "es", s->list->count,
                  ct_human_seconds(s->options->interval_ms * UINT64_C(1000000)).text);
-    if (s->is_paused)
+    if (s->looker.is_paused)
         n += snprintf(title + n, sizeof title - (size_t)n, "  PAUSED");
     if (s->mode == LIST && list_height(s) < s->rows.count)
         n += snprintf(title + n, sizeof title - (size_t)n, "  %zu-%zu shown", s->first + 1,
@@ -255,42 +262,54 @@ static void put_keys(const struct screen *s, FILE *out) {
             keys, s->terminal.reset);
 }
 
-static int draw(struct screen *s) {
+// Before the first look nothing can be said. Returns the screen as text, for free().
+static char *draw(struct screen *s, size_t *n) {
     char *text = NULL;
-    size_t n = 0;
-    FILE *out = open_memstream(&text, &n);
+    FILE *out = open_memstream(&text, n);
     if (!out)
         ct_heap_exhausted();
-    fputs("\033[H", out);
-    ct_rows_sort(&s->rows, s->list);
-    scroll_list(s);
-    put_title(s, out);
-    put_body(s, out);
-    put_keys(s, out);
+    if (s->list->tick_ns) {
+        fputs("\033[H", out);
+        ct_rows_sort(&s->rows, s->list);
+        scroll_list(s);
+        put_title(s, out);
+        put_body(s, out);
+        put_keys(s, out);
+    }
     if (fclose(out))
         ct_heap_exhausted();
-    const int failed = ct_tty_write(text, n);
-    free(text);
-    return failed;
+    return text;
 }
 
 // ---- looks --------------------------------------------------------------------------------------
 
-static void look(struct screen *s) {
+// What the headers say is shown before details are read.
+static void unlock(void *user) {
+    struct screen *s = user;
+    if (!s->was_told)
+        ct_looker_tell(&s->looker);
+    s->was_told = 1;
+    ct_looker_unlock(&s->looker);
+}
+
+static void lock(void *user) {
+    struct screen *s = user;
+    ct_looker_lock(&s->looker);
+}
+
+static int look(void *user) {
+    struct screen *s = user;
     size_t row;
     const struct ct_watch_entry *e;
+    lock(s);
+    s->was_told = 0;
     ct_watch_list_find(s->list, 0);
     ct_watch_list_tick(s->list);
     ct_rows_sort(&s->rows, s->list);
     e = find_chosen(s, &row);
     ct_watch_list_read_some(s->list, e ? (int)(e - s->list->entries) : -1);
-}
-
-static unsigned wait_ms(const struct screen *s) {
-    const uint64_t now = ct_now_ns(CLOCK_MONOTONIC);
-    if (s->is_paused)
-        return 3600000;
-    return s->next_ns > now ? (unsigned)((s->next_ns - now) / 1000000 + 1) : 0;
+    ct_looker_unlock(&s->looker);
+    return CT_WATCH_DONE;
 }
 
 // ---- keys ---------------------------------------------------------------------------------------
@@ -325,7 +344,7 @@ static void set_mark(struct screen *s) {
     s->list->since_ns = ct_now_ns(CLOCK_MONOTONIC);
     for (size_t i = 0; i < s->list->count; i++)
         s->list->entries[i].is_changed = 1;
-    s->next_ns = 0;
+    ct_looker_look_now(&s->looker);
 }
 
 static void toggle(struct screen *s, enum mode mode) {
@@ -376,8 +395,8 @@ static void press(struct screen *s, int key) {
         set_mark(s);
         break;
     case ' ':
-        s->is_paused = !s->is_paused;
-        s->next_ns = 0;
+        s->looker.is_paused = !s->looker.is_paused;
+        ct_looker_look_now(&s->looker);
         break;
     default:
         press_move(s, key);
@@ -386,17 +405,44 @@ static void press(struct screen *s, int key) {
 
 // ---- all of it ----------------------------------------------------------------------------------
 
+static int show(struct screen *s) {
+    size_t n;
+    ct_looker_lock(&s->looker);
+    char *text = draw(s, &n);
+    ct_looker_unlock(&s->looker);
+    const int failed = ct_tty_write(text, n);
+    free(text);
+    return failed;
+}
+
+// A key is of what the list has now: entries may have gone since it was drawn.
+static void answer(struct screen *s, int key) {
+    ct_looker_lock(&s->looker);
+    ct_rows_sort(&s->rows, s->list);
+    press(s, key);
+    ct_looker_unlock(&s->looker);
+}
+
 static int run(struct screen *s) {
     while (!s->has_ended) {
-        if (!s->is_paused && ct_now_ns(CLOCK_MONOTONIC) >= s->next_ns) {
-            s->next_ns = ct_now_ns(CLOCK_MONOTONIC) + s->options->interval_ms * UINT64_C(1000000);
-            look(s);
-        }
-        if (draw(s))
+        if (show(s))
             return CT_WATCH_CANNOT_WRITE;
-        press(s, ct_tty_wait(&s->tty, wait_ms(s)));
+        const int key = ct_tty_wait(&s->tty, s->looker.looked);
+        if (key == CT_KEY_NONE)
+            (void)ct_looker_listen(&s->looker);
+        else
+            answer(s, key);
     }
     return CT_WATCH_DONE;
+}
+
+static int begin_looking(struct screen *s) {
+    s->looker.look = look;
+    s->looker.user = s->list->lock_user = s;
+    s->list->lock = lock;
+    s->list->unlock = unlock;
+    s->looker.interval_ns = s->options->interval_ms * UINT64_C(1000000);
+    return ct_looker_begin(&s->looker);
 }
 
 int ct_screen_run(struct ct_watch_list *list, const struct ct_watch_options *options) {
@@ -407,9 +453,14 @@ int ct_screen_run(struct ct_watch_list *list, const struct ct_watch_options *opt
     s->rows.sorted_by = CT_ROW_ALLOCATED;
     ct_terminal_init(&s->terminal, &arguments);
     int code = CT_WATCH_CANNOT_WRITE;
-    if (ct_tty_begin(&s->tty) == 0)
+    const int can_show = ct_tty_begin(&s->tty) == 0 && begin_looking(s) == 0;
+    if (can_show)
         code = run(s);
     ct_tty_end(&s->tty);
+    // What is left is reading, of a large trace.
+    if (can_show && !ct_looker_end(&s->looker, list->ticked ? KEEPER_END_NS : END_NS))
+        _exit(code);
+    list->lock = list->unlock = NULL;
     free(s);
     return code;
 }

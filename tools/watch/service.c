@@ -2,12 +2,10 @@
 #include "watch/service.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
@@ -16,12 +14,12 @@
 #include "watch/event_log.h"
 #include "watch/http_address.h"
 #include "watch/http_server.h"
+#include "watch/looker.h"
 #include "watch/metrics_page.h"
 #include "watch/watch_json.h"
 
 #define STALE_NS UINT64_C(60000000000) // no look for so long, or ten intervals: it hangs
 #define STOP_NS UINT64_C(2000000000)   // for a look that is under way when a signal comes
-enum { LOOK_STACK = 8 << 20 };         // a main thread's usual one: trees of call sites are walked
 
 enum page { OPENMETRICS, PROMETHEUS, VERDICT, PAGES };
 
@@ -29,10 +27,9 @@ struct service {
     struct ct_watch_list *list;
     const struct ct_watch_options *options;
     struct ct_http_server server;
-    int signals, look_ended; // descriptors
-    pthread_mutex_t lock;    // of all below
-    pthread_cond_t wake;
-    int is_stopping, has_ended, code;
+    int signals; // a descriptor
+    struct ct_looker looker;
+    // With its lock:
     struct ct_http_body *pages[PAGES]; // NULL: before the first look
     uint64_t looked_ns;
 };
@@ -71,16 +68,17 @@ static void publish(struct service *s) {
     struct ct_http_body *fresh[PAGES] = {0}, *before[PAGES];
     for (int i = 0; s->options->serve && i < PAGES; i++)
         fresh[i] = make_page(s, (enum page)i);
-    pthread_mutex_lock(&s->lock);
+    ct_looker_lock(&s->looker);
     memcpy(before, s->pages, sizeof before);
     memcpy(s->pages, fresh, sizeof fresh);
     s->looked_ns = ct_now_ns(CLOCK_MONOTONIC);
-    pthread_mutex_unlock(&s->lock);
+    ct_looker_unlock(&s->looker);
     for (int i = 0; i < PAGES; i++)
         ct_http_body_release(before[i]);
 }
 
-static int look(struct service *s) {
+static int look(void *user) {
+    struct service *s = user;
     ct_watch_list_find(s->list, 0);
     ct_watch_list_tick(s->list);
     ct_watch_list_forget(s->list, CT_WATCH_TOLD_NS);
@@ -93,51 +91,21 @@ static int look(struct service *s) {
     return CT_WATCH_DONE;
 }
 
-// Waits for the next look. Returns 0 if there is none.
-static int wait_for_next(struct service *s, uint64_t at_ns) {
-    const struct timespec at = {.tv_sec = (time_t)(at_ns / 1000000000),
-                                .tv_nsec = (long)(at_ns % 1000000000)};
-    pthread_mutex_lock(&s->lock);
-    while (!s->is_stopping && ct_now_ns(CLOCK_MONOTONIC) < at_ns)
-        (void)pthread_cond_timedwait(&s->wake, &s->lock, &at);
-    const int goes_on = !s->is_stopping;
-    pthread_mutex_unlock(&s->lock);
-    return goes_on;
-}
-
-static void *look_on(void *user) {
-    struct service *s = user;
-    const uint64_t one = 1;
-    uint64_t next_ns;
-    int code;
-    do {
-        next_ns = ct_now_ns(CLOCK_MONOTONIC) + s->options->interval_ms * UINT64_C(1000000);
-        code = look(s);
-    } while (!code && wait_for_next(s, next_ns));
-    pthread_mutex_lock(&s->lock);
-    s->has_ended = 1;
-    s->code = code;
-    pthread_cond_broadcast(&s->wake);
-    pthread_mutex_unlock(&s->lock);
-    (void)!write(s->look_ended, &one, sizeof one);
-    return NULL;
-}
-
 // ---- answers ------------------------------------------------------------------------------------
 
 static struct ct_http_body *share_page(struct service *s, enum page page) {
-    pthread_mutex_lock(&s->lock);
+    ct_looker_lock(&s->looker);
     struct ct_http_body *b = s->pages[page] ? ct_http_body_share(s->pages[page]) : NULL;
-    pthread_mutex_unlock(&s->lock);
+    ct_looker_unlock(&s->looker);
     return b ? b : ct_http_body_say(503, "the first look is not over yet");
 }
 
 static struct ct_http_body *tell_health(struct service *s) {
     char text[80];
     const uint64_t intervals_ns = s->options->interval_ms * UINT64_C(10000000);
-    pthread_mutex_lock(&s->lock);
+    ct_looker_lock(&s->looker);
     const uint64_t looked_ns = s->looked_ns;
-    pthread_mutex_unlock(&s->lock);
+    ct_looker_unlock(&s->looker);
     if (!looked_ns)
         return ct_http_body_say(503, "the first look is not over yet");
     const uint64_t age_ns = ct_now_ns(CLOCK_MONOTONIC) - looked_ns;
@@ -180,31 +148,16 @@ static void serve(struct service *s) {
         uint64_t until_ns = UINT64_MAX;
         nfds_t n = 2;
         polled[0] = (struct pollfd){.fd = s->signals, .events = POLLIN};
-        polled[1] = (struct pollfd){.fd = s->look_ended, .events = POLLIN};
+        polled[1] = (struct pollfd){.fd = s->looker.looked, .events = POLLIN};
         if (s->options->serve)
             n += ct_http_server_prepare(&s->server, polled + 2, &until_ns);
         if (poll(polled, n, count_ms(until_ns)) < 0)
             continue;
-        if (polled[0].revents || polled[1].revents)
+        if (polled[0].revents || (polled[1].revents && ct_looker_listen(&s->looker)))
             return;
         if (s->options->serve)
             ct_http_server_serve(&s->server, polled + 2);
     }
-}
-
-// Lets a look end that is under way, for a while. Returns whether it has.
-static int stop_looking(struct service *s) {
-    const uint64_t at_ns = ct_now_ns(CLOCK_MONOTONIC) + STOP_NS;
-    const struct timespec at = {.tv_sec = (time_t)(at_ns / 1000000000),
-                                .tv_nsec = (long)(at_ns % 1000000000)};
-    pthread_mutex_lock(&s->lock);
-    s->is_stopping = 1;
-    pthread_cond_broadcast(&s->wake);
-    while (!s->has_ended && ct_now_ns(CLOCK_MONOTONIC) < at_ns)
-        (void)pthread_cond_timedwait(&s->wake, &s->lock, &at);
-    const int has_ended = s->has_ended;
-    pthread_mutex_unlock(&s->lock);
-    return has_ended;
 }
 
 // ---- begin and end ------------------------------------------------------------------------------
@@ -246,19 +199,11 @@ static int begin_server(struct service *s) {
     return result == CT_HTTP_WRONG_ADDRESS ? CT_WATCH_WRONG_USAGE : CT_WATCH_CANNOT_LISTEN;
 }
 
-static int begin_looking(struct service *s, pthread_t *thread) {
-    pthread_attr_t attributes;
-    pthread_condattr_t clock;
-    pthread_mutex_init(&s->lock, NULL);
-    pthread_condattr_init(&clock);
-    pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
-    pthread_cond_init(&s->wake, &clock);
-    pthread_condattr_destroy(&clock);
-    s->look_ended = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    pthread_attr_init(&attributes);
-    (void)pthread_attr_setstacksize(&attributes, LOOK_STACK);
-    const int error = pthread_create(thread, &attributes, look_on, s);
-    pthread_attr_destroy(&attributes);
+static int begin_looking(struct service *s) {
+    s->looker.look = look;
+    s->looker.user = s;
+    s->looker.interval_ns = s->options->interval_ms * UINT64_C(1000000);
+    const int error = ct_looker_begin(&s->looker);
     if (!error)
         return CT_WATCH_DONE;
     fprintf(stderr, "cutrace: watch: no thread: %s\n", strerror(error));
@@ -271,23 +216,20 @@ static void free_all(struct service *s) {
     if (s->options->serve)
         ct_http_server_end(&s->server);
     close(s->signals);
-    close(s->look_ended);
 }
 
 int ct_service_run(struct ct_watch_list *list, const struct ct_watch_options *options) {
     struct service s = {.list = list, .options = options, .server = {.listener = -1}};
-    pthread_t thread;
     block_signals(&s);
     int code = options->serve ? begin_server(&s) : CT_WATCH_DONE;
     if (!code)
-        code = begin_looking(&s, &thread);
+        code = begin_looking(&s);
     if (code)
         return code;
     serve(&s);
     // What the looking thread uses stays as it is, if it is in the midst of a large trace.
-    if (!stop_looking(&s))
+    if (!ct_looker_end(&s.looker, STOP_NS))
         _exit(CT_WATCH_DONE);
-    pthread_join(thread, NULL);
     free_all(&s);
-    return s.code;
+    return s.looker.code;
 }

@@ -180,15 +180,18 @@ static int take_signal(struct ct_tty *t) {
     return CT_KEY_END;
 }
 
-int ct_tty_wait(struct ct_tty *t, unsigned ms) {
+int ct_tty_wait(struct ct_tty *t, int other) {
     struct pollfd fds[] = {{.fd = STDIN_FILENO, .events = POLLIN},
-                           {.fd = t->signals, .events = POLLIN}};
+                           {.fd = t->signals, .events = POLLIN},
+                           {.fd = other, .events = POLLIN}};
     if (t->at < t->count)
         return take_key(t);
-    if (poll(fds, 2, (int)ms) <= 0)
+    if (poll(fds, 3, -1) <= 0)
         return CT_KEY_NONE;
     if (fds[1].revents)
         return take_signal(t);
+    if (!fds[0].revents)
+        return CT_KEY_NONE;
     if (!read_more(t))
         return CT_KEY_END;
     return t->at < t->count ? take_key(t) : CT_KEY_NONE;

@@ -7,7 +7,7 @@
 #include <stddef.h>
 
 enum ct_key {
-    CT_KEY_NONE, // the time is over
+    CT_KEY_NONE, // the other descriptor can be read, or nothing has come
     CT_KEY_RESIZED,
     CT_KEY_END, // a signal, or the terminal is gone: `signal` says which
     CT_KEY_UP = 256,
@@ -35,8 +35,9 @@ struct ct_tty {
 
 // 0, or -1: it is no terminal.
 int ct_tty_begin(struct ct_tty *t);
-// Waits for a key, at most so long. Returns enum ct_key, or the character of the key.
-int ct_tty_wait(struct ct_tty *t, unsigned ms);
+// Waits for a key, or until another descriptor can be read. Returns enum ct_key, or the character
+// of the key.
+int ct_tty_wait(struct ct_tty *t, int other);
 // Writes all of a screen. 0, or -1.
 int ct_tty_write(const char *text, size_t size);
 void ct_tty_end(struct ct_tty *t);

@@ -15,6 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/heap.h"
 #define MAPPED_FROM ((off_t)512 << 20)
 
 struct search {
@@ -105,6 +106,14 @@ static int folder_length(const char *path) {
 
 // ---- debug information ----------------------------------------------------------------------------
 
+// NULL: it has none. Without memory libdw would end the program with an exit code of its own.
+static Dwarf *begin_dwarf(const struct ct_libdw *dw, Elf *elf) {
+    Dwarf *dwarf = dw->dwarf_begin_elf(elf, DWARF_C_READ, NULL);
+    if (dwarf)
+        (void)dw->dwarf_new_oom_handler(dwarf, ct_heap_exhausted);
+    return dwarf;
+}
+
 // Opens the file that dwz shares between several. Without it the search fails, because libdw would
 // look for it itself, and elsewhere.
 static int open_shared(const struct search *s, const char *path) {
@@ -124,7 +133,7 @@ static int open_shared(const struct search *s, const char *path) {
         else
             rc = format_path(shared, "%.*s/%s", folder_length(path), path, name);
         if (!rc && !open_elf(s, &f->shared, open_file(shared), id, (size_t)bytes) &&
-            (f->shared_dwarf = s->dw->dwarf_begin_elf(f->shared.elf, DWARF_C_READ, NULL))) {
+            (f->shared_dwarf = begin_dwarf(s->dw, f->shared.elf))) {
             s->dw->dwarf_setalt(f->dwarf, f->shared_dwarf);
             return 0;
         }
@@ -149,7 +158,7 @@ static int try_file(const struct search *s, int fd, const char *path) {
     Dwarf_CU *unit = NULL;
     if (open_elf(s, &f->main, fd, s->module->build_id, s->module->build_id_bytes))
         return -1;
-    f->dwarf = s->dw->dwarf_begin_elf(f->main.elf, DWARF_C_READ, NULL);
+    f->dwarf = begin_dwarf(s->dw, f->main.elf);
     if (f->dwarf && s->dw->dwarf_get_units(f->dwarf, NULL, &unit, NULL, NULL, NULL, NULL) == 0 &&
         open_shared(s, path) == 0)
         return note_found(s, CT_DEBUG_FOUND);

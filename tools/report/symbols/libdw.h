@@ -30,6 +30,7 @@ const char *ct_libdw_missing(void);
     X(dwfl_version)                 \
     X(dwarf_begin_elf)              \
     X(dwarf_end)                    \
+    X(dwarf_new_oom_handler)        \
     X(dwarf_setalt)                 \
     X(dwarf_get_units)              \
     X(dwarf_child)                  \
