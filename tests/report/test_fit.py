@@ -534,9 +534,11 @@ def tokens_by_two(now, other, capacity):
 
     def fails(at):
         more = two_points(now, other, at)[0]
-        if now.cache_size:
-            return more > room_high - now.cache
-        return room_high < cache_low or more > cache_high - now.request()
+        if now.cache_size:  # a step has the tokens of the cache at most; the profile run comes before the cache
+            in_step = two_points(now, other, min(at, now.blocks * now.block_tokens))[0]
+            outside = now.outside + now.after + (now.others if capacity == now.total else 0)
+            return in_step > room_high - now.cache or more > room_high + outside + now.buffers
+        return more > cache_high - now.request()
     farthest = 4 * max(now.tokens, other.tokens)
     safe = max((n for n in range(256, farthest + 1, 256) if fits(n)), default=None)
     low, high = 0, 16 * farthest

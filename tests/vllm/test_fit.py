@@ -44,7 +44,7 @@ RUNS = [
     Recorded(Case("same-device", "", arguments=EVERYTHING, steps=[SHORT]), None,
              {"--gpu-memory-utilization": "both", "--max-model-len": "both", "--max-num-batched-tokens": "safe",
               "--max-num-seqs": "safe"}),
-    Recorded(Case("two-recordings", "", arguments=EVERYTHING, steps=[SHORT]), None,
+    Recorded(Case("two-recordings-of-tokens", "", arguments=EVERYTHING, steps=[SHORT]), None,
              {"--max-num-batched-tokens": "both"}, {"max_num_batched_tokens": 4096}),
     Recorded(Case("two-recordings-of-requests", "", arguments=EVERYTHING, steps=[SHORT]), None,
              {"--max-num-seqs": "both"}, {"max_num_seqs": 4096}),

@@ -256,12 +256,22 @@ static int fits_at(const struct fit *f, int64_t at) {
     return more <= room && more <= b->cache_low - f->one;
 }
 
+// Where the size of the cache is set: a step has no more tokens than the cache, and the profile run
+// comes before it. What the number of requests takes at once is not known then.
+static int fails_with_set_cache(const struct fit *f, int64_t at) {
+    const struct ct_vllm_budget *b = f->b;
+    const int64_t in_step = ct_vllm_slope_least(f->slope, smaller(at, b->tokens)),
+                  in_profile = ct_vllm_slope_least(f->slope, at);
+    return f->slope->is_step && (in_step > f->room_high - b->cache_low ||
+                                 in_profile > f->room_high + b->outside + b->buffers);
+}
+
+// By utilization, vLLM does not start where the cache has no room for one request.
 static int fails_at(const struct fit *f, int64_t at) {
     const struct ct_vllm_budget *b = f->b;
-    const int64_t more = ct_vllm_slope_least(f->slope, at);
     if (b->cache_size.source != CT_SETTING_UNKNOWN)
-        return more > f->room_high - b->cache_low;
-    return f->room_high < b->cache_low || more > b->cache_high - f->one;
+        return fails_with_set_cache(f, at);
+    return ct_vllm_slope_least(f->slope, at) > b->cache_high - f->one;
 }
 
 // The largest number of whole steps that fits; 0: none does.
@@ -309,9 +319,10 @@ static void explain_limits(const struct fit *f, struct ct_fit_setting *s) {
     const int64_t room = f->room_low - b->cache_high;
     if (b->cache_size.source != CT_SETTING_UNKNOWN)
         add(s->because,
-            "beside the KV cache, which stays as it is set, %s to %s more fit; for certain half of "
-            "the first, as steps leave as much again in pieces",
-            size(f, room).text, size(f, f->room_high - b->cache_low).text);
+            "beside the KV cache, which stays as it is set, %s to %s more fit, for certain half of "
+            "the first, as steps leave as much again in pieces; a step has at most the %s tokens "
+            "of the cache, but the profile run all of them",
+            size(f, room).text, size(f, f->room_high - b->cache_low).text, count(b->tokens).text);
     else
         add(s->because,
             "the KV cache of %s gives it, and must keep the %s of one request of %s tokens; pieces "
@@ -332,10 +343,12 @@ static void fit_by_slope(struct fit *f, struct ct_fit_setting *s, int64_t step, 
     s->fails = find_failing(f, most);
     if (s->fails && s->fails <= s->safe)
         s->fails = s->safe + 1;
-    if (!s->fails)
+    if (!s->fails && !l->is_step && f->b->cache_size.source != CT_SETTING_UNKNOWN)
+        add(s->unknown, "from which value on it fails, because the size of the KV cache is set");
+    else if (!s->fails)
         add(s->unknown, "whether it fails anywhere up to %s: by the line it does not",
             count(most).text);
-    else if (!s->safe)
+    if (!s->safe)
         add(s->unknown, "which value is low enough: a recording with a lower one would tell");
 }
 
