@@ -47,11 +47,12 @@ VALUES = {"at": "end", "capacity": "100MiB", "device": "1", "from": "5.6", "to":
           "sysroot": "/", "debug-dir": "/", "log": os.path.join(ROOT, "tests/report/vllm/eager/log.txt"), "metrics": "/dev/null",
           "error": "CUDA out of memory", "rules": "/dev/null", "lengths": "17", "block-size": "16", "fail-on": "lost",
           "around": "1s", "table": "events", "level": "strict", "scrub": "no", "max-size": "1GB", "words": "x", "salt": "x",
-          "allocator": "expandable_segments:True"}
+          "allocator": "expandable_segments:True", "other": REFUSED, "other-log": "/dev/null"}
 COPIES = ("trim", "scrub", "bundle", "merge")  # what they write: test_trim, test_scrub, test_bundle
 # Options whose effect is not in the output of these traces: other tests show it.
 ELSEWHERE = {"json", "no-pager", "progress", "strict", "no-journal", "output", "force", "format", "sysroot", "debug-dir",
-             "debuginfod", "noise", "licenses", "help", "version", "rules", "lengths", "block-size", "fail-on"}
+             "debuginfod", "noise", "licenses", "help", "version", "rules", "lengths", "block-size", "fail-on", "other",
+             "other-log"}
 
 
 def wrong(*words):

@@ -55,7 +55,7 @@ static void note_profile(struct ct_server_memory *m, const struct ct_replay *r, 
 static void note_cache(struct ct_server_memory *m, struct ct_phases *phases,
                        const struct ct_replay *r, int device) {
     struct ct_live_totals live;
-    m->cache_bytes = m->cache_count = m->buffers_bytes = m->sampler_bytes = 0;
+    m->cache_bytes = m->cache_count = m->buffers_bytes = m->sampler_bytes = m->weights_bytes = 0;
     ct_live_at_read(&live, r, device, CT_ROWS_BY_BLOCK);
     for (size_t i = 0; i < live.holding_count; i++) {
         const struct ct_holding *h = &live.holdings[i];
@@ -68,6 +68,7 @@ static void note_cache(struct ct_server_memory *m, struct ct_phases *phases,
         }
         m->buffers_bytes += of == CT_COMPONENT_INPUT_BUFFERS ? h->bytes : 0;
         m->sampler_bytes += of == CT_COMPONENT_LOGITS ? h->bytes : 0;
+        m->weights_bytes += of == CT_COMPONENT_WEIGHTS ? h->bytes : 0;
     }
     ct_live_at_free(&live);
     m->has_cache = m->cache_bytes != 0;

@@ -29,11 +29,11 @@ struct ct_server_memory {
     int has_profile, behind_known;
     uint64_t profile_bytes, behind_free;
     int has_trial, has_graphs; // CUDA graphs were captured before the cache was made; behind it
-    // The KV cache, and what the buffers of the runner, among them block tables, and those of the
-    // sampler held then.
+    // The KV cache, and what the buffers of the runner, among them block tables, those of the
+    // sampler and the weights held then.
     int has_cache;
     uint64_t cache_bytes, cache_count, cache_event, cache_t_ns;
-    uint64_t buffers_bytes, sampler_bytes;
+    uint64_t buffers_bytes, sampler_bytes, weights_bytes;
     struct ct_device_need since; // need of the process since then
     int serves;                  // a step of serving was seen
     int stays_known;

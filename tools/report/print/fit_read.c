@@ -33,24 +33,61 @@ void ct_fit_read_free(struct ct_fit_read *f) {
     ct_scan_free(&f->scan);
 }
 
-int ct_fit_read_vllm(const struct ct_fit_read *f, int device, struct ct_fit_vllm *to) {
+static const struct ct_text_facts *log_of(const struct ct_view *v) {
+    return v->companions && v->companions->has_log ? &v->companions->log : NULL;
+}
+
+static const struct ct_metrics *metrics_of(const struct ct_view *v) {
+    return v->companions && v->companions->has_metrics ? &v->companions->metrics : NULL;
+}
+
+static int find_budget(const struct ct_fit_read *f, int device, struct ct_vllm_budget *to) {
     const struct ct_view *v = f->v;
-    const struct ct_companions *beside = v->companions;
-    const struct ct_server_memory *m = &f->servers.device[device];
     const struct ct_vllm_budget_request request = {
-        .memory = m,
+        .memory = &f->servers.device[device],
         .recorded_capacity = ct_capacity_find(v->trace, &f->scan.end, device).bytes,
         .capacity = v->options->capacity,
         .facts = &f->facts,
-        .log = beside && beside->has_log ? &beside->log : NULL,
-        .metrics = beside && beside->has_metrics ? &beside->metrics : NULL};
-    if (m->framework != CT_FRAMEWORK_VLLM)
+        .log = log_of(v),
+        .metrics = metrics_of(v)};
+    if (request.memory->framework != CT_FRAMEWORK_VLLM)
         return 0;
-    ct_vllm_budget_find(&to->budget, &request);
+    ct_vllm_budget_find(to, &request);
     if (f->needs.device[device].may_be_less) {
-        to->budget.known = 0;
-        to->budget.why = f->needs.device[device].unseen;
+        to->known = 0;
+        to->why = f->needs.device[device].unseen;
     }
-    ct_vllm_fit_find(&to->fit, &to->budget, request.metrics, v->options->units);
+    return 1;
+}
+
+static struct ct_vllm_recording make_recording(const struct ct_fit_read *f, int device,
+                                               const struct ct_vllm_budget *budget) {
+    return (struct ct_vllm_recording){.budget = budget,
+                                      .memory = &f->servers.device[device],
+                                      .definitions = &f->v->trace->definitions,
+                                      .device = device,
+                                      .facts = &f->facts,
+                                      .log = log_of(f->v)};
+}
+
+static void find_slope(const struct ct_fit_read *f, const struct ct_fit_read *other, int device,
+                       struct ct_fit_vllm *to) {
+    struct ct_vllm_budget budget;
+    if (!find_budget(other, device, &budget))
+        budget = (struct ct_vllm_budget){.why = "it is of no vLLM server on this device"};
+    const struct ct_vllm_recording now = make_recording(f, device, &to->budget),
+                                   beside = make_recording(other, device, &budget);
+    ct_vllm_slope_find(&to->slope, &now, &beside);
+}
+
+int ct_fit_read_vllm(const struct ct_fit_read *f, const struct ct_fit_read *other, int device,
+                     struct ct_fit_vllm *to) {
+    if (!find_budget(f, device, &to->budget))
+        return 0;
+    to->slope = (struct ct_vllm_slope){.known = 0};
+    if (other && to->budget.known)
+        find_slope(f, other, device, to);
+    ct_vllm_fit_find(&to->fit, &to->budget, other ? &to->slope : NULL, metrics_of(f->v),
+                     f->v->options->units);
     return 1;
 }
