@@ -284,8 +284,8 @@ static uint32_t find_segment(struct ct_stream_groups *g, const struct ct_block_s
     if (g->segment_count == MOST_SEGMENTS)
         return CT_NO_BLOCK;
     CT_HEAP_GROW(g->segments, g->segment_count, g->segment_room);
-    g->segments[g->segment_count] =
-        (struct ct_grouped_segment){.bytes = s->bytes, .small = s->bytes == CT_ALLOCATOR_SMALL_SEGMENT};
+    g->segments[g->segment_count] = (struct ct_grouped_segment){
+        .bytes = s->bytes, .small = s->bytes == CT_ALLOCATOR_SMALL_SEGMENT};
     *ct_map_add(&g->by_key, s->key) = g->segment_count;
     return g->segment_count++;
 }

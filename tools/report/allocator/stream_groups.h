@@ -34,7 +34,7 @@ struct ct_stream_groups {
                           // how often it could have been, but was not
     struct ct_free_range *ranges;
     uint32_t range_count, range_room, spare;
-    uint32_t cached; // segments that are free as a whole
+    uint32_t cached;                             // segments that are free as a whole
     struct ct_block_tree by_size[2], by_address; // by_size: of large segments, of small ones
     // What was free when a thread's call to the driver failed, until its next block: PyTorch frees
     // segments before it repeats the call.
