@@ -30,8 +30,9 @@ struct ct_stream_groups {
     struct ct_grouped_segment *segments;
     uint32_t segment_count, segment_room;
     struct ct_map by_key; // key of a segment -> its index
-    struct ct_map pairs;  // two segments -> how often one was passed over for the other << 32, and
-                          // how often it could have been, but was not
+    struct ct_map pairs;  // two segments -> how often one was passed over for the other << 32,
+                          // whether they are surely of one stream << 31, and how often one could
+                          // have been passed over, but was not
     struct ct_free_range *ranges;
     uint32_t range_count, range_room, spare;
     uint32_t cached;                             // segments that are free as a whole
