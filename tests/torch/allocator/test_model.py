@@ -80,7 +80,8 @@ def deviation(rows, moments):
 
 def one_run(version, settings, unknown, seed):
     case = ("", settings, options(random.Random(seed), unknown[1]), unknown[2])
-    run = test_blocks.Run(test_blocks.ready(version), case, seed, operations=OPERATIONS, moments=4)
+    moments = 4 if unknown is NOTHING else 20  # (blocks wait for a short time only)
+    run = test_blocks.Run(test_blocks.ready(version), case, seed, operations=OPERATIONS, moments=moments)
     rows, total = model(run.trace)
     events = sum(run.moments[-1]["devices"][0]["blocks"])
     tap.check(len(rows) in (events, 2 * events), f"{len(rows)} events of blocks, not {events}")
