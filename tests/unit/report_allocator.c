@@ -331,6 +331,26 @@ static void know_how_large_a_request_is(void **state) {
     ct_stream_groups_free(&g);
 }
 
+// The largest would have been freed first: 140 and then 200 MiB were freed with all, also where they
+// are all.
+static void know_the_order_of_releases(void **state) {
+    const struct ct_allocator_settings s = settings_of("max_split_size_mb:128");
+    struct ct_stream_groups g;
+    (void)state;
+    ct_stream_groups_init(&g, &s);
+    take(&g, 1, 200);
+    take(&g, 2, 140);
+    give_back(&g, 1, 200);
+    give_back(&g, 2, 140);
+    ct_stream_groups_note_refusal(&g, THREAD, 150 * MIB);
+    release(&g, 2, 140);
+    release(&g, 1, 200);
+    take(&g, 4, 150);
+    assert_int_equal(ct_stream_groups_finish(&g), 0);
+    assert_false(is_same_stream(&g, 4, 1));
+    ct_stream_groups_free(&g);
+}
+
 // A second refusal: the first release was for the request, the second one for all.
 static void know_a_second_refusal(void **state) {
     struct ct_stream_groups g;
@@ -362,6 +382,7 @@ int main(void) {
         cmocka_unit_test(know_what_made_room),
         cmocka_unit_test(know_what_was_freed_with_all),
         cmocka_unit_test(know_how_large_a_request_is),
+        cmocka_unit_test(know_the_order_of_releases),
         cmocka_unit_test(know_a_second_refusal),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
