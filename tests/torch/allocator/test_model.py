@@ -26,15 +26,14 @@ OPERATIONS = 2000
 BOUND = 20  # thousandths of the largest reserve: the bound of the issue, and that of the report
 
 # The settings, and of how many in a hundred runs the report may say that it does not know, because the model deviates.
-# With max_split_size, less tells the streams: where blocks are not split, few are passed over.
 SETTINGS = {
-    "": 2, "expandable_segments:True": 5, "max_split_size_mb:128": 25, "roundup_power2_divisions:8": 5,
+    "": 2, "expandable_segments:True": 2, "max_split_size_mb:128": 2, "roundup_power2_divisions:8": 5,
     "expandable_segments:True,roundup_power2_divisions:8": 6, "roundup_power2_divisions:[64:8,128:2,256:4,>:1]": 5,
 }
 # The newest version has a setting for the fraction of the device, below which garbage is collected.
 NEWEST = {
     "garbage_collection_threshold:0.6,per_process_memory_fraction:0.8": 3,
-    "garbage_collection_threshold:0.6,per_process_memory_fraction:0.8,max_split_size_mb:128": 25,
+    "garbage_collection_threshold:0.6,per_process_memory_fraction:0.8,max_split_size_mb:128": 5,
 }
 ASKED = list(SETTINGS)[:4]
 
