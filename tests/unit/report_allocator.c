@@ -13,6 +13,7 @@
 #include "../lib/draw.h"
 #include "allocator/block_ids.h"
 #include "allocator/model.h"
+#include "allocator/stream_groups.h"
 
 #define MIB (UINT64_C(1) << 20)
 
@@ -244,13 +245,145 @@ static void remember_blocks(void **state) {
     free(ids.slots);
 }
 
+// ---- which segments are of one stream -----------------------------------------------------------
+
+enum { THREAD = 7 };
+
+static struct ct_block_segment segment(uint64_t key, uint64_t mib) {
+    return (struct ct_block_segment){key, key << 40, mib * MIB};
+}
+
+// A block fills a new segment; it is freed.
+static void take(struct ct_stream_groups *g, uint64_t key, uint64_t mib) {
+    const struct ct_block_segment s = segment(key, mib);
+    ct_stream_groups_note_alloc(g, &s, THREAD, s.start, s.bytes);
+}
+
+static void give_back(struct ct_stream_groups *g, uint64_t key, uint64_t mib) {
+    const struct ct_block_segment s = segment(key, mib);
+    ct_stream_groups_note_free(g, &s, s.start, s.bytes);
+}
+
+static void release(struct ct_stream_groups *g, uint64_t key, uint64_t mib) {
+    const struct ct_block_segment s = segment(key, mib);
+    ct_stream_groups_note_freed(g, THREAD, s.key, s.bytes);
+    ct_stream_groups_note_end(g, s.start, s.bytes);
+}
+
+// Segments of 200, 180 and 22 MiB, in the cache.
+static void begin_groups(struct ct_stream_groups *g) {
+    const struct ct_allocator_settings s = settings_of("max_split_size_mb:128");
+    ct_stream_groups_init(g, &s);
+    take(g, 1, 200);
+    take(g, 2, 180);
+    take(g, 3, 22);
+    give_back(g, 1, 200);
+    give_back(g, 2, 180);
+    give_back(g, 3, 22);
+}
+
+static int is_same_stream(struct ct_stream_groups *g, uint64_t a, uint64_t b) {
+    return ct_stream_groups_find(g, a)->group == ct_stream_groups_find(g, b)->group;
+}
+
+// release_available_cached_blocks() frees the smallest block of the stream that is large enough:
+// that of 200 MiB, but not the smaller one of 180 MiB.
+static void know_what_made_room(void **state) {
+    struct ct_stream_groups g;
+    (void)state;
+    begin_groups(&g);
+    ct_stream_groups_note_refusal(&g, THREAD, 150 * MIB);
+    release(&g, 1, 200);
+    take(&g, 4, 150);
+    assert_int_equal(ct_stream_groups_finish(&g), 0);
+    assert_true(is_same_stream(&g, 4, 1));
+    assert_false(is_same_stream(&g, 4, 2));
+    ct_stream_groups_free(&g);
+}
+
+// release_cached_blocks() frees all, each stream's by size. Of one of 300 MiB, the stream's blocks
+// of 128 MiB or more would have been freed first, from the largest one: that of 180 MiB may have
+// been, that of 200 MiB, which follows, was not.
+static void know_what_was_freed_with_all(void **state) {
+    struct ct_stream_groups g;
+    (void)state;
+    begin_groups(&g);
+    ct_stream_groups_note_refusal(&g, THREAD, 300 * MIB);
+    release(&g, 2, 180);
+    release(&g, 1, 200);
+    release(&g, 3, 22);
+    take(&g, 4, 300);
+    assert_int_equal(ct_stream_groups_finish(&g), 0);
+    assert_false(is_same_stream(&g, 4, 1));
+    ct_stream_groups_free(&g);
+}
+
+// A segment of 162 MiB is for a request of more than 160 MiB, which a free block of less than 20
+// MiB more serves: that of 180 MiB was passed over.
+static void know_how_large_a_request_is(void **state) {
+    struct ct_stream_groups g;
+    (void)state;
+    begin_groups(&g);
+    take(&g, 4, 162);
+    assert_int_equal(ct_stream_groups_finish(&g), 0);
+    assert_false(is_same_stream(&g, 4, 2));
+    assert_int_equal(g.passed_over, 1);
+    ct_stream_groups_free(&g);
+}
+
+// The largest would have been freed first: 140 and then 200 MiB were freed with all, also where they
+// are all.
+static void know_the_order_of_releases(void **state) {
+    const struct ct_allocator_settings s = settings_of("max_split_size_mb:128");
+    struct ct_stream_groups g;
+    (void)state;
+    ct_stream_groups_init(&g, &s);
+    take(&g, 1, 200);
+    take(&g, 2, 140);
+    give_back(&g, 1, 200);
+    give_back(&g, 2, 140);
+    ct_stream_groups_note_refusal(&g, THREAD, 150 * MIB);
+    release(&g, 2, 140);
+    release(&g, 1, 200);
+    take(&g, 4, 150);
+    assert_int_equal(ct_stream_groups_finish(&g), 0);
+    assert_false(is_same_stream(&g, 4, 1));
+    ct_stream_groups_free(&g);
+}
+
+// A second refusal: the first release was for the request, the second one for all.
+static void know_a_second_refusal(void **state) {
+    struct ct_stream_groups g;
+    (void)state;
+    begin_groups(&g);
+    ct_stream_groups_note_refusal(&g, THREAD, 150 * MIB);
+    release(&g, 2, 180);
+    ct_stream_groups_note_refusal(&g, THREAD, 150 * MIB);
+    release(&g, 3, 22);
+    release(&g, 1, 200);
+    take(&g, 4, 150);
+    assert_int_equal(ct_stream_groups_finish(&g), 0);
+    assert_true(is_same_stream(&g, 4, 2));
+    ct_stream_groups_free(&g);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(read_settings),   cmocka_unit_test(refuse_settings),
-        cmocka_unit_test(round_sizes),     cmocka_unit_test(split_and_join),
-        cmocka_unit_test(free_and_repeat), cmocka_unit_test(keep_large_blocks_whole),
-        cmocka_unit_test(collect_garbage), cmocka_unit_test(expand_segments),
-        cmocka_unit_test(random_requests), cmocka_unit_test(remember_blocks),
+        cmocka_unit_test(read_settings),
+        cmocka_unit_test(refuse_settings),
+        cmocka_unit_test(round_sizes),
+        cmocka_unit_test(split_and_join),
+        cmocka_unit_test(free_and_repeat),
+        cmocka_unit_test(keep_large_blocks_whole),
+        cmocka_unit_test(collect_garbage),
+        cmocka_unit_test(expand_segments),
+        cmocka_unit_test(random_requests),
+        cmocka_unit_test(remember_blocks),
+        cmocka_unit_test(know_what_made_room),
+        cmocka_unit_test(know_what_was_freed_with_all),
+        cmocka_unit_test(know_how_large_a_request_is),
+        cmocka_unit_test(know_the_order_of_releases),
+        cmocka_unit_test(know_a_second_refusal),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

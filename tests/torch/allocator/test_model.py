@@ -26,23 +26,33 @@ OPERATIONS = 2000
 BOUND = 20  # thousandths of the largest reserve: the bound of the issue, and that of the report
 
 # The settings, and of how many in a hundred runs the report may say that it does not know, because the model deviates.
-# With max_split_size, less tells the streams: where blocks are not split, few are passed over.
 SETTINGS = {
-    "": 2, "expandable_segments:True": 5, "max_split_size_mb:128": 25, "roundup_power2_divisions:8": 5,
+    "": 2, "expandable_segments:True": 2, "max_split_size_mb:128": 2, "roundup_power2_divisions:8": 5,
     "expandable_segments:True,roundup_power2_divisions:8": 6, "roundup_power2_divisions:[64:8,128:2,256:4,>:1]": 5,
 }
 # The newest version has a setting for the fraction of the device, below which garbage is collected.
 NEWEST = {
     "garbage_collection_threshold:0.6,per_process_memory_fraction:0.8": 3,
-    "garbage_collection_threshold:0.6,per_process_memory_fraction:0.8,max_split_size_mb:128": 25,
+    "garbage_collection_threshold:0.6,per_process_memory_fraction:0.8,max_split_size_mb:128": 5,
 }
 ASKED = list(SETTINGS)[:4]
 
+# What the model does not know: what must have occurred, the program's options, each one of a list, and the simulated
+# driver's variables. Private pools keep what is cached in them; a block that another stream uses waits until its work is
+# done. Any run may be unknown, none wrong.
+UNKNOWN = {
+    "private pools and captures": ("pools", {"pools": [50, 200, 3000], "captures": [1]}, {}),
+    "private pools that go back to checkpoints": ("gone_back", {"pools": [50, 200, 3000], "checkpoints": [1]}, {}),
+    "blocks that another stream uses": ("waiting", {"record": [20, 200, 500], "streams": [1, 2, 3]}, {"SIM_FAIL": test_blocks.WAITING}),
+}
+NOTHING = ("operations", {}, {})
 
-def options(rng):
+
+def options(rng, more):
     """Of the program: from a pool that idles to one that is always short of memory, with one to four streams."""
-    return {"streams": rng.choice([0, 0, 1, 2, 3]), "live_mb": rng.choice([600, 900, 1400, 2000]),
-            "largest_mb": rng.choice([64, 128, 300]), "others": rng.choice([0, 0, 100])}
+    chosen = {"streams": rng.choice([0, 0, 1, 2, 3]), "live_mb": rng.choice([600, 900, 1400, 2000]),
+              "largest_mb": rng.choice([64, 128, 300]), "others": rng.choice([0, 0, 100])}
+    return {**chosen, **{name: rng.choice(values) for name, values in more.items()}}
 
 
 Result = collections.namedtuple("Result", "rows sum ledger")  # rows: event, reported, check, recorded, asked, least, mixed...
@@ -67,10 +77,10 @@ def deviation(rows, moments):
     return worst
 
 
-def one_run(version, settings, seed):
-    rng = random.Random(seed)
-    case = ("", settings, options(rng), {})
-    run = test_blocks.Run(test_blocks.ready(version), case, seed, operations=OPERATIONS, moments=4)
+def one_run(version, settings, unknown, seed):
+    case = ("", settings, options(random.Random(seed), unknown[1]), unknown[2])
+    moments = 4 if unknown is NOTHING else 20  # (blocks wait for a short time only)
+    run = test_blocks.Run(test_blocks.ready(version), case, seed, operations=OPERATIONS, moments=moments)
     rows, total = model(run.trace)
     events = sum(run.moments[-1]["devices"][0]["blocks"])
     tap.check(len(rows) in (events, 2 * events), f"{len(rows)} events of blocks, not {events}")
@@ -78,7 +88,7 @@ def one_run(version, settings, seed):
     off, peak = deviation(rows, run.moments), max(row[1] for row in rows)
     device = run.moments[-1]["devices"][0]
     return {"seed": seed, "permille": 1000 * off / peak, "known": total["state"] == 0, "ooms": device["ooms"],
-            "retries": device["retries"], "trusted": total["permille"] <= BOUND}
+            "retries": device["retries"], "trusted": total["permille"] <= BOUND, "seen": test_blocks.sums(run.moments)}
 
 
 def all_runs(function, seeds):
@@ -91,17 +101,19 @@ def seeds_of(text, runs):
     return [base + sum(map(ord, text)) * 10000 + n for n in range(runs)]
 
 
-def check_settings(version, settings, runs, unknown):
+def check_settings(version, settings, runs, unknown, what=NOTHING):
     """Of each run: the figures, or that they are not known. Of nearly all: the figures."""
-    done = all_runs(functools.partial(one_run, version, settings), seeds_of(version + settings, runs))
+    done = all_runs(functools.partial(one_run, version, settings, what), seeds_of(version + settings, runs))
     figures = sorted(r["permille"] / 10 for r in done)
     off = [r for r in done if r["permille"] > BOUND]
     refused = [r for r in done if not r["known"]]
+    told = [r for r in off if r["known"] or r["trusted"]]
     tap.note(f"{len(done)} runs, {sum(r['retries'] for r in done)} retries, {sum(r['ooms'] for r in done)} out of memory: "
-             f"deviation {statistics.median(figures):.2f} % (median), {figures[-1]:.2f} % (worst), {len(off)} above {BOUND / 10} %, "
+             f"deviation {statistics.median(figures):.2f} % (median), {figures[-1]:.2f} % (worst), {len(off)} above {BOUND / 10} % "
+             f"({len(told)} of these not refused), "
              f"{len(refused)} not known, worst of what is known {max((r['permille'] / 10 for r in done if r['known']), default=0):.2f} %")
     tap.check(sum(r["retries"] for r in done), "no request was retried")
-    told = [r for r in off if r["known"] or r["trusted"]]
+    tap.check(any(r["seen"][what[0]] > (what[0] == "pools") for r in done), f"no run has {what[0]}")
     tap.check(not told, f"more than {BOUND / 10} %, and the report does not say so: {told[:3]}")
     tap.check(len(refused) <= max(len(done) * unknown // 100, 1), f"{len(refused)} of {len(done)} not known: {refused[:8]}")
 
@@ -116,12 +128,11 @@ def first_failure(run):
     return None
 
 
-def one_question(version, recorded, asked, seed):
+def one_question(version, recorded, asked, unknown, seed):
     """Two real runs that ask for the same blocks, up to the first request that fails in either."""
-    rng = random.Random(seed)
-    chosen = {**options(rng), "stop": 1, "empty": 0, "others": 0}
+    chosen = {**options(random.Random(seed), unknown[1]), "stop": 1, "empty": 0, "others": 0}
     wheel = test_blocks.ready(version)
-    runs = [test_blocks.Run(wheel, ("", s, chosen, {}), seed, operations=OPERATIONS, moments=1) for s in (recorded, asked)]
+    runs = [test_blocks.Run(wheel, ("", s, chosen, unknown[2]), seed, operations=OPERATIONS, moments=1) for s in (recorded, asked)]
     failed = [first_failure(run) for run in runs]
     rows, total = model(runs[0].trace, asked)
     real = [e["reserved_bytes"] for e in runs[1].events() if e["op"].startswith("block-")]
@@ -134,8 +145,8 @@ def one_question(version, recorded, asked, seed):
             "off": max(off, default=0) * 100 / peak, "fits": total["fits"], "serves": serves, "end": end, "failed": failed}
 
 
-def check_question(version, recorded, asked):
-    runs = all_runs(functools.partial(one_question, version, recorded, asked),
+def check_question(version, recorded, asked, what=NOTHING):
+    runs = all_runs(functools.partial(one_question, version, recorded, asked, what),
                     seeds_of(version + recorded + asked, max(RUNS // 20, 3)))
     told = [r for r in runs if r["fits"] != "unknown"]
     wrong = [r for r in told if (r["fits"] == "yes") != r["serves"]]
@@ -143,7 +154,7 @@ def check_question(version, recorded, asked):
     tap.note(f"{len(runs)} runs, {len(told)} answered ({sum(r['fits'] == 'yes' for r in told)} yes), {len(wrong)} wrong; peak off by "
              f"{statistics.median(peaks):.2f} % (median), {peaks[-1]:.2f} % (worst); reserve outside its bounds by "
              f"{statistics.median(offs):.2f} %, {offs[-1]:.2f} %")
-    tap.check(len(wrong) <= len(told) * 5 // 100, f"wrong answers: {wrong[:4]}")
+    tap.check(not wrong, f"wrong answers: {wrong[:4]}")
 
 
 def main():
@@ -158,6 +169,16 @@ def main():
             if asked != recorded:
                 tap.case(f"PyTorch {versions[1]}: recorded with {recorded or 'defaults'}, asked for {asked or 'defaults'}")(
                     functools.partial(check_question, versions[1], recorded, asked))
+    for name, what in UNKNOWN.items():
+        for version in versions:
+            for settings in list(SETTINGS)[:3]:
+                # 2.15 crashes, also without the library, where a private pool of expandable segments is out of memory.
+                if version != versions[-1] or "pools" not in what[1] or "expandable" not in settings:
+                    tap.case(f"PyTorch {version}: {name}, {settings or 'default settings'}")(
+                        functools.partial(check_settings, version, settings, max(RUNS // 20, 5), 100, what))
+        for recorded, asked in (ASKED[0], ASKED[1]), (ASKED[1], ASKED[0]), (ASKED[2], ASKED[0]):
+            tap.case(f"PyTorch {versions[1]}: {name}, recorded with {recorded or 'defaults'}, asked for {asked or 'defaults'}")(
+                functools.partial(check_question, versions[1], recorded, asked, what))
     tap.main()
 
 

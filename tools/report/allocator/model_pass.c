@@ -16,8 +16,6 @@ struct thread_state {
     uint8_t failed;                   // a call to the driver ran out of memory since its last block
     uint64_t space;                   // address space that it reserved since its last block
     uint64_t mapped;                  // address space into which it mapped memory since then
-    // The group + 1, by class, whose address space it gave back since then, after a failed call.
-    uint32_t dropped[CT_MODEL_CLASSES];
 };
 
 struct models {
@@ -245,15 +243,45 @@ static enum ct_model_class class_of(uint64_t bytes) {
     return bytes <= CT_ALLOCATOR_SMALL ? CT_MODEL_SMALL : CT_MODEL_LARGE;
 }
 
+struct trial {
+    int fails, reserves; // reserves: address space
+    uint64_t left;       // what is reserved then
+};
+
+// A request of a group in a copy of a model.
+static struct trial try_request(struct models *p, int side, uint32_t group, uint64_t bytes) {
+    const struct ct_allocator_model *m = &p->model[side];
+    struct ct_allocator_model copy;
+    ct_allocator_model_copy(&copy, m);
+    const int fails = ct_allocator_model_alloc(&copy, group, bytes) == CT_NO_BLOCK;
+    const struct trial trial = {fails, copy.next_address != m->next_address, copy.reserved};
+    ct_allocator_model_free(&copy);
+    p->trials++;
+    return trial;
+}
+
+// Copies take time: where many requests fail, the last ones have the group of the thread's block.
+enum { MOST_TRIALS = 4096 };
+
+// Whether a request of a group, which got a new address space or failed in one, can have led to
+// what is reported.
+static int explains_space(struct models *p, enum ct_model_class class, uint32_t group,
+                          const struct ct_event *e) {
+    if (p->trials >= MOST_TRIALS)
+        return !ct_expandable_has_place(&p->model[CT_WHAT_IF_CHECK], group, class, e->bytes);
+    const struct trial trial = try_request(p, CT_WHAT_IF_CHECK, group, e->bytes);
+    return trial.reserves && trial.fails == (e->op == CT_OP_BLOCK_OOM) &&
+           trial.left == reported_bytes(p, e);
+}
+
 // The group of a new address space. PyTorch reserves one for a stream that has none, or has no
-// place left in those that it has.
-static uint32_t place_space(struct models *p, enum ct_model_class class, uint64_t bytes) {
-    const struct ct_allocator_model *m = &p->model[CT_WHAT_IF_CHECK];
+// place left in those that it has. All that have none are alike.
+static uint32_t place_space(struct models *p, enum ct_model_class class, const struct ct_event *e) {
     uint32_t empty = CT_NO_BLOCK, *groups = &p->space_groups[class];
     for (uint32_t i = 0; i < *groups; i++) {
-        if (ct_allocator_model_is_empty(m, i, class))
+        if (ct_allocator_model_is_empty(&p->model[CT_WHAT_IF_CHECK], i, class))
             empty = i;
-        else if (!ct_expandable_has_place(m, i, class, bytes))
+        else if (explains_space(p, class, i, e))
             return i;
     }
     if (empty != CT_NO_BLOCK || *groups == CT_STREAM_GROUPS_MOST)
@@ -261,22 +289,20 @@ static uint32_t place_space(struct models *p, enum ct_model_class class, uint64_
     return (*groups)++;
 }
 
-static uint32_t group_of_space(struct models *p, const struct thread_state *thread, uint64_t space,
-                               enum ct_model_class class, uint64_t bytes) {
+static uint32_t group_of_space(struct models *p, uint64_t space, enum ct_model_class class,
+                               const struct ct_event *e) {
     uint64_t *known = ct_map_add(&p->spaces, space);
     if (!*known) {
-        const int again = space == thread->space && thread->dropped[class];
-        const uint32_t group = again ? thread->dropped[class] - 1 : place_space(p, class, bytes);
+        const uint32_t group = place_space(p, class, e);
         *known = (uint64_t)(group + 1) * CT_MODEL_CLASSES + class;
     }
     return (uint32_t)(*known / CT_MODEL_CLASSES) - 1;
 }
 
-static uint32_t find_group(struct models *p, const struct thread_state *thread,
-                           const struct ct_torch_region *region, enum ct_model_class class,
-                           uint64_t bytes) {
+static uint32_t find_group(struct models *p, const struct ct_torch_region *region,
+                           enum ct_model_class class, const struct ct_event *e) {
     if (region->maps)
-        return group_of_space(p, thread, region->reservation, class, bytes);
+        return group_of_space(p, region->reservation, class, e);
     const struct ct_grouped_segment *s = ct_stream_groups_find(p->groups, region->event);
     return s ? s->group : 0;
 }
@@ -293,17 +319,9 @@ static uint32_t find_apart(const struct models *p, const struct ct_torch_region 
 // reserved; UINT64_MAX: or whatever.
 static int fails_in(struct models *p, int side, uint32_t group, const struct ct_event *e,
                     uint64_t left) {
-    struct ct_allocator_model copy;
-    ct_allocator_model_copy(&copy, &p->model[side]);
-    const int fails = ct_allocator_model_alloc(&copy, group, e->bytes) == CT_NO_BLOCK &&
-                      (left == UINT64_MAX || copy.reserved == left);
-    ct_allocator_model_free(&copy);
-    p->trials++;
-    return fails;
+    const struct trial trial = try_request(p, side, group, e->bytes);
+    return trial.fails && (left == UINT64_MAX || trial.left == left);
 }
-
-// Copies take time: where many requests fail, the last ones have the group of the thread's block.
-enum { MOST_TRIALS = 4096 };
 
 // The groups that a request which failed can be of.
 struct candidates {
@@ -319,8 +337,7 @@ static void guess_groups(struct models *p, const struct thread_state *thread,
     const uint32_t arenas = p->model[CT_WHAT_IF_CHECK].arena_count;
     const uint64_t left = reported_bytes(p, e);
     const uint64_t space = thread->mapped ? thread->mapped : thread->space;
-    const uint32_t last =
-        space ? group_of_space(p, thread, space, class, e->bytes) : thread->group[class];
+    const uint32_t last = space ? group_of_space(p, space, class, e) : thread->group[class];
     c->count = 0;
     if (p->trials < MOST_TRIALS && fails_in(p, CT_WHAT_IF_CHECK, last, e, left))
         c->list[c->count++] = last;
@@ -361,8 +378,6 @@ static void note_space(struct models *p, struct thread_state *thread, const stru
     uint64_t *known = ct_map_find(&p->spaces, e->ptr);
     if (!known || !*known)
         return;
-    if (thread->failed)
-        thread->dropped[*known % CT_MODEL_CLASSES] = (uint32_t)(*known / CT_MODEL_CLASSES);
     *known = 0;
 }
 
@@ -385,7 +400,7 @@ static void apply_block(struct models *p, const struct ct_event *e, uint64_t num
             fail_block(p, e, number, c.list[0]);
         } else if (e->op == CT_OP_BLOCK_ALLOC &&
                    (region = ct_recorded_region(&p->replay, e->ptr, w->request.device))) {
-            thread->group[class] = (uint16_t)find_group(p, thread, region, class, e->bytes);
+            thread->group[class] = (uint16_t)find_group(p, region, class, e);
             for (int i = 0; i < CT_WHAT_IF_SIDES; i++)
                 p->model[i].hint = region->maps || w->by_creation ? 0 : region->start;
             alloc_block(p, e, number, thread->group[class],
@@ -396,7 +411,6 @@ static void apply_block(struct models *p, const struct ct_event *e, uint64_t num
         }
         thread->failed = 0;
         thread->space = thread->mapped = 0;
-        memset(thread->dropped, 0, sizeof thread->dropped);
         p->refused_untracked = 0;
     }
     compare(p, e, number);

@@ -86,6 +86,13 @@ static void cut(struct ct_stream_groups *g, uint64_t start, uint64_t end) {
 
 // ---- what a placement tells ---------------------------------------------------------------------
 
+// What is noted of two segments: that one was passed over for the other, that one could have been,
+// but was not, or that both are of one stream.
+#define PASSED_OVER (UINT64_C(1) << 32)
+#define SURELY (UINT64_C(1) << 31)
+#define KEPT_MOST (SURELY - 1)
+#define KEPT UINT64_C(1)
+
 static void note_pair(struct ct_stream_groups *g, uint32_t a, uint32_t b, uint64_t what) {
     const uint64_t key = a < b ? (uint64_t)a << 32 | b : (uint64_t)b << 32 | a;
     uint64_t *value = ct_map_find(&g->pairs, key);
@@ -95,12 +102,11 @@ static void note_pair(struct ct_stream_groups *g, uint32_t a, uint32_t b, uint64
     }
     if (!value)
         value = ct_map_add(&g->pairs, key);
-    *value += what;
+    if (what == SURELY)
+        *value |= SURELY;
+    else if (what != KEPT || (*value & KEPT_MOST) != KEPT_MOST)
+        *value += what;
 }
-
-#define PASSED_OVER (UINT64_C(1) << 32)
-#define KEPT UINT64_C(1)
-#define SURELY 4096 // times
 
 // Whether PyTorch would surely have given a request of its stream a free block. A block may be
 // larger than its request: by the rounding of its segment, if it is not to be split.
@@ -200,11 +206,12 @@ static void note_refused(struct ct_stream_groups *g, uint32_t segment, uint64_t 
             note_pair(g, segment, r->segment, PASSED_OVER);
         }
     }
-    if (max_split == UINT64_MAX || !made_room_alone(g, wanted))
+    // (A small request has no such blocks in its pool.)
+    if (max_split == UINT64_MAX || g->segments[segment].small || !made_room_alone(g, wanted))
         return;
     for (uint32_t i = 0; i < g->refused.freed_count; i++)
-        if (g->refused.freed[i] != segment)
-            note_pair(g, segment, g->refused.freed[i], KEPT * SURELY);
+        if (g->refused.freed[i] != segment && !g->segments[g->refused.freed[i]].small)
+            note_pair(g, segment, g->refused.freed[i], SURELY);
 }
 
 // Lists the free ranges of a class, from the smallest that a request can have passed over.
@@ -284,8 +291,8 @@ static uint32_t find_segment(struct ct_stream_groups *g, const struct ct_block_s
     if (g->segment_count == MOST_SEGMENTS)
         return CT_NO_BLOCK;
     CT_HEAP_GROW(g->segments, g->segment_count, g->segment_room);
-    g->segments[g->segment_count] =
-        (struct ct_grouped_segment){.bytes = s->bytes, .small = s->bytes == CT_ALLOCATOR_SMALL_SEGMENT};
+    g->segments[g->segment_count] = (struct ct_grouped_segment){
+        .bytes = s->bytes, .small = s->bytes == CT_ALLOCATOR_SMALL_SEGMENT};
     *ct_map_add(&g->by_key, s->key) = g->segment_count;
     return g->segment_count++;
 }
@@ -347,6 +354,7 @@ void ct_stream_groups_note_end(struct ct_stream_groups *g, uint64_t start, uint6
 struct link {
     uint32_t segment, other;
     uint32_t passed_over, kept;
+    int surely; // of one stream
 };
 
 static int compare_links(const void *a, const void *b) {
@@ -376,10 +384,11 @@ static void list_links(struct choice *c) {
         if (g->pairs.used[i]) {
             const struct ct_map_entry *e = &g->pairs.entries[i];
             const struct link link = {(uint32_t)e->key, (uint32_t)(e->key >> 32),
-                                      (uint32_t)(e->value >> 32), (uint32_t)e->value};
+                                      (uint32_t)(e->value >> 32), (uint32_t)(e->value & KEPT_MOST),
+                                      (e->value & SURELY) != 0};
             c->links[c->count++] = link;
             c->links[c->count++] =
-                (struct link){link.other, link.segment, link.passed_over, link.kept};
+                (struct link){link.other, link.segment, link.passed_over, link.kept, link.surely};
         }
     qsort(c->links, c->count, sizeof *c->links, compare_links);
     c->first = ct_heap_alloc_zeroed((size_t)g->segment_count + 1, sizeof *c->first);
@@ -408,7 +417,7 @@ static void join_surely(struct choice *c) {
         c->begin[i] = CT_NO_BLOCK;
     }
     for (const struct link *l = c->links; l < c->links + c->count; l++)
-        if (l->kept >= SURELY)
+        if (l->surely)
             c->root[root_of(c, l->segment)] = root_of(c, l->other);
     for (uint32_t i = count; i-- > 0;) {
         uint32_t *begin = &c->begin[root_of(c, i)];
@@ -512,7 +521,7 @@ static void set_apart(const struct choice *c) {
         double sum = 0;
         for (const struct link *l = c->links + c->first[i]; l < c->links + c->first[i + 1]; l++)
             if (g->segments[l->other].group == s->group)
-                sum += FOR_KEPT * l->kept;
+                sum += l->surely ? SURE : FOR_KEPT * l->kept;
         s->apart = s->group;
         if (g->passed_over && sum < SURE && count[s->small] < MOST_APART)
             s->apart = g->groups[s->small] + count[s->small]++;

@@ -2,7 +2,8 @@
 // Which of PyTorch's segments belong together: those of one stream (and one private pool). A trace
 // does not carry streams, but where each block was placed tells: PyTorch takes the smallest free
 // block of the stream that fits. A smaller one that it passed over is of another stream, or waits
-// for one; where it passes over none in many requests, both segments are of one stream.
+// for one; where it passes over none in many requests, both segments are of one stream. What it
+// frees for a request that was refused is of the request's stream.
 #ifndef CT_STREAM_GROUPS_H
 #define CT_STREAM_GROUPS_H
 
@@ -30,11 +31,12 @@ struct ct_stream_groups {
     struct ct_grouped_segment *segments;
     uint32_t segment_count, segment_room;
     struct ct_map by_key; // key of a segment -> its index
-    struct ct_map pairs;  // two segments -> how often one was passed over for the other << 32, and
-                          // how often it could have been, but was not
+    struct ct_map pairs;  // two segments -> how often one was passed over for the other << 32,
+                          // whether they are surely of one stream << 31, and how often one could
+                          // have been passed over, but was not
     struct ct_free_range *ranges;
     uint32_t range_count, range_room, spare;
-    uint32_t cached; // segments that are free as a whole
+    uint32_t cached;                             // segments that are free as a whole
     struct ct_block_tree by_size[2], by_address; // by_size: of large segments, of small ones
     // What was free when a thread's call to the driver failed, until its next block: PyTorch frees
     // segments before it repeats the call.
