@@ -51,8 +51,11 @@ struct ct_header_names ct_trace_headers_begin_names(const struct ct_trace *t) {
 
 // The chunks whose names come first: where the process began, and where the last dictionaries do;
 // and the end, where the last counters are.
-static int is_wanted(const struct ct_trace *t, size_t chunk) {
+static int is_wanted(const struct ct_trace *t, const struct ct_header_names *names, size_t chunk) {
     const struct ct_index *x = &t->index;
+    const uint64_t generation = x->chunks[chunk].head.dict_seq;
+    if (generation >= names->from && generation < names->to)
+        return 1;
     return !chunk || chunk == x->count - 1 ||
            x->chunks[chunk].head.seq == x->chunks[x->count - 1].head.dict_seq;
 }
@@ -100,10 +103,17 @@ void ct_trace_headers_define(struct ct_trace *t, struct ct_header_names *names, 
         bytes = MOST_FACTS;
     if (!bytes)
         return;
-    if (bytes > MOST_DEFINITIONS || (!is_wanted(t, chunk) && (!has || !names->left)))
+    if (bytes > MOST_DEFINITIONS || (!is_wanted(t, names, chunk) && (!has || !names->left)))
         names->is_whole = 0;
     else
         names->is_whole &= define(t, names, c, bytes, has);
+}
+
+void ct_trace_headers_read_facts(struct ct_trace *t) {
+    struct ct_header_names names = {.left = 0};
+    for (size_t i = 0; i < t->index.count; i++)
+        ct_trace_headers_define(t, &names, i);
+    ct_trace_summarize_facts(t);
 }
 
 void ct_trace_headers_end_names(struct ct_trace *t) {

@@ -14,11 +14,15 @@ int ct_trace_headers_open(struct ct_trace *t, const char *path, struct ct_error 
 struct ct_header_names {
     uint64_t left; // bytes of the file that may still be read
     int is_whole;  // all definitions of the current generation were read, up to the current chunk
+    uint64_t from, to; // generations [from, to) of dictionaries whose names are read in any case
 };
 struct ct_header_names ct_trace_headers_begin_names(const struct ct_trace *t);
 // Of the next chunk.
 void ct_trace_headers_define(struct ct_trace *t, struct ct_header_names *names, size_t chunk);
 // Behind the last chunk: makes what the definitions say of the trace as a whole.
 void ct_trace_headers_end_names(struct ct_trace *t);
+// Reads what the trace says of itself as a whole, and no more names than that takes. Names can be
+// read afterwards.
+void ct_trace_headers_read_facts(struct ct_trace *t);
 
 #endif
