@@ -29,13 +29,19 @@ static void read_checkpoints(struct ct_trace *t, struct ct_digest *digest) {
     }
 }
 
+int ct_trace_headers_open_index(struct ct_index *x, struct ct_source *source, const char *path,
+                                struct ct_error *error) {
+    if (ct_source_open(source, path, error))
+        return -1;
+    ct_source_expect_seeks(source);
+    ct_index_scan(x, source, 0, source->bytes);
+    return ct_index_sort(x, source, error);
+}
+
 int ct_trace_headers_open(struct ct_trace *t, const char *path, struct ct_error *error) {
     *t = (struct ct_trace){.no_journal = 1, .journal.file.fd = -1};
     ct_definitions_init(&t->definitions);
-    if (ct_source_open(&t->source, path, error))
-        return -1;
-    ct_index_scan(&t->index, &t->source, 0, t->source.bytes);
-    if (ct_index_sort(&t->index, &t->source, error))
+    if (ct_trace_headers_open_index(&t->index, &t->source, path, error))
         return -1;
     struct ct_digest *digest = ct_heap_resize(NULL, 1, sizeof *digest);
     read_checkpoints(t, digest);
