@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "analyze/moment_part.h"
 
+#include "analyze/live_at.h"
+
 void ct_moment_part_read(struct ct_moment_part *p, struct ct_trace *t,
                          const struct ct_moment *moment) {
     const int is_end = moment->kind == CT_MOMENT_END;
@@ -48,6 +50,12 @@ void ct_moment_part_replay(struct ct_moment_part *p, struct ct_trace *t) {
     replay(p, t);
     if (!ct_trace_part_is_whole(&p->part, t))
         p->part.unknown = "a chunk before it is damaged";
+}
+
+int ct_moment_part_has(const struct ct_moment_part *p, int device) {
+    const struct ct_live_device *d = &p->state.live.device[device];
+    return d->live_bytes || d->live_allocations || d->blocks ||
+           ct_live_at_sum_asleep(&p->state, device);
 }
 
 void ct_moment_part_free(struct ct_moment_part *p) {

@@ -19,6 +19,8 @@ void ct_moment_part_read(struct ct_moment_part *p, struct ct_trace *t,
                          const struct ct_moment *moment);
 // Then replays it. Sets `part.unknown` if that fails.
 void ct_moment_part_replay(struct ct_moment_part *p, struct ct_trace *t);
+// Whether something of a device is live or asleep then.
+int ct_moment_part_has(const struct ct_moment_part *p, int device);
 void ct_moment_part_free(struct ct_moment_part *p);
 
 #endif

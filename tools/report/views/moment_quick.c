@@ -10,7 +10,7 @@
 #include "print/print.h"
 #include "print/time_range.h"
 #include "print/trace_state.h"
-#include "sites/site_groups.h"
+#include "sites/held_at.h"
 #include "views/frag.h"
 #include "views/frag_pool.h"
 #include "views/moment_quick_json.h"
@@ -52,24 +52,6 @@ int ct_moment_quick_read(struct ct_moment_part *p, struct ct_view *v, struct ct_
     return 0;
 }
 
-// ---- figures ------------------------------------------------------------------------------------
-
-int ct_moment_quick_has(const struct ct_moment_part *p, int device) {
-    const struct ct_live_device *d = &p->state.live.device[device];
-    return d->live_bytes || d->live_allocations || d->blocks ||
-           ct_live_at_sum_asleep(&p->state, device);
-}
-
-void ct_moment_quick_sum(const struct ct_moment_part *p, struct ct_view *v, int device,
-                         struct ct_live_totals *live, struct ct_site_groups *groups) {
-    ct_live_at_read(live, &p->state, device,
-                    v->options->segments ? CT_ROWS_BY_SEGMENT : CT_ROWS_BY_BLOCK);
-    for (size_t i = 0; i < live->holding_count; i++)
-        live->holdings[i].resumed_bytes = 0; // (a checkpoint does not have who resumed it)
-    ct_site_groups_refine(v->sites, live->holdings, live->holding_count);
-    ct_site_groups_build(groups, v->sites, live->holdings, live->holding_count);
-}
-
 // ---- text ---------------------------------------------------------------------------------------
 
 static void print_headline(const struct ct_moment_part *p, struct ct_view *v) {
@@ -92,7 +74,8 @@ static void print_headline(const struct ct_moment_part *p, struct ct_view *v) {
 static void print_top(const struct ct_moment_part *p, struct ct_view *v, int device) {
     struct ct_live_totals live;
     struct ct_site_groups groups;
-    ct_moment_quick_sum(p, v, device, &live, &groups);
+    ct_held_at_read(&live, &groups, &p->state, v->sites, device,
+                    v->options->segments ? CT_ROWS_BY_SEGMENT : CT_ROWS_BY_BLOCK);
     fprintf(v->out, "%s: %s in %s allocation%s", ct_label_device(device).text,
             ct_label_size(v, live.bytes).text, ct_human_count(live.count).text,
             ct_human_plural(live.count));
@@ -124,7 +107,7 @@ static void print_frag(const struct ct_moment_part *p, struct ct_view *v, int de
 static void print_devices(const struct ct_moment_part *p, struct ct_view *v) {
     unsigned shown = 0;
     for (int d = 0; d < CT_DEVICES; d++) {
-        if (!ct_moment_quick_has(p, d) || (v->options->device >= 0 && v->options->device != d))
+        if (!ct_moment_part_has(p, d) || (v->options->device >= 0 && v->options->device != d))
             continue;
         shown++;
         if (v->options->command == CT_COMMAND_frag)

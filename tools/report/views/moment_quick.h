@@ -13,11 +13,4 @@ int ct_moment_quick_read(struct ct_moment_part *p, struct ct_view *v, struct ct_
 // Prints text or JSON. Returns the exit status.
 int ct_moment_quick_print(struct ct_moment_part *p, struct ct_view *v);
 
-// Whether something of a device is live or asleep then, or one of PyTorch's pools is known.
-int ct_moment_quick_has(const struct ct_moment_part *p, int device);
-// What is live then, with groups whose labels suit it. To be freed by the caller.
-struct ct_site_groups;
-void ct_moment_quick_sum(const struct ct_moment_part *p, struct ct_view *v, int device,
-                         struct ct_live_totals *live, struct ct_site_groups *groups);
-
 #endif

@@ -2,7 +2,7 @@
 #include "views/moment_quick_json.h"
 
 #include "print/document.h"
-#include "sites/site_groups.h"
+#include "sites/held_at.h"
 #include "views/frag.h"
 #include "views/frag_pool.h"
 #include "views/top_tree.h"
@@ -38,7 +38,8 @@ static void add_top_device(const struct ct_moment_part *p, struct ct_view *v, st
                            int device) {
     struct ct_live_totals live;
     struct ct_site_groups groups;
-    ct_moment_quick_sum(p, v, device, &live, &groups);
+    ct_held_at_read(&live, &groups, &p->state, v->sites, device,
+                    v->options->segments ? CT_ROWS_BY_SEGMENT : CT_ROWS_BY_BLOCK);
     ct_json_number(j, "bytes", live.bytes);
     ct_json_number(j, "asleep_bytes", live.asleep_bytes);
     ct_json_text(j, "rows", live.rows == CT_ROWS_BY_BLOCK ? "blocks" : "segments");
@@ -92,7 +93,7 @@ void ct_moment_quick_print_json(struct ct_moment_part *p, struct ct_view *v) {
     } else {
         ct_json_open(j, "devices", '[');
         for (int d = 0; d < CT_DEVICES; d++)
-            if (ct_moment_quick_has(p, d) && (v->options->device < 0 || v->options->device == d))
+            if (ct_moment_part_has(p, d) && (v->options->device < 0 || v->options->device == d))
                 add_device(p, v, j, d);
         ct_json_close(j, ']');
     }
