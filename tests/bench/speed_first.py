@@ -8,6 +8,7 @@ from speed_runs import FEW, MANY, QUICK, RING, ROUNDS, in_turns, report, run
 
 TITLE = "The first screen of a ring of %siB, and single moments" % RING
 WANTED_SECONDS = {FEW: 0.5, MANY: 1.0, "moment": 1.0}
+MOMENTS = (("frag", "--quick"), ("top", "--quick"), ("frag",), ("top",))
 if QUICK:  # a smaller ring says nothing about these
     WANTED_SECONDS = dict.fromkeys(WANTED_SECONDS)
 
@@ -28,14 +29,14 @@ def warm(traces, live):
     path, info = traces.ring(live)
     at = moment_of(info)
     told = in_turns({"summary": lambda: report("summary", path), "quick": lambda: report("summary", "--quick", path),
-                     "frag": lambda: report("frag", at, path), "top": lambda: report("top", at, path)})
+                     **{" ".join(view): lambda view=view: report(*view, at, path) for view in MOMENTS}})
     whole = report("check", path)
     size = "%.1f M events, %.0f MiB" % (info["events"] / 1e6, os.path.getsize(path) / 2**20)
     rows = [Row("first screen, %d live" % live, " s", WANTED_SECONDS[live], None, [r.wall for r in told["summary"]],
                 "%s; `check`, which reads all: %.2f s" % (size, whole.wall)),
             Row("the recorder's own (summary --quick), %d live" % live, " s", WANTED_SECONDS[live], None,
                 [r.wall for r in told["quick"]])]
-    for view in ("frag", "top"):
+    for view in map(" ".join, MOMENTS):
         rows.append(Row("%s at one moment, %d live" % (view, live), " s", WANTED_SECONDS["moment"], None,
                         [r.wall for r in told[view]]))
     return rows

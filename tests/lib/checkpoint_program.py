@@ -8,7 +8,7 @@ import sys
 from mktrace import FIRST_PART, LAST_PART, Trace
 
 K, M = 1 << 10, 1 << 20
-STACKS = [[("f%d" % i, "/opt/app", 0x1000 + 16 * i), ("main", "/opt/app", 0x900)] for i in range(5)]
+STACKS = [[("f%d" % i, "/opt/app", 0x1000 + 16 * i), ("main", "/opt/app", 0x1900)] for i in range(5)]
 
 
 class Program:

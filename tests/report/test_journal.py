@@ -430,11 +430,11 @@ def hostile():
     open_at = mkjournal.OPEN + mkjournal.OPEN_BYTES  # open[1] counts
     stream = open_at + 64
     blocks_at = 2 * mkjournal.PAGE
-    rings_at = struct.unpack_from("<Q", data, 88 + 56)[0]
+    rings_at = struct.unpack_from("<Q", data, 80 + 56)[0]  # the last of eight places from offset 80 on
     huge = [0, 1, 0xFF, 1 << 31, (1 << 32) - 1]
     wide = huge + [(1 << 48) - 1, 1 << 48, 1 << 62, (1 << 64) - 1]
-    cases = [(at, "<I", v) for at in (72, 76, 80, 84, 168, 172, 176, 180) for v in huge]
-    cases += [(at, "<Q", v) for at in range(88, 168, 8) for v in wide + [rings_at]]
+    cases = [(at, "<I", v) for at in (64, 68, 72, 76, 168, 172, 176, 180) for v in huge]
+    cases += [(at, "<Q", v) for at in range(80, 168, 8) for v in wide + [rings_at]]
     cases += [(open_at + at, "<Q", v) for at in range(0, 48, 8) for v in wide]
     cases += [(open_at + at, "<I", v) for at in range(48, 64, 4) for v in huge]
     cases += [(stream + at, "<I", v) for at in range(0, STREAMS_TRIED * 12, 4) for v in huge + [2, 9, 2040, 2041]]

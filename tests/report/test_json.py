@@ -162,6 +162,8 @@ def every_key_is_documented():
         equal(d["schema"], "cutrace.%s-quick/2" % view)
         check("`%s`" % d["schema"] in PAGE)
         keys(d, view + " --quick", found)
+    for view in ("top", "frag"):
+        keys(read(view, noted("pools"), "--quick"), view + " --quick", found)
     check(read("summary", noted("pools"), "--quick")["devices"][0]["pytorch"])
     missing = {k: p for k, p in found.items() if k not in NAMED}
     check(not missing, "not on the page: %r" % missing)
@@ -257,7 +259,7 @@ def wrong_documents():
     documents += [("top", read("top", path, "--tree")) for path in FILES[:2]]
     documents += [("diff", read("diff", FILES[0], path)) for path in FILES[:2]]
     documents += [("processes", json.loads(report("--json", *FILES)[1])[-1])]
-    documents += [(view + "-quick", read(view, noted("pools"), "--quick")) for view in ("summary", "check")]
+    documents += [(view + "-quick", read(view, noted("pools"), "--quick")) for view in ("summary", "check", "top", "frag")]
     documents += [("dump", json.loads(report("dump", "--json", FILES[0])[1].splitlines()[3]))]
     for view, d in documents:
         schema.check_document(view, d)

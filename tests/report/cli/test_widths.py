@@ -25,7 +25,8 @@ WIDTHS, PIPE = (80, 100, 160), 100
 # Their text is the same at all widths but for line breaks and elided names (and the rows of summary's table, of which
 # there are as many as a screen has room for); the others leave out columns of tables or scale a plot.
 PROSE = [("info",), ("check",), ("dump",), ("dump", "--all-frames"), ("summary",), ("oom",), ("oom", "--all-frames")]
-TABLES = [("top",), ("top", "--all-frames"), ("top", "--segments"), ("top", "--tree"), ("stats",), ("frag",), ("frag", "--at=end"), ("timeline",), ("coverage",), ("leaks",), ("phases",), ("fit",),
+TABLES = [("top",), ("top", "--all-frames"), ("top", "--segments"), ("top", "--tree"), ("stats",), ("frag",), ("frag", "--at=end"), ("top", "--quick"), ("frag", "--quick"),
+          ("timeline",), ("coverage",), ("leaks",), ("phases",), ("fit",),
           ("diff", GOLDEN[0])]
 EXCEPTIONS = []  # commands whose text does not keep these rules yet
 COMMANDS = [c for c in PROSE + TABLES if c[0] not in EXCEPTIONS]

@@ -52,9 +52,20 @@ static const struct ct_event *begin(const struct bound *b, struct ct_replay *r, 
     return ct_replay_next(r, t, number);
 }
 
+// The first chunk whose checkpoint restores what is live behind a gap, and whose events are all
+// behind the bound: up to there, the state is that before the gap. 0: there is none.
+static size_t find_end(const struct bound *b, const struct ct_index *x) {
+    for (size_t i = 1; i < x->count; i++)
+        if (x->chunks[i].reset &&
+            (x->chunks[i].head.first_event >= b->event || ct_index_first_ns(x, i) > b->t_ns))
+            return i;
+    return 0;
+}
+
 static void replay(const struct bound *b, struct ct_replay *r, struct ct_sharing *sharing,
                    struct ct_trace *t, const struct ct_keyframes *keyframes) {
     uint64_t number = 0;
+    t->end = find_end(b, &t->index);
     const struct ct_event *e = begin(b, r, t, keyframes, &number);
     for (; e && number < b->event && e->t_ns <= b->t_ns; e = ct_replay_next(r, t, &number)) {
         if (e->op == CT_OP_EXPORT)
@@ -62,6 +73,7 @@ static void replay(const struct bound *b, struct ct_replay *r, struct ct_sharing
         ct_replay_apply(r, e, number);
     }
     ct_replay_stop(r);
+    t->end = 0;
 }
 
 void ct_moment_replay(const struct ct_moment *m, struct ct_replay *r, struct ct_sharing *sharing,

@@ -465,12 +465,33 @@ static int check_format(const struct parser *p) {
     return 0;
 }
 
+// At one moment, top and frag read the events behind a checkpoint. Only all events tell when the OOM
+// or the peak was.
+static int check_quick_moment(const struct parser *p) {
+    const enum ct_time_kind kind = p->o->at.kind;
+    static const enum ct_argument of_ranges[] = {CT_ARGUMENT_FROM, CT_ARGUMENT_TO,
+                                                 CT_ARGUMENT_RULES};
+    for (size_t i = 0; i < sizeof of_ranges / sizeof *of_ranges; i++)
+        if (p->given[of_ranges[i]])
+            return ct_error_set(p->error, CT_EXIT_USAGE,
+                                "%s: needs all events, which --quick does not read",
+                                spell(p, of_ranges[i]).text);
+    if (kind == CT_TIME_OF_CROSSING || kind == CT_TIME_OF_PEAK)
+        return ct_error_set(p->error, CT_EXIT_USAGE,
+                            "%s: only all events tell when that was; with --quick name a time or "
+                            "an event (summary --quick has the peak's)",
+                            spell(p, CT_ARGUMENT_AT).text);
+    return 0;
+}
+
 // What needs events, a digest does not know.
 static int check_quick(const struct parser *p) {
     static const enum ct_argument needs_events[] = {
         CT_ARGUMENT_CAPACITY, CT_ARGUMENT_DEVICE, CT_ARGUMENT_FROM,    CT_ARGUMENT_TO,
         CT_ARGUMENT_AT,       CT_ARGUMENT_LOG,    CT_ARGUMENT_METRICS, CT_ARGUMENT_ERROR,
         CT_ARGUMENT_RULES,    CT_ARGUMENT_FAIL_ON};
+    if (p->o->quick && (p->o->command == CT_COMMAND_top || p->o->command == CT_COMMAND_frag))
+        return check_quick_moment(p);
     for (size_t i = 0; i < sizeof needs_events / sizeof *needs_events && p->o->quick; i++)
         if (p->given[needs_events[i]])
             return ct_error_set(p->error, CT_EXIT_USAGE,

@@ -3,6 +3,7 @@
 
 #include "cli/progress.h"
 #include "command/traits.h"
+#include "read/trace_headers.h"
 #include "symbols/source_locations.h"
 
 int ct_opened_trace_open(struct ct_opened_trace *to, const struct ct_arguments *o,
@@ -17,6 +18,16 @@ int ct_opened_trace_open(struct ct_opened_trace *to, const struct ct_arguments *
         .view = {
             .options = &to->options, .terminal = terminal, .trace = &to->trace, .out = stdout}};
     return ct_trace_open(&to->trace, path, error);
+}
+
+int ct_opened_trace_open_headers(struct ct_opened_trace *to, const struct ct_arguments *o,
+                                 const struct ct_terminal *terminal, const char *path,
+                                 struct ct_error *error) {
+    *to = (struct ct_opened_trace){
+        .options = *o,
+        .view = {
+            .options = &to->options, .terminal = terminal, .trace = &to->trace, .out = stdout}};
+    return ct_trace_headers_open(&to->trace, path, error);
 }
 
 void ct_opened_trace_share(struct ct_opened_trace *to, const struct ct_opened_trace *of) {

@@ -9,9 +9,11 @@
 #include "print/time_range.h"
 #include "print/trace_state.h"
 #include "print/view_scan.h"
+#include "read/trace_headers.h"
 #include "views/check_quick.h"
 #include "views/explain.h"
 #include "views/gate.h"
+#include "views/moment_quick.h"
 #include "views/summary_quick.h"
 #include "views/views.h"
 
@@ -122,15 +124,59 @@ static int report_opened(struct ct_opened_trace *s, const struct ct_phase_rules 
     return status;
 }
 
+// ---- without reading all events -----------------------------------------------------------------
+
+static int show_moment(struct ct_opened_trace *s, struct ct_moment_part *p,
+                       const struct ct_phase_rules *rules) {
+    struct ct_view *const v = &s->view;
+    if (!s->options.json)
+        v->out = ct_terminal_open_text(v->terminal, stdout);
+    ct_opened_trace_begin(s, rules);
+    const int status = ct_moment_quick_print(p, v);
+    ct_opened_trace_end(s);
+    if (v->out != stdout)
+        fclose(v->out);
+    return status;
+}
+
+static int report_moment(const struct ct_arguments *o, const struct ct_terminal *terminal,
+                         const struct ct_phase_rules *rules, const char *path,
+                         const struct ct_report_place *place) {
+    struct ct_opened_trace s;
+    struct ct_moment_part *p = ct_heap_alloc_zeroed(1, sizeof *p);
+    struct ct_error error;
+    int status = ct_opened_trace_open_headers(&s, o, terminal, path, &error);
+    if (!status) {
+        ct_trace_headers_read_facts(&s.trace);
+        status = ct_moment_quick_read(p, &s.view, &error);
+    }
+    status = status ? ct_report_error(&error, place->in_list) : show_moment(&s, p, rules);
+    ct_moment_part_free(p);
+    free(p);
+    ct_opened_trace_close(&s);
+    return status;
+}
+
+static int report_quick(const struct ct_arguments *o, const struct ct_terminal *terminal,
+                        const struct ct_phase_rules *rules, const char *path,
+                        const struct ct_report_place *place) {
+    switch (o->command) {
+    case CT_COMMAND_summary:
+        return ct_summary_quick(o, terminal, path, place->in_list);
+    case CT_COMMAND_check:
+        return ct_check_quick(o, path, place->in_list);
+    default:
+        return report_moment(o, terminal, rules, path, place);
+    }
+}
+
 static int report(const struct ct_arguments *o, const struct ct_terminal *terminal,
                   const struct ct_phase_rules *rules, const char *path,
                   const struct ct_report_place *place) {
     struct ct_opened_trace opened;
     struct ct_error error;
-    if (o->quick && o->command == CT_COMMAND_summary)
-        return ct_summary_quick(o, terminal, path, place->in_list);
     if (o->quick)
-        return ct_check_quick(o, path, place->in_list);
+        return report_quick(o, terminal, rules, path, place);
     if (o->command == CT_COMMAND_summary && o->path_count == 1)
         ct_summary_quick_show_headline(o, terminal, path);
     const int status = ct_opened_trace_open(&opened, o, terminal, path, &error)

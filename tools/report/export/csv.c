@@ -26,15 +26,27 @@ static void put_text(FILE *out, const char *text) {
     putc_unlocked('"', out);
 }
 
+// Without printf, which took a quarter of the time of a table.
+static void put_number(FILE *out, uint64_t n) {
+    char digits[20], *at = digits + sizeof digits;
+    do
+        *--at = (char)('0' + n % 10);
+    while (n /= 10);
+    fwrite_unlocked(at, 1, (size_t)(digits + sizeof digits - at), out);
+}
+
 static void put_cell(FILE *out, const struct ct_cell *cell, enum ct_cell_type type) {
     if (!cell->known)
         return;
-    if (type == CT_CELL_TEXT)
+    if (type == CT_CELL_TEXT) {
         put_text(out, cell->text);
-    else if (type == CT_CELL_ADDRESS)
+    } else if (type == CT_CELL_ADDRESS) {
         fprintf(out, "0x%" PRIx64, cell->number);
-    else
-        fprintf(out, "%s%" PRIu64, cell->is_negative ? "-" : "", cell->number);
+    } else {
+        if (cell->is_negative)
+            putc_unlocked('-', out);
+        put_number(out, cell->number);
+    }
 }
 
 static void write_row(void *user, enum ct_export_table table, const struct ct_cell *cells) {

@@ -96,6 +96,11 @@ void ct_source_open_memory(struct ct_source *s, const char *name, const void *by
         memcpy(s->memory, bytes, size);
 }
 
+void ct_source_expect_seeks(struct ct_source *s) {
+    if (s->fd >= 0 && !ct_source_is_named(s->name)) // (named bytes share their file with others)
+        (void)posix_fadvise(s->fd, 0, 0, POSIX_FADV_RANDOM);
+}
+
 void ct_source_append(struct ct_source *s, void *bytes, size_t size, unsigned align) {
     free(s->added);
     s->added = bytes;

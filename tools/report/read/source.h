@@ -30,6 +30,8 @@ int ct_source_is_named(const char *path);
 // Opens a copy of bytes in memory.
 void ct_source_open_memory(struct ct_source *source, const char *name, const void *bytes,
                            size_t size);
+// Reads will be few and far apart: the system need not read ahead of them.
+void ct_source_expect_seeks(struct ct_source *source);
 // Appends bytes at the next multiple of `align`, in place of what was appended before. Takes them
 // over (from malloc).
 void ct_source_append(struct ct_source *source, void *bytes, size_t size, unsigned align);

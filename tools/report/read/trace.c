@@ -142,17 +142,15 @@ static int read_state(struct ct_trace *t, struct ct_index_chunk *c, struct ct_in
     return 0;
 }
 
-static void read_all_definitions(struct ct_trace *t) {
-    for (size_t i = 0; i < t->index.count; i++) {
-        struct ct_index_chunk *c = &t->index.chunks[i];
-        struct ct_in body;
-        if (read_body(t, c, &body))
-            continue;
-        if (ct_trace_define(t, c, body) || read_state(t, c, body))
-            mark_damaged(t, c, "chunk with a malformed body");
-        else if (c->head.flags & CT_CHUNK_AMENDS && read_amends(t, body))
-            mark_partial(t, c);
-    }
+void ct_trace_open_chunk(struct ct_trace *t, size_t chunk) {
+    struct ct_index_chunk *c = &t->index.chunks[chunk];
+    struct ct_in body;
+    if (read_body(t, c, &body))
+        return;
+    if (ct_trace_define(t, c, body) || read_state(t, c, body))
+        mark_damaged(t, c, "chunk with a malformed body");
+    else if (c->head.flags & CT_CHUNK_AMENDS && read_amends(t, body))
+        mark_partial(t, c);
 }
 
 // ---- the trace as a whole -------------------------------------------------------------------
@@ -281,17 +279,22 @@ static void append_journal(struct ct_trace *t) {
     ct_index_scan(x, &t->source, t->source.added_at, t->source.bytes);
 }
 
-int ct_trace_open_source(struct ct_trace *t, struct ct_error *error) {
-    ct_definitions_init(&t->definitions);
+void ct_trace_begin_bodies(struct ct_trace *t) {
     t->dctx = ZSTD_createDCtx();
     if (!t->dctx)
         ct_heap_exhausted();
     t->columns.memory = ct_heap_resize(NULL, ct_decoder_memory_bytes(), 1);
+}
+
+int ct_trace_open_source(struct ct_trace *t, struct ct_error *error) {
+    ct_definitions_init(&t->definitions);
+    ct_trace_begin_bodies(t);
     ct_index_scan(&t->index, &t->source, 0, t->source.bytes);
     append_journal(t);
     if (ct_index_sort(&t->index, &t->source, error))
         return -1;
-    read_all_definitions(t);
+    for (size_t i = 0; i < t->index.count; i++)
+        ct_trace_open_chunk(t, i);
     ct_definitions_finish(&t->definitions);
     ct_trace_summarize_chunks(t);
     ct_trace_summarize_facts(t);
@@ -406,8 +409,9 @@ static int open_section(struct ct_trace *t, unsigned wanted) {
 
 // Opens the next chunk. 0 at the end of the trace.
 static int open_next_chunk(struct ct_trace *t) {
+    const size_t end = t->end ? t->end : t->index.count;
     do {
-        if (++t->chunk >= t->index.count)
+        if (++t->chunk >= end)
             return 0;
     } while (read_body(t, &t->index.chunks[t->chunk], &t->body_of_chunk));
     const struct ct_index_chunk *c = &t->index.chunks[t->chunk];
@@ -566,6 +570,13 @@ int ct_trace_next(struct ct_trace *t, struct ct_event *e, uint64_t *number) {
 static int has_event(const struct ct_index_chunk *c, uint64_t number) {
     return !c->bad && number >= c->head.first_event &&
            number - c->head.first_event < c->head.events;
+}
+
+int ct_trace_has_event(const struct ct_trace *t, uint64_t number) {
+    for (size_t i = 0; i < t->index.count; i++)
+        if (has_event(&t->index.chunks[i], number))
+            return 1;
+    return 0;
 }
 
 int ct_trace_find_event(struct ct_trace *t, uint64_t number, uint64_t *t_ns) {

@@ -68,6 +68,7 @@ struct ct_trace {
     int has_sought;               // the trace is read from `sought` on
     struct ct_seek_point sought;
     uint64_t next_number, last_ns;
+    size_t end; // 0: all chunks are read; else those before this one (moment.c, trace_part.h)
 };
 
 enum ct_step {
@@ -109,6 +110,8 @@ uint64_t ct_trace_time_span_ns(const struct ct_trace *t);
 // Finds the time of an event. Goes back to the first event. Returns 0 if the trace does not have
 // it.
 int ct_trace_find_event(struct ct_trace *t, uint64_t number, uint64_t *t_ns);
+// Whether a chunk of the trace has an event, by the prefixes.
+int ct_trace_has_event(const struct ct_trace *t, uint64_t number);
 // Whether the trace has everything from the start of the process to its end.
 int ct_trace_is_complete(const struct ct_trace *t);
 // The same, but a ring file may have overwritten the oldest events.
@@ -123,6 +126,10 @@ int ct_trace_read_chunk(struct ct_trace *t, size_t chunk, struct ct_in *body);
 void ct_trace_summarize_chunks(struct ct_trace *t);
 void ct_trace_summarize_facts(struct ct_trace *t);
 int ct_trace_define(struct ct_trace *t, const struct ct_index_chunk *c, struct ct_in body);
+// Likewise: makes what reading bodies needs; and reads what opening reads of a body: definitions,
+// corrections, and which part of a checkpoint it has.
+void ct_trace_begin_bodies(struct ct_trace *t);
+void ct_trace_open_chunk(struct ct_trace *t, size_t chunk);
 // The offset in the file where the chunks of the journal belong.
 uint64_t ct_trace_append_offset(const struct ct_trace *t);
 void ct_trace_close(struct ct_trace *t);

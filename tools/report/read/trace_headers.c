@@ -29,13 +29,19 @@ static void read_checkpoints(struct ct_trace *t, struct ct_digest *digest) {
     }
 }
 
+int ct_trace_headers_open_index(struct ct_index *x, struct ct_source *source, const char *path,
+                                struct ct_error *error) {
+    if (ct_source_open(source, path, error))
+        return -1;
+    ct_source_expect_seeks(source);
+    ct_index_scan(x, source, 0, source->bytes);
+    return ct_index_sort(x, source, error);
+}
+
 int ct_trace_headers_open(struct ct_trace *t, const char *path, struct ct_error *error) {
     *t = (struct ct_trace){.no_journal = 1, .journal.file.fd = -1};
     ct_definitions_init(&t->definitions);
-    if (ct_source_open(&t->source, path, error))
-        return -1;
-    ct_index_scan(&t->index, &t->source, 0, t->source.bytes);
-    if (ct_index_sort(&t->index, &t->source, error))
+    if (ct_trace_headers_open_index(&t->index, &t->source, path, error))
         return -1;
     struct ct_digest *digest = ct_heap_resize(NULL, 1, sizeof *digest);
     read_checkpoints(t, digest);
@@ -51,8 +57,11 @@ struct ct_header_names ct_trace_headers_begin_names(const struct ct_trace *t) {
 
 // The chunks whose names come first: where the process began, and where the last dictionaries do;
 // and the end, where the last counters are.
-static int is_wanted(const struct ct_trace *t, size_t chunk) {
+static int is_wanted(const struct ct_trace *t, const struct ct_header_names *names, size_t chunk) {
     const struct ct_index *x = &t->index;
+    const uint64_t generation = x->chunks[chunk].head.dict_seq;
+    if (generation >= names->from && generation < names->to)
+        return 1;
     return !chunk || chunk == x->count - 1 ||
            x->chunks[chunk].head.seq == x->chunks[x->count - 1].head.dict_seq;
 }
@@ -100,10 +109,17 @@ void ct_trace_headers_define(struct ct_trace *t, struct ct_header_names *names, 
         bytes = MOST_FACTS;
     if (!bytes)
         return;
-    if (bytes > MOST_DEFINITIONS || (!is_wanted(t, chunk) && (!has || !names->left)))
+    if (bytes > MOST_DEFINITIONS || (!is_wanted(t, names, chunk) && (!has || !names->left)))
         names->is_whole = 0;
     else
         names->is_whole &= define(t, names, c, bytes, has);
+}
+
+void ct_trace_headers_read_facts(struct ct_trace *t) {
+    struct ct_header_names names = {.left = 0};
+    for (size_t i = 0; i < t->index.count; i++)
+        ct_trace_headers_define(t, &names, i);
+    ct_trace_summarize_facts(t);
 }
 
 void ct_trace_headers_end_names(struct ct_trace *t) {

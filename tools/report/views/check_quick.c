@@ -9,6 +9,7 @@
 #include "cli/terminal.h"
 #include "print/document.h"
 #include "read/digest.h"
+#include "read/trace_headers.h"
 
 static uint64_t count_events(const struct ct_index *x) {
     uint64_t n = 0;
@@ -70,19 +71,12 @@ static void print_json(const struct ct_view *v, size_t digests) {
     ct_document_end(j);
 }
 
-static int open_headers(struct ct_trace *t, const char *path, struct ct_error *error) {
-    if (ct_source_open(&t->source, path, error))
-        return -1;
-    ct_index_scan(&t->index, &t->source, 0, t->source.bytes);
-    return ct_index_sort(&t->index, &t->source, error);
-}
-
 int ct_check_quick(const struct ct_arguments *options, const char *path, int in_list) {
     struct ct_trace trace = {.source.fd = -1};
     const struct ct_view view = {.options = options, .trace = &trace};
     struct ct_error error;
     int status;
-    if (open_headers(&trace, path, &error)) {
+    if (ct_trace_headers_open_index(&trace.index, &trace.source, path, &error)) {
         ct_terminal_warn(error.text);
         fputs(in_list ? "null" : "", stdout);
         status = (int)error.status;

@@ -213,7 +213,7 @@ static void print_moment(struct ct_view *v, const struct ct_moment *m, int devic
             ct_label_time(v, m->t_ns).text);
 }
 
-static void print_layout(struct ct_view *v, const struct ct_address_layout *f) {
+void ct_frag_print_layout(struct ct_view *v, const struct ct_address_layout *f) {
     const uint64_t small = f->small_blocks << 21;
     fprintf(v->out,
             "  address gaps     %12s  " CT_WRAP_HANG
@@ -392,7 +392,7 @@ static void print_device(struct ct_view *v, const struct ct_scan *s, const struc
     fprintf(v->out, "%s: %s in %s allocation%s\n", v->terminal->reset,
             ct_label_size(v, now.bytes).text, ct_human_count(now.count).text,
             ct_human_plural(now.count));
-    print_layout(v, &layout);
+    ct_frag_print_layout(v, &layout);
     print_mempools(v, &now);
     print_shared(v, h->shown, d);
     print_ooms(v, s, d);
@@ -403,7 +403,7 @@ static void print_device(struct ct_view *v, const struct ct_scan *s, const struc
 
 // ---- JSON ---------------------------------------------------------------------------------------
 
-static void add_layout(struct ct_json *j, const struct ct_address_layout *f) {
+void ct_frag_add_layout(struct ct_json *j, const struct ct_address_layout *f) {
     const uint64_t small = f->small_blocks << 21;
     ct_json_number(j, "ranges", f->ranges);
     ct_json_number(j, "range_bytes", f->range_bytes);
@@ -469,7 +469,7 @@ static void add_history(struct ct_json *j, const struct samples *h, int d) {
         ct_json_number(j, "t_ns", p->t_ns);
         ct_json_number(j, "live_bytes", p->live_bytes);
         ct_json_number_or_null(j, "free_bytes", p->split.used_known, p->split.free);
-        add_layout(j, &p->layout);
+        ct_frag_add_layout(j, &p->layout);
         ct_json_close(j, '}');
     }
     ct_json_close(j, ']');
@@ -487,7 +487,7 @@ static void add_device(struct ct_view *v, struct ct_json *j, const struct ct_sca
     ct_json_number(j, "live_bytes", now.bytes);
     ct_json_number(j, "live_allocations", now.count);
     ct_json_open(j, "address_layout", '{');
-    add_layout(j, &layout);
+    ct_frag_add_layout(j, &layout);
     ct_json_close(j, '}');
     add_mempools(j, &now);
     ct_document_add_shared(j, "shared", &h->shown->shared[d]);

@@ -4,6 +4,8 @@
 #define CT_VIEW_FRAG_H
 
 #include "analyze/joint_pass.h"
+#include "base/json.h"
+#include "layout/address_layout.h"
 #include "print/view_scan.h"
 
 struct ct_frag_shown;
@@ -20,5 +22,9 @@ void ct_frag_go_to_moment(struct ct_frag_shown *f);
 // Prints text or JSON, as the options of this view say.
 void ct_frag_print(const struct ct_frag_shown *f, struct ct_view *v);
 void ct_frag_free(struct ct_frag_shown *f);
+
+// How addresses lie, as lines and as keys.
+void ct_frag_print_layout(struct ct_view *v, const struct ct_address_layout *f);
+void ct_frag_add_layout(struct ct_json *j, const struct ct_address_layout *f);
 
 #endif

@@ -86,17 +86,23 @@ static void print_lost_blocks(struct ct_view *v, const struct ct_torch_pool_tota
                 ct_label_size(v, f->outside_bytes).text);
 }
 
-static void print_figures(struct ct_view *v, const struct ct_replay *now, int device,
-                          const struct ct_torch_pool_totals *f) {
+static void print_reported(struct ct_view *v, const struct ct_torch_pool_totals *f) {
     fprintf(v->out, "  PyTorch          %12s  " CT_WRAP_HANG "reserved; %s of it in %s block%s\n",
             f->reported ? ct_label_size(v, f->reserved).text : "-",
             f->reported ? ct_label_size(v, f->allocated).text : "-", ct_human_count(f->blocks).text,
             ct_human_plural(f->blocks));
+}
+
+static void print_segments(struct ct_view *v, const struct ct_replay *now, int device,
+                           const struct ct_torch_pool_totals *f) {
     fprintf(v->out, "  segments         %12s  " CT_WRAP_HANG "in %s segment%s:",
             ct_label_size(v, f->segment_bytes).text, ct_human_count(f->segments).text,
             ct_human_plural(f->segments));
     print_segment_kinds(v, now, device);
     putc('\n', v->out);
+}
+
+static void print_unreconciled(struct ct_view *v, const struct ct_torch_pool_totals *f) {
     if (f->unreconciled > 0)
         fprintf(v->out,
                 "  unreconciled     %12s  " CT_WRAP_HANG
@@ -107,7 +113,9 @@ static void print_figures(struct ct_view *v, const struct ct_replay *now, int de
                 "  unreconciled     %12s  " CT_WRAP_HANG
                 "of segments that PyTorch does not count as reserved\n",
                 ct_label_size(v, 0 - (uint64_t)f->unreconciled).text);
-    print_lost_blocks(v, f);
+}
+
+static void print_free(struct ct_view *v, const struct ct_torch_pool_totals *f) {
     fprintf(v->out,
             "  free inside      %12s  " CT_WRAP_HANG
             "in %s free block%s, largest %s; external fragmentation %s\n",
@@ -165,6 +173,24 @@ static void print_holders(struct ct_view *v, const struct ct_held_segments *h, u
     ct_table_free(&t);
     if (h->holder_count > rows)
         fprintf(v->out, "    %zu more\n", h->holder_count - rows);
+}
+
+static void print_held(struct ct_view *v, const struct ct_replay *now, int device, uint64_t t_ns) {
+    struct ct_held_segments held;
+    ct_held_segments_find(&held, v->sites, now, device);
+    print_holders(v, &held, t_ns);
+    ct_held_segments_free(&held);
+}
+
+void ct_frag_pool_print_state(struct ct_view *v, const struct ct_replay *now, int device,
+                              uint64_t t_ns) {
+    const struct ct_torch_pool_totals f = ct_torch_pool_totals(&now->pool, &now->live, device);
+    if (!f.known)
+        return;
+    print_segments(v, now, device, &f);
+    print_lost_blocks(v, &f);
+    print_free(v, &f);
+    print_held(v, now, device, t_ns);
 }
 
 static void print_obstruction(struct ct_view *v, const struct ct_frag_request *n) {
@@ -319,12 +345,13 @@ static void print_curve(struct ct_view *v, const struct ct_pool_curve *c, int de
 void ct_frag_pool_print(struct ct_view *v, const struct ct_scan *s, const struct ct_replay *now,
                         const struct ct_frag_requests *q, int device, uint64_t t_ns) {
     const struct ct_torch_pool_totals f = ct_torch_pool_totals(&now->pool, &now->live, device);
-    struct ct_held_segments held;
     if (f.known) {
-        print_figures(v, now, device, &f);
-        ct_held_segments_find(&held, v->sites, now, device);
-        print_holders(v, &held, t_ns);
-        ct_held_segments_free(&held);
+        print_reported(v, &f);
+        print_segments(v, now, device, &f);
+        print_unreconciled(v, &f);
+        print_lost_blocks(v, &f);
+        print_free(v, &f);
+        print_held(v, now, device, t_ns);
     }
     if (!s->device[device].pool_at_end.known)
         return;
@@ -457,6 +484,21 @@ static void add_requests(struct ct_view *v, struct ct_json *j, const struct ct_f
     ct_json_close(j, ']');
 }
 
+static void add_blocks(struct ct_view *v, struct ct_json *j, const struct ct_replay *now,
+                       int device, const struct ct_torch_pool_totals *f) {
+    ct_json_number(j, "blocks", f->blocks);
+    ct_json_number(j, "block_bytes", f->block_bytes);
+    ct_json_number(j, "outside_segments_bytes", f->outside_bytes);
+    ct_json_number(j, "idle_segments", f->idle_segments);
+    ct_json_number(j, "idle_bytes", f->idle_bytes);
+    ct_json_number(j, "held_segment_count", f->held_open_segments);
+    ct_json_number(j, "held_free_bytes", f->held_open_bytes);
+    add_class(j, "small", &f->of_class[CT_TORCH_POOL_SMALL]);
+    add_class(j, "large", &f->of_class[CT_TORCH_POOL_LARGE]);
+    add_segment_kinds(v, j, now, device);
+    add_held_segments(v, j, now, device);
+}
+
 static void add_pool(struct ct_view *v, struct ct_json *j, const struct ct_replay *now,
                      int device) {
     const struct ct_torch_pool_totals figures =
@@ -469,17 +511,27 @@ static void add_pool(struct ct_view *v, struct ct_json *j, const struct ct_repla
     }
     ct_json_open(j, "pool", '{');
     ct_pool_json_add_figures(j, f, bound);
-    ct_json_number(j, "blocks", f->blocks);
-    ct_json_number(j, "block_bytes", f->block_bytes);
-    ct_json_number(j, "outside_segments_bytes", f->outside_bytes);
-    ct_json_number(j, "idle_segments", f->idle_segments);
-    ct_json_number(j, "idle_bytes", f->idle_bytes);
-    ct_json_number(j, "held_segment_count", f->held_open_segments);
-    ct_json_number(j, "held_free_bytes", f->held_open_bytes);
-    add_class(j, "small", &f->of_class[CT_TORCH_POOL_SMALL]);
-    add_class(j, "large", &f->of_class[CT_TORCH_POOL_LARGE]);
-    add_segment_kinds(v, j, now, device);
-    add_held_segments(v, j, now, device);
+    add_blocks(v, j, now, device, f);
+    ct_json_close(j, '}');
+}
+
+void ct_frag_pool_add_state(struct ct_view *v, struct ct_json *j, const struct ct_replay *now,
+                            int device) {
+    const struct ct_torch_pool_totals f = ct_torch_pool_totals(&now->pool, &now->live, device);
+    if (!f.known) {
+        ct_json_null(j, "pool");
+        return;
+    }
+    ct_json_open(j, "pool", '{');
+    ct_json_number(j, "segments", f.segments);
+    ct_json_number(j, "segment_bytes", f.segment_bytes);
+    ct_json_number(j, "free_bytes", f.free.bytes);
+    ct_json_number(j, "largest_free_bytes", f.free.largest);
+    ct_json_bool(j, "largest_free_is_bound", ct_torch_settings_limit_reuse(v->trace));
+    ct_json_number(j, "free_blocks", f.free.ranges);
+    ct_json_number(j, "asleep_bytes", f.asleep_bytes);
+    ct_json_number(j, "asleep_segment_bytes", f.asleep_segment_bytes);
+    add_blocks(v, j, now, device, &f);
     ct_json_close(j, '}');
 }
 

@@ -35,4 +35,10 @@ void ct_frag_pool_add_json(struct ct_view *v, struct ct_json *j, const struct ct
                            const struct ct_replay *now, const struct ct_frag_requests *q,
                            int device);
 
+// The same of the state alone, without what PyTorch reported and what the range shows.
+void ct_frag_pool_print_state(struct ct_view *v, const struct ct_replay *now, int device,
+                              uint64_t t_ns);
+void ct_frag_pool_add_state(struct ct_view *v, struct ct_json *j, const struct ct_replay *now,
+                            int device);
+
 #endif
