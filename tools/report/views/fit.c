@@ -25,7 +25,7 @@ struct fit {
 static void note_event(void *user, const struct ct_replay *r, const struct ct_event *e) {
     struct fit *f = user;
     ct_device_needs_note(&f->needs, r, e, f->scan.event);
-    ct_server_memories_note(&f->servers, f->v->phases, &f->scan.phase, r, e, f->scan.event);
+    ct_server_memories_note(&f->servers, f->v->phases, f->scan.phase, r, e, f->scan.event);
 }
 
 static void read_fit(struct fit *f) {
