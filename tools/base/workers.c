@@ -35,16 +35,21 @@ unsigned ct_workers_count(void) {
     return n < MOST ? (unsigned)n : MOST;
 }
 
+static _Thread_local int is_working;
+
 static void *take(void *user) {
     struct run *r = user;
+    const int was_working = is_working;
+    is_working = 1;
     for (size_t i; (i = atomic_fetch_add(&r->next, 1)) < r->n;)
         r->work(r->user, i);
+    is_working = was_working;
     return NULL;
 }
 
 void ct_workers_run(size_t n, void (*work)(void *user, size_t i), void *user) {
     struct run r = {.n = n, .work = work, .user = user};
-    const unsigned most = ct_workers_count();
+    const unsigned most = is_working ? 1 : ct_workers_count();
     pthread_t thread[MOST];
     pthread_attr_t attributes;
     unsigned threads = 0;

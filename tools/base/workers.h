@@ -11,7 +11,7 @@
 unsigned ct_workers_count(void);
 
 // Calls `work` once for each i below n, on up to so many threads, and returns when all calls have.
-// The calls begin in the order of i. They may share nothing that one of them changes, and leave
+// The calls begin in the order of i. A run that one of them begins takes no further threads. They may share nothing that one of them changes, and leave
 // their results at a place of their own: then the number of threads decides on nothing but the
 // time.
 void ct_workers_run(size_t n, void (*work)(void *user, size_t i), void *user);

@@ -16,6 +16,7 @@
 #include <zstd.h>
 
 #include "base/heap.h"
+#include "base/workers.h"
 #include "read/journal_to_chunks.h"
 
 // ---- chunks -----------------------------------------------------------------------------------
@@ -34,28 +35,50 @@ static void mark_partial(struct ct_trace *t, struct ct_index_chunk *c) {
     c->partial = 1;
 }
 
-// Decompresses the body of a chunk into t->body. 0, or -1 with the chunk marked as damaged.
-static int read_body(struct ct_trace *t, struct ct_index_chunk *c, struct ct_in *body) {
+// Decompresses the body of a chunk into u->body. Returns NULL, or what is damaged.
+static const char *unpack(struct ct_unpacker *u, const struct ct_source *source,
+                          const struct ct_index_chunk *c) {
     const uint64_t packed = c->head.body_bytes, raw = c->head.raw_bytes;
+    if (!u->dctx && !(u->dctx = ZSTD_createDCtx()))
+        ct_heap_exhausted();
+    if (packed > ZSTD_compressBound(CT_MAX_BODY) + 1024)
+        return "chunk with impossible sizes";
+    if (packed > u->packed_cap)
+        u->packed = ct_heap_resize(u->packed, u->packed_cap = (size_t)packed, 1);
+    if (ct_source_read(source, c->body, u->packed, (size_t)packed) != packed)
+        return "bytes that cannot be read";
+    // Decompress only a frame that says beforehand how large it will be.
+    if (ZSTD_getFrameContentSize(u->packed, (size_t)packed) != raw)
+        return "chunk whose body has another size than its prefix says";
+    if (raw > u->body_cap)
+        u->body = ct_heap_resize(u->body, u->body_cap = (size_t)raw, 1);
+    if (ZSTD_decompressDCtx(u->dctx, u->body, (size_t)raw, u->packed, (size_t)packed) != raw)
+        return "chunk with a damaged body";
+    return NULL;
+}
+
+static void free_unpacker(struct ct_unpacker *u) {
+    free(u->packed);
+    free(u->body);
+    ZSTD_freeDCtx(u->dctx);
+}
+
+// After a chunk was unpacked: its body. 0, or -1 with the chunk marked as damaged.
+static int take_body(struct ct_trace *t, struct ct_index_chunk *c, const struct ct_unpacker *u,
+                     const char *damage, struct ct_in *body) {
+    if (damage)
+        return mark_damaged(t, c, damage);
+    *body = (struct ct_in){u->body, u->body + c->head.raw_bytes, 0};
+    if (t->progress)
+        t->progress(t->progress_user, c->body + c->head.body_bytes, t->source.bytes);
+    return 0;
+}
+
+// Decompresses the body of a chunk, valid until the next one is read.
+static int read_body(struct ct_trace *t, struct ct_index_chunk *c, struct ct_in *body) {
     if (c->bad)
         return -1;
-    if (packed > ZSTD_compressBound(CT_MAX_BODY) + 1024)
-        return mark_damaged(t, c, "chunk with impossible sizes");
-    if (packed > t->packed_cap)
-        t->packed = ct_heap_resize(t->packed, t->packed_cap = (size_t)packed, 1);
-    if (ct_source_read(&t->source, c->body, t->packed, (size_t)packed) != packed)
-        return mark_damaged(t, c, "bytes that cannot be read");
-    // Decompress only a frame that says beforehand how large it will be.
-    if (ZSTD_getFrameContentSize(t->packed, (size_t)packed) != raw)
-        return mark_damaged(t, c, "chunk whose body has another size than its prefix says");
-    if (raw > t->body_cap)
-        t->body = ct_heap_resize(t->body, t->body_cap = (size_t)raw, 1);
-    if (ZSTD_decompressDCtx(t->dctx, t->body, (size_t)raw, t->packed, (size_t)packed) != raw)
-        return mark_damaged(t, c, "chunk with a damaged body");
-    *body = (struct ct_in){t->body, t->body + raw, 0};
-    if (t->progress)
-        t->progress(t->progress_user, c->body + packed, t->source.bytes);
-    return 0;
+    return take_body(t, c, &t->unpacker, unpack(&t->unpacker, &t->source, c), body);
 }
 
 int ct_trace_read_body(struct ct_trace *t, size_t chunk, struct ct_in *body) {
@@ -142,17 +165,57 @@ static int read_state(struct ct_trace *t, struct ct_index_chunk *c, struct ct_in
     return 0;
 }
 
-static void read_all_definitions(struct ct_trace *t) {
-    for (size_t i = 0; i < t->index.count; i++) {
-        struct ct_index_chunk *c = &t->index.chunks[i];
-        struct ct_in body;
-        if (read_body(t, c, &body))
-            continue;
-        if (ct_trace_define(t, c, body) || read_state(t, c, body))
-            mark_damaged(t, c, "chunk with a malformed body");
-        else if (c->head.flags & CT_CHUNK_AMENDS && read_amends(t, body))
-            mark_partial(t, c);
+static void read_definitions(struct ct_trace *t, struct ct_index_chunk *c, struct ct_in body) {
+    if (ct_trace_define(t, c, body) || read_state(t, c, body))
+        mark_damaged(t, c, "chunk with a malformed body");
+    else if (c->head.flags & CT_CHUNK_AMENDS && read_amends(t, body))
+        mark_partial(t, c);
+}
+
+// Chunks that are decompressed side by side; what is in them is then read in their order.
+enum { ABREAST = 16, ABREAST_BYTES = 16 << 20 };
+struct abreast {
+    const struct ct_source *source;
+    struct ct_index_chunk *first;
+    struct ct_unpacker unpacker[ABREAST];
+    const char *damage[ABREAST];
+};
+
+static void unpack_one(void *abreast, size_t i) {
+    struct abreast *a = abreast;
+    if (!a->first[i].bad)
+        a->damage[i] = unpack(&a->unpacker[i], a->source, &a->first[i]);
+}
+
+// How many chunks from the first one on are decompressed side by side: one at least.
+static size_t count_abreast(const struct ct_index_chunk *first, size_t left) {
+    const size_t most = ct_workers_count() > 1 ? ABREAST : 1;
+    uint64_t bytes = 0;
+    size_t n = 0;
+    while (n < left && n < most && (!n || bytes < ABREAST_BYTES)) {
+        const struct ct_chunk *c = &first[n++].head;
+        bytes += c->body_bytes > c->raw_bytes ? c->body_bytes : c->raw_bytes;
     }
+    return n;
+}
+
+static void read_all_definitions(struct ct_trace *t) {
+    struct abreast *a = ct_heap_alloc_zeroed(1, sizeof *a);
+    a->source = &t->source;
+    for (size_t i = 0, n; i < t->index.count; i += n) {
+        a->first = &t->index.chunks[i];
+        n = count_abreast(a->first, t->index.count - i);
+        ct_workers_run(n, unpack_one, a);
+        for (size_t k = 0; k < n; k++) {
+            struct ct_in body;
+            if (!a->first[k].bad &&
+                !take_body(t, &a->first[k], &a->unpacker[k], a->damage[k], &body))
+                read_definitions(t, &a->first[k], body);
+        }
+    }
+    for (size_t k = 0; k < ABREAST; k++)
+        free_unpacker(&a->unpacker[k]);
+    free(a);
 }
 
 // ---- the trace as a whole -------------------------------------------------------------------
@@ -283,9 +346,6 @@ static void append_journal(struct ct_trace *t) {
 
 int ct_trace_open_source(struct ct_trace *t, struct ct_error *error) {
     ct_definitions_init(&t->definitions);
-    t->dctx = ZSTD_createDCtx();
-    if (!t->dctx)
-        ct_heap_exhausted();
     t->columns.memory = ct_heap_resize(NULL, ct_decoder_memory_bytes(), 1);
     ct_index_scan(&t->index, &t->source, 0, t->source.bytes);
     append_journal(t);
@@ -593,8 +653,6 @@ void ct_trace_close(struct ct_trace *t) {
     ct_definitions_free(&t->definitions);
     ct_amends_free(&t->amends);
     free(t->columns.memory);
-    free(t->packed);
-    free(t->body);
-    ZSTD_freeDCtx(t->dctx);
+    free_unpacker(&t->unpacker);
     *t = (struct ct_trace){.source.fd = -1, .journal.file.fd = -1};
 }

@@ -15,6 +15,13 @@
 #include "read/seek_points.h"
 #include "read/source.h"
 
+// Decompresses one chunk at a time.
+struct ct_unpacker {
+    void *dctx; // ZSTD_DCtx; made when it is needed
+    uint8_t *packed, *body;
+    size_t packed_cap, body_cap;
+};
+
 struct ct_trace {
     // Set by the caller before opening.
     int no_journal; // do not read the journal
@@ -55,9 +62,7 @@ struct ct_trace {
     struct ct_error journal_error;
 
     // The reader's own.
-    void *dctx; // ZSTD_DCtx
-    uint8_t *packed, *body;
-    size_t packed_cap, body_cap;
+    struct ct_unpacker unpacker;
     struct ct_amends amends;
     size_t chunk;      // the current one
     struct ct_in rest; // of its body, after the section in `columns`
