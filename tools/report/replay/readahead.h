@@ -11,19 +11,34 @@
 
 #include "read/trace.h"
 
+// Only the beginning of a step is in memory: what follows belongs to the next one. The fewer cache
+// lines go from one processor to the other, the better.
 struct ct_readahead_step {
-    struct ct_event event;
     uint64_t number;
     enum ct_step step;
+    struct ct_event event; // up to the last field that it has (ct_journal_record_bytes)
     uint64_t ahead; // of a reading: bytes of the allocations of its device that were under way
 };
 
 // Consecutive steps. The last step of the last batch is CT_STEP_END.
 enum { CT_READAHEAD_BATCH = 256 };
 struct ct_readahead_batch {
-    struct ct_readahead_step step[CT_READAHEAD_BATCH];
     unsigned n;
+    uint16_t at[CT_READAHEAD_BATCH]; // where each step begins in `memory`
+    _Alignas(64) uint8_t memory[CT_READAHEAD_BATCH * sizeof(struct ct_readahead_step)];
 };
+_Static_assert(CT_READAHEAD_BATCH * sizeof(struct ct_readahead_step) <= UINT16_MAX + 1,
+               "a place fits into `at`");
+
+static inline const struct ct_readahead_step *ct_readahead_get_step(
+    const struct ct_readahead_batch *b, unsigned i) {
+    return (const struct ct_readahead_step *)(const void *)(b->memory + b->at[i]);
+}
+
+// Whether a step has `ahead`.
+static inline int ct_readahead_is_reading(const struct ct_event *e) {
+    return CT_HAS(e, free_bytes) && CT_HAS(e, total_bytes);
+}
 
 struct ct_readahead;
 

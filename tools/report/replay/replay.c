@@ -73,25 +73,22 @@ void ct_replay_apply(struct ct_replay *r, const struct ct_event *e, uint64_t num
     ct_readings_apply_ahead(&r->readings, &r->live, e, r->reading_ahead);
 }
 
-// Up to so many slots fit into the processor's caches: there prefetching only costs time.
+// Up to so many slots fit into the processor's caches: there prefetching them only costs time.
 enum { FEW_SLOTS = 16384 };
 
-// Prefetching in three stages, each half as far ahead as the one before: the step (which the other
-// thread wrote), the slot of the object that the event is about, the object itself.
-enum stage { STAGE_STEP, STAGE_SLOT, STAGE_OBJECT, STAGES };
-static const unsigned stage_distance[STAGES] = {2 * CT_REPLAY_PREFETCH, CT_REPLAY_PREFETCH,
-                                                CT_REPLAY_PREFETCH / 2};
+// How far ahead steps are prefetched, in bytes: twice as far as the slots of their objects.
+enum { STEPS_AHEAD = 2 * CT_REPLAY_PREFETCH * 128 };
+
+// Prefetching in two stages, the second one half as far ahead as the first: the slot of the object
+// that the event is about, the object itself.
+enum stage { STAGE_SLOT, STAGE_OBJECT, STAGES };
+static const unsigned stage_distance[STAGES] = {CT_REPLAY_PREFETCH, CT_REPLAY_PREFETCH / 2};
 
 static void prefetch_stage(struct ct_replay *r, unsigned at, enum stage stage) {
     if (at >= r->batch->n)
         return;
-    const struct ct_readahead_step *s = &r->batch->step[at];
+    const struct ct_readahead_step *s = ct_readahead_get_step(r->batch, at);
     uint64_t *hash = &r->hash[at % CT_REPLAY_PREFETCH];
-    if (stage == STAGE_STEP) { // most events have only fields at the beginning
-        for (unsigned byte = 0; byte < 192; byte += 64)
-            __builtin_prefetch((const char *)s + byte);
-        return;
-    }
     if (s->step != CT_STEP_EVENT)
         return;
     if (stage == STAGE_SLOT)
@@ -152,9 +149,14 @@ static const struct ct_readahead_step *get_next_step(struct ct_replay *r, struct
         r->batch = ct_readahead_next(r->ahead);
         r->at = 0;
     }
+    const struct ct_readahead_step *s = ct_readahead_get_step(r->batch, r->at);
+    // What the other thread wrote lies in its processor's cache. (Most steps have two lines.)
+    __builtin_prefetch((const char *)s + STEPS_AHEAD);
+    __builtin_prefetch((const char *)s + STEPS_AHEAD + 64);
     if (ct_live_slot_count(&r->live) > FEW_SLOTS)
         prefetch_next(r);
-    return &r->batch->step[r->at++];
+    r->at++;
+    return s;
 }
 
 // ---- checkpoints --------------------------------------------------------------------------------
@@ -208,7 +210,7 @@ const struct ct_event *ct_replay_next(struct ct_replay *r, struct ct_trace *t, u
             ct_replay_stop(r);
             return NULL;
         case CT_STEP_EVENT:
-            r->reading_ahead = s->ahead;
+            r->reading_ahead = ct_readahead_is_reading(&s->event) ? s->ahead : 0;
             return &s->event;
         case CT_STEP_RESET:
             reset_state(r);
