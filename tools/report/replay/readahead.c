@@ -88,7 +88,7 @@ static size_t count_bytes(const struct ct_readahead_step *s) {
 }
 
 // Begins to take a cache line from the processor that read it last. Where the two have no cache in
-// common, waiting for that at each write took two thirds of this thread's time.
+// common, waiting for that at each write took half of this thread's time.
 static void own_soon(const uint8_t *line) {
 #ifdef __x86_64__ // __builtin_prefetch would ask for a copy to read, unless the processor is named
     __asm__ volatile("prefetchw %0" : : "m"(*line));
