@@ -140,8 +140,7 @@ CT_HOT uint64_t ct_live_pool_key(const struct ct_object *o, const struct ct_trai
 
 CT_HOT void ct_live_pool_draw(struct ct_live *l, const struct ct_object *member,
                               const struct ct_traits *traits, int sign) {
-    struct ct_object *pool =
-        ct_live_pool_get(l, ct_live_pool_key(member, traits), member->device);
+    struct ct_object *pool = ct_live_pool_get(l, ct_live_pool_key(member, traits), member->device);
     if (!pool)
         return;
     const uint64_t held = ct_live_pool_held_bytes(l, pool);

@@ -43,29 +43,50 @@ static int is_about_ranges(const struct ct_event *e) {
     return e->op >= CT_OP_MARK && e->op <= CT_OP_RANGE_END;
 }
 
-struct ct_phase_at ct_phase_follow_event(struct ct_phase_follow *f, const struct ct_event *e) {
+static int is_of_node(const struct ct_phase_at *at, const struct ct_phase_of_node *m) {
+    return (unsigned)at->phase == m->phase && (unsigned)at->framework == m->framework &&
+           at->node == m->node && !at->by_range && !at->range.length;
+}
+
+// An event whose stack names a phase: mostly the one that its thread is in.
+static void follow_frames(struct ct_phase_follow *f, uint32_t thread,
+                          const struct ct_phase_of_node *m) {
+    if (thread < f->thread_count && is_of_node(&f->of_thread[thread], m) && is_of_node(&f->last, m))
+        return;
+    const struct ct_phase_at at = {.phase = (enum ct_phase)m->phase,
+                                   .framework = (enum ct_framework)m->framework,
+                                   .node = m->node};
+    note(f, thread, &at);
+}
+
+const struct ct_phase_at *ct_phase_follow_event(struct ct_phase_follow *f,
+                                                const struct ct_event *e) {
+    static const struct ct_phase_at unknown = {.phase = CT_PHASE_UNKNOWN};
     const uint32_t thread = CT_HAS(e, thread) ? e->thread : 0;
-    struct ct_phase_at at = {.phase = CT_PHASE_UNKNOWN};
+    struct ct_phase_at *at = &f->of_event;
     if (!f->phases)
-        return at;
+        return &unknown;
     const struct ct_string *range =
         f->open ? ct_ranges_find(f->phases->definitions, f->open, e) : NULL;
-    if (CT_HAS(e, stack) && e->stack)
-        at = ct_phases_find(f->phases, e->stack);
-    if (at.phase != CT_PHASE_UNKNOWN) {
-        note(f, thread, &at);
+    const struct ct_phase_of_node *m =
+        CT_HAS(e, stack) ? ct_phases_get_node(f->phases, e->stack) : NULL;
+    if (m && m->phase != CT_PHASE_UNKNOWN) {
+        follow_frames(f, thread, m);
+        *at = f->last;
     } else if (is_about_ranges(e) && get_last(f, thread)->phase != CT_PHASE_UNKNOWN &&
                get_last(f, thread)->phase != CT_PHASE_RANGE) {
-        at = *get_last(f, thread);
-        at.inferred = 1;
-    } else if (follow_ranges(f, thread, range, &at)) {
+        *at = *get_last(f, thread);
+        at->inferred = 1;
+    } else if (follow_ranges(f, thread, range, at)) {
         return at;
-    } else if (!CT_HAS(e, stack) || !ct_phases_has_python(f->phases, e->stack)) {
-        at = *get_last(f, thread);
-        at.inferred = at.phase != CT_PHASE_UNKNOWN;
+    } else if (!m || !m->has_python) {
+        *at = *get_last(f, thread);
+        at->inferred = at->phase != CT_PHASE_UNKNOWN;
+    } else {
+        *at = unknown;
     }
     if (range)
-        at.range = *range;
+        at->range = *range;
     return at;
 }
 

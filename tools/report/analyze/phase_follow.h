@@ -15,12 +15,14 @@ struct ct_phase_follow {
     struct ct_phases *phases; // NULL: nothing is followed
     // Ranges that are open before the event that comes next; NULL: ranges are not looked at.
     const struct ct_open_ranges *open;
-    struct ct_phase_at last, *of_thread;
+    struct ct_phase_at last, *of_thread, of_event;
     size_t thread_count;
 };
 
-// Returns the phase of an event. Call it for each event of a trace, in their order.
-struct ct_phase_at ct_phase_follow_event(struct ct_phase_follow *f, const struct ct_event *e);
+// Returns the phase of an event, valid until the next call. Call it for each event of a trace, in
+// their order.
+const struct ct_phase_at *ct_phase_follow_event(struct ct_phase_follow *f,
+                                                const struct ct_event *e);
 void ct_phase_follow_free(struct ct_phase_follow *f);
 
 #endif

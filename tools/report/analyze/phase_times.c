@@ -195,13 +195,13 @@ static int is_of_program(const struct ct_event *e) {
 
 // Finds the stretch of an event by the frames of its stack; without any it stays the same.
 static void follow_frames(struct ct_phase_times *p, const struct ct_event *e) {
-    const struct ct_phase_at at = ct_phase_follow_event(&p->follow, e);
+    const struct ct_phase_at *at = ct_phase_follow_event(&p->follow, e);
     const int has_python =
         CT_HAS(e, stack) && e->stack && ct_phases_has_python(p->request.phases, e->stack);
     if (!is_of_program(e))
         return;
-    if (at.by_range || (!at.inferred && (at.phase != CT_PHASE_UNKNOWN || has_python)))
-        begin_stretch(p, &at, e->t_ns);
+    if (at->by_range || (!at->inferred && (at->phase != CT_PHASE_UNKNOWN || has_python)))
+        begin_stretch(p, at, e->t_ns);
     else if (!p->current)
         begin_stretch(p, &p->follow.last, e->t_ns);
 }

@@ -158,7 +158,7 @@ static struct ct_oom_event describe(const struct ct_scan *s, const struct ct_eve
     o.live_allocations = live->live_allocations;
     o.split = ct_replay_split(&s->end, index);
     o.device_total = find_total(s, &o);
-    o.phase = s->phase;
+    o.phase = *s->phase;
     o.driver_failed = s->of_event && s->of_event->failed;
     o.pool = ct_torch_pool_totals(&s->end.pool, &s->end.live, index);
     return o;

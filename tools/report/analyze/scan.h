@@ -97,11 +97,11 @@ struct ct_scan {
     struct ct_driver_request *of_event; // the request that the present event belongs to, or NULL
     unsigned column[CT_DEVICES];
     int in_range;
-    struct ct_phase_at phase; // of the present event
-    uint64_t event;           // the present one
-    uint64_t known_event;     // the first event after the last gap
-    int exceeded;             // the budget was
-    int changed_device;       // of the last change of what is live
+    const struct ct_phase_at *phase; // of the present event
+    uint64_t event;                  // the present one
+    uint64_t known_event;            // the first event after the last gap
+    int exceeded;                    // the budget was
+    int changed_device;              // of the last change of what is live
 };
 
 void ct_scan_run(struct ct_scan *s, struct ct_trace *t, const struct ct_scan_request *request);

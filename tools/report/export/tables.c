@@ -179,14 +179,14 @@ static void put_phase(struct writer *w, const struct ct_replay *r, const struct 
     if (!w->has_open)
         w->open = r->live.open;
     w->has_open = 1;
-    const struct ct_phase_at at = ct_phase_follow_event(&w->follow, e);
+    const struct ct_phase_at *at = ct_phase_follow_event(&w->follow, e);
     w->open.used = r->live.open.used;
     memcpy(w->open.range, r->live.open.range, w->open.used * sizeof w->open.range[0]);
-    if (at.phase)
-        put_text(w, CT_COLUMN_events_phase, ct_phase_name(at.phase));
-    if (!at.range.length)
+    if (at->phase)
+        put_text(w, CT_COLUMN_events_phase, ct_phase_name(at->phase));
+    if (!at->range.length)
         return;
-    ct_export_text(w->range, at.range.at, at.range.length);
+    ct_export_text(w->range, at->range.at, at->range.length);
     put_text(w, CT_COLUMN_events_range, w->range);
 }
 

@@ -169,30 +169,30 @@ static void read_nodes(struct ct_phases *p) {
         p->nodes[p->node_count] = read_node(p, (uint32_t)p->node_count);
 }
 
-static const struct ct_phase_of_node *get_node(struct ct_phases *p, uint32_t stack) {
+const struct ct_phase_of_node *ct_phases_get_node(struct ct_phases *p, uint32_t stack) {
     read_nodes(p);
     return &p->nodes[p->definitions->stacks[stack]];
 }
 
 struct ct_phase_at ct_phases_find(struct ct_phases *p, uint32_t stack) {
-    const struct ct_phase_of_node *m = get_node(p, stack);
+    const struct ct_phase_of_node *m = ct_phases_get_node(p, stack);
     return (struct ct_phase_at){.phase = (enum ct_phase)m->phase,
                                 .framework = (enum ct_framework)m->framework,
                                 .node = m->node};
 }
 
 enum ct_component ct_phases_find_component(struct ct_phases *p, uint32_t stack) {
-    const struct ct_phase_of_node *m = get_node(p, stack);
+    const struct ct_phase_of_node *m = ct_phases_get_node(p, stack);
     return m->component == CT_COMPONENT_BY_PHASE ? ct_phase_component((enum ct_phase)m->phase)
                                                  : (enum ct_component)m->component;
 }
 
 int ct_phases_has_python(struct ct_phases *p, uint32_t stack) {
-    return get_node(p, stack)->has_python;
+    return ct_phases_get_node(p, stack)->has_python;
 }
 
 int ct_phases_is_cut(struct ct_phases *p, uint32_t stack) {
-    return get_node(p, stack)->is_cut;
+    return ct_phases_get_node(p, stack)->is_cut;
 }
 
 int ct_phases_has_any(struct ct_phases *p) {

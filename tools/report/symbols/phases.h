@@ -44,7 +44,10 @@ void ct_phases_init(struct ct_phases *p, const struct ct_definitions *definition
                     const struct ct_phase_rules *rules);
 void ct_phases_free(struct ct_phases *p);
 
-// The phase of a stack. Each node of the call tree is looked at once, whatever is asked.
+// What the frames of a stack say. Each node of the call tree is looked at once, whatever is asked.
+// Valid until the definitions grow.
+const struct ct_phase_of_node *ct_phases_get_node(struct ct_phases *p, uint32_t stack);
+// The phase of a stack.
 struct ct_phase_at ct_phases_find(struct ct_phases *p, uint32_t stack);
 // What the memory that a stack allocated is for.
 enum ct_component ct_phases_find_component(struct ct_phases *p, uint32_t stack);
