@@ -153,8 +153,9 @@ struct ct_readahead *ct_readahead_begin(struct ct_trace *t, unsigned position) {
     a->held_back = t->events > FEW_EVENTS ? HELD_BACK : BATCHES - 2;
     pthread_mutex_init(&a->lock, NULL);
     pthread_cond_init(&a->moved, NULL);
-    if (t->events > FEW_EVENTS && ct_workers_count() > 1)
-        a->has_thread = !pthread_create(&a->thread, NULL, read_batches, a);
+    a->has_thread = t->events > FEW_EVENTS && ct_workers_count() > 1; // (the thread reads it, too)
+    if (a->has_thread && pthread_create(&a->thread, NULL, read_batches, a))
+        a->has_thread = 0;
     return a;
 }
 

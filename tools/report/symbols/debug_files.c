@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/heap.h"
+
 #define MAPPED_FROM ((off_t)512 << 20)
 
 struct search {
@@ -106,11 +107,16 @@ static int folder_length(const char *path) {
 
 // ---- debug information ----------------------------------------------------------------------------
 
+// (clang wants the attribute in the type, where _Noreturn is not.)
+static __attribute__((noreturn)) void end_without_memory(void) {
+    ct_heap_exhausted();
+}
+
 // NULL: it has none. Without memory libdw would end the program with an exit code of its own.
 static Dwarf *begin_dwarf(const struct ct_libdw *dw, Elf *elf) {
     Dwarf *dwarf = dw->dwarf_begin_elf(elf, DWARF_C_READ, NULL);
     if (dwarf)
-        (void)dw->dwarf_new_oom_handler(dwarf, ct_heap_exhausted);
+        (void)dw->dwarf_new_oom_handler(dwarf, end_without_memory);
     return dwarf;
 }
 
