@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The disk budget of a folder of traces. What is removed, and in which order:
 //
-//   1. traces whose recording has certainly ended, with what is left of their journals, and bundles
-//      that were made here: the ones whose last write is the oldest go first,
+//   1. traces that no process records any more, each with its journal, and bundles that were made
+//      here: the one whose last write is the oldest goes first,
 //   2. the newest of these traces in which a call ran out of memory,
 //   3. the newest bundle.
 //

@@ -165,8 +165,8 @@ static int was_freed(const struct ct_stream_groups *g, uint32_t segment, uint32_
     return 0;
 }
 
-// Whether PyTorch freed no more than what made room: it repeated the call in vain before it freed
-// all that was cached, or left some of that.
+// Whether PyTorch freed for the request alone: the driver refused a second time before all that was
+// cached was freed, or whole segments are still cached.
 static int made_room_alone(const struct ct_stream_groups *g, uint64_t wanted) {
     return made_room(g, wanted) && (g->refused.refusals > 1 || g->cached);
 }

@@ -185,6 +185,12 @@ static int set_around(struct ct_arguments *o, const char *value) {
     return 0;
 }
 
+// A text, or the name of a file, which is not empty.
+static int set_text(const char **to, const char *value) {
+    *to = value;
+    return *value ? 0 : -1;
+}
+
 static int set_value(struct ct_arguments *o, enum ct_argument a, const char *value) {
     unsigned long number = 0;
     switch (a) {
@@ -219,23 +225,17 @@ static int set_value(struct ct_arguments *o, enum ct_argument a, const char *val
     case CT_ARGUMENT_TABLE:
         return set_export(o, a, value);
     case CT_ARGUMENT_OUTPUT:
-        o->output = value;
-        return *value ? 0 : -1;
+        return set_text(&o->output, value);
     case CT_ARGUMENT_LOG:
-        o->log = value;
-        return *value ? 0 : -1;
+        return set_text(&o->log, value);
     case CT_ARGUMENT_METRICS:
-        o->metrics = value;
-        return *value ? 0 : -1;
+        return set_text(&o->metrics, value);
     case CT_ARGUMENT_OTHER:
-        o->other = value;
-        return *value ? 0 : -1;
+        return set_text(&o->other, value);
     case CT_ARGUMENT_OTHER_LOG:
-        o->other_log = value;
-        return *value ? 0 : -1;
+        return set_text(&o->other_log, value);
     case CT_ARGUMENT_ERROR:
-        o->error_text = value;
-        return *value ? 0 : -1;
+        return set_text(&o->error_text, value);
     case CT_ARGUMENT_LENGTHS:
         o->lengths = value;
         return ct_kv_waste_add_list(&(struct ct_kv_waste){0}, value, 1);
@@ -247,20 +247,15 @@ static int set_value(struct ct_arguments *o, enum ct_argument a, const char *val
     case CT_ARGUMENT_MAX_SIZE:
         return set_max_size(o, value);
     case CT_ARGUMENT_WORDS:
-        o->words = value;
-        return *value ? 0 : -1;
+        return set_text(&o->words, value);
     case CT_ARGUMENT_SALT:
-        o->salt = value;
-        return *value ? 0 : -1;
+        return set_text(&o->salt, value);
     case CT_ARGUMENT_RULES:
-        o->rules = value;
-        return *value ? 0 : -1;
+        return set_text(&o->rules, value);
     case CT_ARGUMENT_SYSROOT:
-        o->lines.sysroot = value;
-        return *value ? 0 : -1;
+        return set_text(&o->lines.sysroot, value);
     case CT_ARGUMENT_DEBUG_DIR:
-        o->lines.debug_dir = value;
-        return *value ? 0 : -1;
+        return set_text(&o->lines.debug_dir, value);
     default:
         return set_choice(o, a, value);
     }

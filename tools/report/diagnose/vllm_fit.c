@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// One run has one point of each relation, and a second recording (vllm_slope.h) another one. Where a relation is known (the cache is the rest of a
-// budget, tokens have a fixed size), a bound is exact to a block. Where only that it grows at most
-// in proportion is known (activations, buffers of requests), the proportion gives a value that is
-// certain to fit, and none that is certain not to.
+// One run has one point of each relation, and a second recording (vllm_slope.h) another one. Where
+// a relation is known (the cache is the rest of a budget, tokens have a fixed size), a bound is
+// exact to a block. Where only that it grows at most in proportion is known (activations, buffers of
+// requests), the proportion gives a value that is certain to fit, and none that is certain not to.
 #include "diagnose/vllm_fit.h"
 
 #include <inttypes.h>

@@ -11,7 +11,7 @@ static void note_event(void *user, const struct ct_replay *r, const struct ct_ev
     ct_server_memories_note(&f->servers, f->v->phases, f->scan.phase, r, e, f->scan.event);
 }
 
-struct ct_scan_request ct_fit_read_begin(struct ct_fit_read *f, struct ct_view *v) {
+void ct_fit_read_run(struct ct_fit_read *f, struct ct_view *v) {
     struct ct_scan_request request = ct_view_scan_request_pools(v);
     f->v = v;
     request.from_ns = 0;
@@ -19,10 +19,7 @@ struct ct_scan_request ct_fit_read_begin(struct ct_fit_read *f, struct ct_view *
     request.capacity = 0; // the pass ends with the trace, not at the asked capacity
     request.applied = note_event;
     request.applied_user = f;
-    return request;
-}
-
-void ct_fit_read_finish(struct ct_fit_read *f) {
+    ct_scan_run(&f->scan, v->trace, &request);
     ct_device_needs_finish(&f->needs, &f->scan, f->v->trace);
     ct_server_memories_finish(&f->servers, &f->scan);
     ct_facts_read(&f->facts, &f->v->trace->definitions);

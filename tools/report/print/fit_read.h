@@ -24,10 +24,8 @@ struct ct_fit_vllm {
     struct ct_vllm_fit fit;
 };
 
-// The pass over the whole trace, which the caller runs into `scan`; ct_fit_read_finish follows it.
-// `f` is all 0 and must not be moved until then.
-struct ct_scan_request ct_fit_read_begin(struct ct_fit_read *f, struct ct_view *v);
-void ct_fit_read_finish(struct ct_fit_read *f);
+// One pass over the whole trace. `f` is all 0 before it.
+void ct_fit_read_run(struct ct_fit_read *f, struct ct_view *v);
 void ct_fit_read_free(struct ct_fit_read *f);
 
 // The budget of a server on a device, on which --capacity asks about another size, and its bounds.

@@ -11,15 +11,19 @@ void ct_pool_json_add_module(struct ct_json *j, const struct ct_definitions *n, 
         ct_json_null(j, "module");
 }
 
-void ct_pool_json_add_figures(struct ct_json *j, const struct ct_torch_pool_totals *f, int bound) {
-    ct_json_number_or_null(j, "reserved_bytes", f->reported, f->reserved);
-    ct_json_number_or_null(j, "allocated_bytes", f->reported, f->allocated);
+void ct_pool_json_add_segments(struct ct_json *j, const struct ct_torch_pool_totals *f, int bound) {
     ct_json_number(j, "segments", f->segments);
     ct_json_number(j, "segment_bytes", f->segment_bytes);
     ct_json_number(j, "free_bytes", f->free.bytes);
     ct_json_number(j, "largest_free_bytes", f->free.largest);
     ct_json_bool(j, "largest_free_is_bound", bound);
     ct_json_number(j, "free_blocks", f->free.ranges);
+}
+
+void ct_pool_json_add_figures(struct ct_json *j, const struct ct_torch_pool_totals *f, int bound) {
+    ct_json_number_or_null(j, "reserved_bytes", f->reported, f->reserved);
+    ct_json_number_or_null(j, "allocated_bytes", f->reported, f->allocated);
+    ct_pool_json_add_segments(j, f, bound);
     ct_json_ratio(j, "external_fragmentation", f->free.bytes - f->free.largest, f->free.bytes);
     ct_json_number(j, "asleep_bytes", f->asleep_bytes);
     ct_json_number(j, "asleep_segment_bytes", f->asleep_segment_bytes);

@@ -175,9 +175,7 @@ static int read_fit(const struct ct_summary *s, struct ct_fit_vllm *to) {
          !ct_facts_find_version(&s->facts, "vllm")))
         return 0;
     struct ct_fit_read *f = ct_heap_alloc_zeroed(1, sizeof *f);
-    const struct ct_scan_request request = ct_fit_read_begin(f, s->v);
-    ct_scan_run(&f->scan, s->v->trace, &request);
-    ct_fit_read_finish(f);
+    ct_fit_read_run(f, s->v);
     const struct ct_vllm_budget *b = &to->budget;
     const int is_known = ct_fit_read_vllm(f, NULL, s->device, to) && b->known && b->has_need &&
                          (b->by_utilization || b->cache_size.source != CT_SETTING_UNKNOWN);

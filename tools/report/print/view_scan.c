@@ -20,9 +20,13 @@ struct ct_scan_request ct_view_scan_request_pools(const struct ct_view *v) {
 
 void ct_view_scan_run(const struct ct_view *v, struct ct_scan *s,
                       const struct ct_scan_request *request) {
+    ct_scan_run(s, v->trace, request);
+    ct_view_scan_warn_device(v, s);
+}
+
+void ct_view_scan_warn_device(const struct ct_view *v, const struct ct_scan *s) {
     char text[100];
     const int device = v->options->device;
-    ct_scan_run(s, v->trace, request);
     if (device < 0 || s->device[device].seen)
         return;
     (void)snprintf(text, sizeof text, "warning: --device=%d: no event is of this GPU", device);

@@ -14,6 +14,8 @@ struct ct_scan_request ct_view_scan_request_pools(const struct ct_view *v);
 // Scans the trace; warns if it has no event of the device that --device names.
 void ct_view_scan_run(const struct ct_view *v, struct ct_scan *s,
                       const struct ct_scan_request *request);
+// Where no event is of the device that --device names, says so.
+void ct_view_scan_warn_device(const struct ct_view *v, const struct ct_scan *s);
 // The device of --device, or else the one with the highest peak; -1 if none was seen.
 int ct_view_scan_main_device(const struct ct_view *v, const struct ct_scan *s);
 int ct_view_scan_is_moment_asked(const struct ct_arguments *o); // by --at

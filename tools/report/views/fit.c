@@ -80,17 +80,14 @@ static struct ct_fit_read *read_other(struct ct_view *v) {
     if (!v)
         return NULL;
     struct ct_fit_read *f = ct_heap_alloc_zeroed(1, sizeof *f);
-    const struct ct_scan_request request = ct_fit_read_begin(f, v);
-    ct_scan_run(&f->scan, v->trace, &request);
-    ct_fit_read_finish(f);
+    ct_fit_read_run(f, v);
     return f;
 }
 
 int ct_view_fit(struct ct_view *v) {
     struct fit *f = ct_heap_alloc_zeroed(1, sizeof *f);
-    const struct ct_scan_request request = ct_fit_read_begin(&f->own, v);
-    ct_view_scan_run(v, &f->own.scan, &request);
-    ct_fit_read_finish(&f->own);
+    ct_fit_read_run(&f->own, v);
+    ct_view_scan_warn_device(v, &f->own.scan);
     f->other = read_other(v->other);
     if (v->options->json)
         print_json(f);

@@ -523,12 +523,7 @@ void ct_frag_pool_add_state(struct ct_view *v, struct ct_json *j, const struct c
         return;
     }
     ct_json_open(j, "pool", '{');
-    ct_json_number(j, "segments", f.segments);
-    ct_json_number(j, "segment_bytes", f.segment_bytes);
-    ct_json_number(j, "free_bytes", f.free.bytes);
-    ct_json_number(j, "largest_free_bytes", f.free.largest);
-    ct_json_bool(j, "largest_free_is_bound", ct_torch_settings_limit_reuse(v->trace));
-    ct_json_number(j, "free_blocks", f.free.ranges);
+    ct_pool_json_add_segments(j, &f, ct_torch_settings_limit_reuse(v->trace));
     ct_json_number(j, "asleep_bytes", f.asleep_bytes);
     ct_json_number(j, "asleep_segment_bytes", f.asleep_segment_bytes);
     add_blocks(v, j, now, device, &f);

@@ -71,14 +71,18 @@ static void print_headline(const struct ct_moment_part *p, struct ct_view *v) {
     fprintf(v->out, "%s\n", v->terminal->reset);
 }
 
+static void print_total(struct ct_view *v, const struct ct_live_totals *live, int device) {
+    fprintf(v->out, "%s: %s in %s allocation%s", ct_label_device(device).text,
+            ct_label_size(v, live->bytes).text, ct_human_count(live->count).text,
+            ct_human_plural(live->count));
+}
+
 static void print_top(const struct ct_moment_part *p, struct ct_view *v, int device) {
     struct ct_live_totals live;
     struct ct_site_groups groups;
     ct_held_at_read(&live, &groups, &p->state, v->sites, device,
                     v->options->segments ? CT_ROWS_BY_SEGMENT : CT_ROWS_BY_BLOCK);
-    fprintf(v->out, "%s: %s in %s allocation%s", ct_label_device(device).text,
-            ct_label_size(v, live.bytes).text, ct_human_count(live.count).text,
-            ct_human_plural(live.count));
+    print_total(v, &live, device);
     if (live.asleep_bytes)
         fprintf(v->out, "; %s of PyTorch's blocks sleep (unmapped) beside it",
                 ct_label_size(v, live.asleep_bytes).text);
@@ -96,9 +100,8 @@ static void print_frag(const struct ct_moment_part *p, struct ct_view *v, int de
     const struct ct_address_layout layout = ct_address_layout_measure(&p->state, device, capacity);
     struct ct_live_totals live;
     ct_live_at_read(&live, &p->state, device, CT_ROWS_BY_SEGMENT);
-    fprintf(v->out, "%s: %s in %s allocation%s\n", ct_label_device(device).text,
-            ct_label_size(v, live.bytes).text, ct_human_count(live.count).text,
-            ct_human_plural(live.count));
+    print_total(v, &live, device);
+    putc('\n', v->out);
     ct_frag_print_layout(v, &layout);
     ct_frag_pool_print_state(v, &p->state, device, p->moment.t_ns);
     ct_live_at_free(&live);
