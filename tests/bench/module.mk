@@ -76,10 +76,12 @@ $(BENCH)/stub/libcuda.so.1: tests/bench/stub_driver.c
 $(BENCH)/%.o: tests/bench/%.c
 	@mkdir -p $(@D)
 	$(CC) $(PEER_CFLAGS) -c $< -o $@
+# (Their own stub, whatever LD_LIBRARY_PATH says: a machine with a GPU may name its driver there.)
+STUB_RPATH := -Wl,--disable-new-dtags,-rpath,'$$ORIGIN/stub'
 $(BENCH)/peer_work: $(BENCH)/peer_work.o $(BENCH)/peer_path.o $(BENCH)/stub/libcuda.so.1
-	$(CC) $(LDFLAGS_ALL) -Wl,-rpath,'$$ORIGIN/stub' $^ -o $@
+	$(CC) $(LDFLAGS_ALL) $(STUB_RPATH) $^ -o $@
 $(BENCH)/launches: $(BENCH)/launches.o $(BENCH)/stub/libcuda.so.1
-	$(CC) $(LDFLAGS_ALL) -Wl,-rpath,'$$ORIGIN/stub' $^ -o $@ -ldl
+	$(CC) $(LDFLAGS_ALL) $(STUB_RPATH) $^ -o $@ -ldl
 $(BENCH)/peer_start: $(BENCH)/peer_start.o
 	$(CC) $(LDFLAGS_ALL) $^ -o $@
 # The cost of any preload: an empty library.

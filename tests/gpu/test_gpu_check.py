@@ -58,6 +58,16 @@ def healthy():
     expect(all(" - " in line for word, line in results.values() if word == "skip"), "a skip without a reason")
 
 
+@case("a machine without a validator of JSON needs none")
+def without_validator():
+    packages = os.path.join(FOLDER, "no-validator")
+    os.makedirs(packages)
+    with open(os.path.join(packages, "fastjsonschema.py"), "w", encoding="utf-8") as f:
+        f.write("raise ImportError('is not here')\n")
+    rc, out, results = simulated("ways-in.driver-elf", PYTHONPATH=packages)
+    expect(rc == 0 and results["ways-in.driver-elf"][0] == "ok", out[-2000:])
+
+
 @case("results are written as JSON and as text")
 def written():
     (path,) = glob.glob(os.path.join(FOLDER, "out", "*.json"))

@@ -25,7 +25,8 @@ except ImportError:  # an interpreter that is not the distribution's; the packag
     try:
         import fastjsonschema
     except ImportError as e:
-        raise ImportError("python3-fastjsonschema is missing: run scripts/setup.sh, or pip install fastjsonschema") from e
+        raise ImportError("python3-fastjsonschema is missing: run scripts/setup.sh, or pip install fastjsonschema",
+                          name="fastjsonschema") from e
     finally:
         sys.path.remove(DISTRIBUTION)
 
