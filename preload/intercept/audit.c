@@ -83,14 +83,15 @@ __attribute__((noinline, cold)) struct ct_wrapped_call ct_wrapped_call_enter(enu
 }
 
 // A wrapper in front of another one (an interposer's function lies between them) has made the same
-// call.
+// call. A call that a driver refuses because it has ended, at the exit of the process, is not
+// compared: CUPTI ended with it (tests/gpu/results).
 __attribute__((noinline, cold)) void ct_wrapped_call_leave(struct ct_wrapped_call outer,
-                                                           const void *caller) {
+                                                           const void *caller, CUresult result) {
     const struct ct_wrapped_call *const inner = &ct_wrapped_call;
     if (outer.hook == inner->hook && outer.frame > inner->frame) {
         if (!inner->audit)
             outer.audit = 0;
-    } else if (is_compared[inner->hook] && inner->audit &&
+    } else if (is_compared[inner->hook] && inner->audit && result != CUDA_ERROR_DEINITIALIZED &&
                inner->audit == atomic_load(&ct_audit_number)) {
         count(ONLY_WRAPPERS, (enum ct_hook_id)inner->hook);
         count_caller(ONLY_WRAPPERS, (enum ct_hook_id)inner->hook, caller);

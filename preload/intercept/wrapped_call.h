@@ -27,8 +27,8 @@ extern _Atomic int ct_wrapped_calls_are_noted;
 // Returns the wrapper that the thread was inside of before.
 struct ct_wrapped_call ct_wrapped_call_enter(enum ct_hook_id id, uintptr_t frame);
 
-// For the audit: the wrapper returns to `caller`; CUPTI has shown its call, or has not.
-void ct_wrapped_call_leave(struct ct_wrapped_call outer, const void *caller);
+// For the audit: the wrapper returns `result` to `caller`; CUPTI has shown its call, or has not.
+void ct_wrapped_call_leave(struct ct_wrapped_call outer, const void *caller, CUresult result);
 
 // Returns the value of `call`, a call of a hook's body, and notes it around that. A call that is
 // not noted is the wrapper's last one: the compiler makes it a jump.
@@ -40,7 +40,7 @@ void ct_wrapped_call_leave(struct ct_wrapped_call outer, const void *caller);
         const struct ct_wrapped_call outer =                                                  \
             ct_wrapped_call_enter(id, (uintptr_t)__builtin_frame_address(0));                 \
         const CUresult result = (call);                                                       \
-        ct_wrapped_call_leave(outer, __builtin_return_address(0));                            \
+        ct_wrapped_call_leave(outer, __builtin_return_address(0), result);                    \
         return result;                                                                        \
     } while (0)
 

@@ -9,7 +9,7 @@ WAYS_SHARED = $(LDFLAGS_ALL) -shared -fPIC
 WAYS_LIBCUDA := $(BUILD)/sim/libcuda.so.1
 
 # Programs of one source that are linked to the driver, and those that open it themselves.
-WAYS_LINKED := ipc two_processes errno_and_dlerror signals closes_all_fds out_of_files chdir_after_init counts_threads forks_and_exits random_calls killed_midway periodic_sizes annotates loads_modules
+WAYS_LINKED := ipc two_processes errno_and_dlerror signals closes_all_fds out_of_files chdir_after_init counts_threads forks_and_exits random_calls killed_midway periodic_sizes frees_at_exit annotates loads_modules
 WAYS_LOADED := lookups_only
 WAYS_ALONE := runtime_by_dlsym absent_driver fills_function_pointers host_of_plugins starts_child get_proc_address_abis
 WAYS_LIBRARIES := libresolver_spy liblike_tms liblike_hami liblike_malloc libforwarder libfunction_pointers librtld_next_O0 librtld_next_O2 libearly_allocation libthrower libthrowing_driver libinjected_tool libslow_load libslow_open

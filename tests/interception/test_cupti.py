@@ -152,6 +152,15 @@ def _():
         [] if int(facts(done).get("cupti.unknown_functions", 0)) > 0 else ["no unknown functions"])
 
 
+@case("a call that comes when the driver has ended, at the exit, is compared by nobody")
+def _():
+    done = audited("frees_at_exit", env={"SIM_EXIT": 1})
+    missed = audit(done, "only_preload")
+    refused = [e for e in done.ledger() if e["api"] == "cuMemFree_v2" and e["result"] == 4]
+    return ([] if done.rc == 0 and len(refused) == 1 else [f"exit status {done.rc}: {done.ledger()}"]) + (
+        [] if audit(done, "both").get("cuMemAlloc_v2") == 1 and not missed else [f"{audit(done, 'both')}, {missed}"])
+
+
 # ---- plugins ------------------------------------------------------------------------------------
 
 def plugin_case(plugin, kind):

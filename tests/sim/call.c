@@ -3,6 +3,7 @@
 // of initialisation and context, latency, and the line in the ledger.
 #define _GNU_SOURCE
 #include "sim.h"
+#include "trace_points.h"
 
 #include <dlfcn.h>
 #include <stdlib.h>
@@ -19,7 +20,8 @@ static struct {
     pthread_mutex_t lock; // zeros are PTHREAD_MUTEX_INITIALIZER
     int known;
 } * alive;
-static bool forked; // a child of a process that had called cuInit: CUDA does not work in it
+static bool has_ended; // at the exit of the process
+static bool forked;    // a child of a process that had called cuInit: CUDA does not work in it
 
 static void before_fork(void) {
     pthread_mutex_lock(&alive->lock);
@@ -44,9 +46,18 @@ static void start(void) {
     pthread_atfork(before_fork, after_fork_parent, after_fork_child);
 }
 
+static void end_at_exit(void) {
+    pthread_mutex_lock(&alive->lock);
+    has_ended = true;
+    pthread_mutex_unlock(&alive->lock);
+    sim_driver_set_tracer(NULL);
+}
+
 CUresult sim_cu_init(void) {
     if (forked)
         return CUDA_ERROR_NOT_INITIALIZED;
+    if (sim_param.ends_at_exit && !sim_initialised)
+        atexit(end_at_exit);
     sim_initialised = true;
     sim_space_open();
     return CUDA_SUCCESS;
@@ -88,6 +99,8 @@ static CUresult check(struct sim_call *c, enum sim_need need) {
         return scripted;
     if (need == SIM_NEED_NOTHING)
         return CUDA_SUCCESS;
+    if (has_ended)
+        return CUDA_ERROR_DEINITIALIZED;
     if (!sim_initialised || forked)
         return CUDA_ERROR_NOT_INITIALIZED;
     if (need == SIM_NEED_INIT)

@@ -113,6 +113,7 @@ static void read_all(void) {
     p->kernels_load = number("SIM_KERNELS_LOAD", 0) != 0;
     p->limit_charges = number("SIM_LIMIT", 1) != 0;
     p->managed_at_once = number("SIM_MANAGED", 0) != 0;
+    p->ends_at_exit = number("SIM_EXIT", 0) != 0;
     p->backed = number("SIM_BACKED", 1) != 0;
     p->symbolic = number("SIM_BSYMBOLIC", 1) != 0;
     p->alias = number("SIM_GETPROC_ALIAS", 0) != 0;

@@ -20,6 +20,7 @@ struct sim_param {
     int container;     // 0: the host; processes of others have other numbers
     int numa_node;     // -1: none
     bool lazy_modules, kernels_load, limit_charges, managed_at_once, backed;
+    bool ends_at_exit;
     bool symbolic, alias, reentrant, nvlink, integrated;
     const char *shm, *ledger, *ledger_map, *log, *fail, *nvml, *latency;
     const char *neighbour_kind, *nvml_pids;
