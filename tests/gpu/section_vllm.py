@@ -41,8 +41,16 @@ NAMES = FIRST + [c.name for c in cases.TABLE if c.name not in FIRST]
 _end = time.monotonic() + float(os.environ.get("GPU_CHECK_SECONDS", LIMITS["vllm"][QUICK]))
 
 
+_longest = 0  # seconds that a case has taken
+
+
 def seconds_left():
     return _end - time.monotonic() - 5
+
+
+def has_time():
+    """Whether one more case fits: one takes less than twice what the longest took, which is known after the first."""
+    return seconds_left() >= (2 * _longest or PATIENCE)
 
 
 # ---- whether a case can run here --------------------------------------------------------------------------
@@ -306,10 +314,12 @@ def case_check(name):
             raise Skip(reason)
         if QUICK and name not in ALWAYS:
             raise Skip("left out by --quick")
-        if seconds_left() < PATIENCE and name not in ALWAYS:
+        if not has_time() and name not in ALWAYS:
             raise Skip(f"no time is left: --only vllm.{name}")
-        row = table()[name]
+        global _longest  # pylint: disable=global-statement
+        row, start = table()[name], time.monotonic()
         done = run_or_skip(row)
+        _longest = max(_longest, time.monotonic() - start)
         keep(row, done)
         detail, figures = compare(row, done.log, with_blocks(done))
         return detail, {**figures, "simulated": simulated_figures(row)}
