@@ -334,19 +334,19 @@ def larger_gpu():
 
 
 class VllmTrace:
-    """A golden trace of the simulated GPU: its case, log, and events without a planted fault."""
+    """A run of vLLM that was kept (a golden trace of the simulated GPU, or one of a real GPU): its case, log, and events
+    without a planted fault."""
 
-    def __init__(self, name):
+    def __init__(self, folder):
         import cases
         import machine
-        with open(os.path.join(VLLM_TRACES, name, "case.json")) as f:
+        with open(os.path.join(folder, "case.json")) as f:
             words = json.load(f)
-        with open(os.path.join(VLLM_TRACES, name, "log.txt")) as f:
+        with open(os.path.join(folder, "log.txt")) as f:
             self.log = f.read()
         self.row = cases.cases_of(words["vllm"])[words["name"]]
         machine.PLANTS = set()
-        self.events = [machine.events(os.path.join(VLLM_TRACES, name, t), stacks_of_blocks=True)
-                       for t in words["traces"]]
+        self.events = [machine.events(os.path.join(folder, t), stacks_of_blocks=True) for t in words["traces"]]
 
     def compare(self, plant="", log=None):
         """What the section says; a text if it fails."""
@@ -368,11 +368,14 @@ def golden_case(name, *plants):
     @case(f"vllm: {name} of the simulated GPU is as PyTorch and vLLM say, and a fault is found: {', '.join(plants)}")
     def one():
         os.environ["GPU_CHECK_TOTAL"] = str(24576 * MIB)
-        trace = VllmTrace(name)
-        answer = trace.compare()
-        expect(isinstance(answer, tuple) and "UNUSUAL" not in answer[0], str(answer))
-        fooled = [p for p in plants if not isinstance(trace.compare(p), str)]
-        expect(not fooled, f"not noticed: {fooled}")
+        judge(VllmTrace(os.path.join(VLLM_TRACES, name)), plants)
+
+
+def judge(trace, plants):
+    answer = trace.compare()
+    expect(isinstance(answer, tuple) and "UNUSUAL" not in answer[0], str(answer))
+    fooled = [p for p in plants if not isinstance(trace.compare(p), str)]
+    expect(not fooled, f"not noticed: {fooled}")
 
 
 golden_case("eager", *LOST)
@@ -383,10 +386,23 @@ golden_case("wake-up", "lost-block", "wrong-block", "lost-refusal")
 golden_case("no-cache-blocks", *LOST)
 
 
+@case("vllm: what real GPUs ran is as PyTorch and vLLM say, and a fault is found")
+def on_gpus():
+    folders = sorted(map(os.path.dirname, glob.glob(os.path.join(RESULTS, "*", "vllm", "*", "case.json"))))
+    expect(len(folders) >= 2, f"only {folders}")
+    for folder in folders:
+        with open(glob.glob(os.path.dirname(os.path.dirname(folder)) + "*.json")[0], encoding="utf-8") as f:
+            os.environ["GPU_CHECK_TOTAL"] = str(json.load(f)["total_bytes"])
+        try:
+            judge(VllmTrace(folder), LOST)
+        except AssertionError as e:
+            raise AssertionError(f"{folder}: {e}") from None
+
+
 @case("vllm: figures of the log, of PyTorch's exception and of free memory that are not the trace's are found")
 def wrong_logs():
     os.environ["GPU_CHECK_TOTAL"] = str(24576 * MIB)
-    trace = VllmTrace("ballast")
+    trace = VllmTrace(os.path.join(VLLM_TRACES, "ballast"))
     for pattern, problem in ((r"loading took 12\.5", "weights"), (r"KV cache size: 17,", "KV cache"),
                              (r"Tried to allocate \d+", "asked"), (r"allocated memory \d+", "allocated"),
                              (r"PyTorch, and \d+", "reserved but unallocated"), (r"of which \d+", "free")):
@@ -410,7 +426,7 @@ def wrong_logs():
 def unusual():
     import dataclasses
     os.environ["GPU_CHECK_TOTAL"] = str(24576 * MIB)
-    trace = VllmTrace("eager")
+    trace = VllmTrace(os.path.join(VLLM_TRACES, "eager"))
     trace.row = dataclasses.replace(trace.row, error="CUDA out of memory", refused="cudaMalloc")
     answer = trace.compare()
     expect(isinstance(answer, tuple) and answer[0].startswith("UNUSUAL (the log does not say"), str(answer))
@@ -428,7 +444,7 @@ def libraries():
     import stand_ins
     import vllm_memory
     os.environ["GPU_CHECK_TOTAL"] = str(24576 * MIB)
-    _, figures = VllmTrace("tensor-parallel").compare()
+    _, figures = VllmTrace(os.path.join(VLLM_TRACES, "tensor-parallel")).compare()
     seen = {f["who"]: (f["calls"], f["bytes"]) for f in figures["not_pytorch"] if f["memory"] == "device"}
     nccl = next(sizes for pattern, _, sizes, _ in stand_ins.MEMORY if "ncclCommInitRank" in pattern)
     for name, sizes in (("libcublas", stand_ins.CUBLAS), ("libnccl", nccl)):
