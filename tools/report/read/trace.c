@@ -485,8 +485,10 @@ uint64_t ct_trace_time_span_ns(const struct ct_trace *t) {
 
 static void complete_event(struct ct_trace *t, struct ct_event *e) {
     resolve_ids(t, e);
-    if (!CT_HAS(e, t_ns))
+    if (!CT_HAS(e, t_ns)) {
         e->t_ns = t->last_ns;
+        t->undated++;
+    }
     t->last_ns = e->t_ns;
     // An event whose time was rounded down is alone in its tick (FORMAT.md, section 3), so that a
     // record with any time of this tick corrects it.
@@ -593,6 +595,35 @@ int ct_trace_find_event(struct ct_trace *t, uint64_t number, uint64_t *t_ns) {
     ct_trace_rewind(t);
     *t_ns = more ? e.t_ns : 0;
     return more && at == number;
+}
+
+void ct_trace_share(struct ct_trace *own, const struct ct_trace *t) {
+    *own = *t;
+    own->packed = own->body = NULL;
+    own->packed_cap = own->body_cap = 0;
+    own->columns = (struct ct_decoder){0};
+    ct_trace_begin_bodies(own);
+    ct_definitions_share(&own->definitions, &t->definitions);
+    own->index.chunks = ct_heap_resize(NULL, t->index.count, sizeof *t->index.chunks);
+    memcpy(own->index.chunks, t->index.chunks, t->index.count * sizeof *t->index.chunks);
+    own->index.damage = NULL;
+    own->index.damages = own->index.damage_capacity = 0;
+    own->undated = 0;
+    ct_trace_rewind(own);
+}
+
+int ct_trace_was_read_alike(const struct ct_trace *own) {
+    return !own->index.damages && !own->definitions.lacks && !own->undated;
+}
+
+void ct_trace_unshare(struct ct_trace *own) {
+    ct_definitions_unshare(&own->definitions);
+    free(own->index.chunks);
+    free(own->index.damage);
+    free(own->columns.memory);
+    free(own->packed);
+    free(own->body);
+    ZSTD_freeDCtx(own->dctx);
 }
 
 void ct_trace_close(struct ct_trace *t) {

@@ -144,7 +144,7 @@ static void *read_batches(void *ahead) {
     return NULL;
 }
 
-struct ct_readahead *ct_readahead_begin(struct ct_trace *t, unsigned position) {
+struct ct_readahead *ct_readahead_begin(struct ct_trace *t, unsigned position, int alone) {
     struct ct_readahead *a = ct_heap_alloc_zeroed(1, sizeof *a);
     CT_ASSERT(position < CT_READAHEAD_BATCH);
     a->trace = t;
@@ -153,7 +153,7 @@ struct ct_readahead *ct_readahead_begin(struct ct_trace *t, unsigned position) {
     a->held_back = t->events > FEW_EVENTS ? HELD_BACK : BATCHES - 2;
     pthread_mutex_init(&a->lock, NULL);
     pthread_cond_init(&a->moved, NULL);
-    a->has_thread = t->events > FEW_EVENTS && ct_workers_count() > 1; // (the thread reads it, too)
+    a->has_thread = !alone && t->events > FEW_EVENTS && ct_workers_count() > 1; // (the thread reads it, too)
     if (a->has_thread && pthread_create(&a->thread, NULL, read_batches, a))
         a->has_thread = 0;
     return a;
