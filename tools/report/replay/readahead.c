@@ -31,7 +31,7 @@ struct reading {
 struct ct_readahead {
     struct ct_trace *trace;
     struct ct_readahead_batch batch[BATCHES];
-    unsigned held_back; // batches
+    unsigned held_back, ring; // batches; and how many of them are used by turns
     int has_thread;
     pthread_t thread;
     pthread_mutex_t lock;
@@ -90,7 +90,7 @@ static void own_soon(const struct ct_readahead_step *s) {
 
 // Reads the batch with a number. 0: it has the end of the trace.
 static int fill_batch(struct ct_readahead *a, uint64_t number) {
-    struct ct_readahead_batch *b = &a->batch[number % BATCHES];
+    struct ct_readahead_batch *b = &a->batch[number % a->ring];
     const unsigned room = a->room;
     a->room = CT_READAHEAD_BATCH;
     for (b->n = 0; b->n < room; b->n++) {
@@ -151,6 +151,11 @@ struct ct_readahead *ct_readahead_begin(struct ct_trace *t, unsigned position, i
     a->room = CT_READAHEAD_BATCH;
     a->room_behind = t->has_sought ? CT_READAHEAD_BATCH - position : 0;
     a->held_back = t->events > FEW_EVENTS ? HELD_BACK : BATCHES - 2;
+    a->ring = BATCHES;
+    if (alone) { // one batch stays in the processor's cache
+        a->held_back = 0;
+        a->ring = 1;
+    }
     pthread_mutex_init(&a->lock, NULL);
     pthread_cond_init(&a->moved, NULL);
     a->has_thread = !alone && t->events > FEW_EVENTS && ct_workers_count() > 1; // (the thread reads it, too)
@@ -163,13 +168,13 @@ const struct ct_readahead_batch *ct_readahead_next(struct ct_readahead *a) {
     if (!a->has_thread) {
         for (; !count_ready(a); a->filled++)
             a->ended = !fill_batch(a, a->filled);
-        return &a->batch[a->taken++ % BATCHES];
+        return &a->batch[a->taken++ % a->ring];
     }
     pthread_mutex_lock(&a->lock);
     if (!count_ready(a))
         while (count_ready(a) < RESUME_AT && !a->ended)
             pthread_cond_wait(&a->moved, &a->lock);
-    const struct ct_readahead_batch *b = &a->batch[a->taken++ % BATCHES];
+    const struct ct_readahead_batch *b = &a->batch[a->taken++ % a->ring];
     if (count_ready(a) == RESUME_AT)
         pthread_cond_signal(&a->moved);
     pthread_mutex_unlock(&a->lock);

@@ -30,7 +30,8 @@ struct ct_readahead;
 // The trace must be at its first event, or have been sought. In the latter case `position` is the
 // place in its batch of the first event behind the checkpoint when the whole trace is read: batches
 // then hold the same events from there on, so that the same is known ahead of each reading. That
-// event is the first one of its batch. `alone`: no thread is started.
+// event is the first one of its batch. `alone`: no thread is
+// started, and nothing is known ahead of readings.
 struct ct_readahead *ct_readahead_begin(struct ct_trace *t, unsigned position, int alone);
 // The next batch, valid until the next call. Must not be called after the last batch.
 const struct ct_readahead_batch *ct_readahead_next(struct ct_readahead *a);

@@ -250,7 +250,7 @@ static void read_event(struct pass *p, const struct ct_event *e, uint64_t number
         count_call(p, e);
     if (e->op == CT_OP_LOST)
         p->stats->lost += CT_HAS(e, count) ? e->count : 1;
-    ct_replay_apply(&p->replay, e, number);
+    ct_live_apply(&p->replay.live, e, number); // nothing here needs readings or the pool
     p->in_range = 0; // objects that a checkpoint restores are no new allocations
 }
 
