@@ -92,8 +92,7 @@ static void note_progress(void *user, uint64_t done, uint64_t total) {
 void ct_parts_begin(struct ct_parts *p, const struct ct_trace *t) {
     *p = (struct ct_parts){.trace = t};
     size_t most = ct_workers_count();
-    const int is_test = is_set_to("tell");
-    if (!is_test && most > t->events / LEAST_EVENTS)
+    if (!is_set_to("tell") && most > t->events / LEAST_EVENTS)
         most = (size_t)(t->events / LEAST_EVENTS);
     if (most < 2 || t->end || !t->exact || is_set_to("no"))
         return;
@@ -110,11 +109,11 @@ void ct_parts_begin(struct ct_parts *p, const struct ct_trace *t) {
         part->trace.progress = t->progress ? note_progress : NULL;
         part->trace.progress_user = part;
     }
-    if (is_test)
-        fprintf(stderr, "parts: %zu\n", p->count ? p->count : 1);
 }
 
-void ct_parts_free(struct ct_parts *p) {
+void ct_parts_end(struct ct_parts *p, int are_used) {
+    if (is_set_to("tell"))
+        fprintf(stderr, are_used ? "parts: %zu\n" : "parts: %zu that prove nothing\n", p->count);
     for (size_t i = 0; i < p->count; i++)
         ct_trace_unshare(&p->list[i].trace);
     free(p->list);

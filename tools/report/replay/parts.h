@@ -29,7 +29,8 @@ struct ct_parts {
 // Divides a trace that is at rest. Parts of about the same number of events, at most one for each
 // processor (base/workers.h).
 void ct_parts_begin(struct ct_parts *p, const struct ct_trace *t);
-void ct_parts_free(struct ct_parts *p);
+// `are_used`: what they have found is used; else the trace has to be read as a whole.
+void ct_parts_end(struct ct_parts *p, int are_used);
 
 // Of one part, from any thread, with a replay of its own: the first event, to be called once; and
 // those that follow. They return as ct_replay_next does. A part that is not sound may have fewer.
@@ -46,5 +47,8 @@ static inline int ct_part_inherits(const struct ct_part *part, const struct ct_o
 int ct_parts_are_proved(const struct ct_parts *p, size_t last);
 // The part whose end has the exact time of an object that a part inherits.
 size_t ct_parts_find_origin(const struct ct_parts *p, uint64_t event);
+
+// For tests. CUTRACE_REPORT_PARTS=no: every trace is read as a whole. CUTRACE_REPORT_PARTS=tell: says
+// on stderr how many parts there were, and divides a trace however few events it has.
 
 #endif

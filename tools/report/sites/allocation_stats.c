@@ -382,7 +382,7 @@ static int read_in_parts(struct ct_allocation_stats *s, struct ct_trace *t,
     if (!is_proved)
         ct_allocation_stats_free(s);
     free_passes(passes, parts.count);
-    ct_parts_free(&parts);
+    ct_parts_end(&parts, is_proved);
     return is_proved;
 }
 
