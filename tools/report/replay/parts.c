@@ -162,8 +162,8 @@ void ct_part_end(struct ct_part *part, struct ct_replay *r) {
 
 // ---- all of them --------------------------------------------------------------------------------
 
-int ct_parts_are_proved(const struct ct_parts *p, size_t last) {
-    for (size_t i = 0; i <= last; i++)
+int ct_parts_are_proved(const struct ct_parts *p) {
+    for (size_t i = 0; i < p->count; i++)
         if (!p->list[i].is_sound || (i && p->list[i].begun != p->list[i - 1].ended))
             return 0;
     return 1;

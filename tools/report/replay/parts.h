@@ -42,9 +42,9 @@ void ct_part_end(struct ct_part *part, struct ct_replay *r);
 static inline int ct_part_inherits(const struct ct_part *part, const struct ct_object *o) {
     return part && ct_object_event(o) < part->point.event;
 }
-// When all parts up to `last` have ended: whether each began in the state in which the one before it
-// ended. If not, what they found is worth nothing.
-int ct_parts_are_proved(const struct ct_parts *p, size_t last);
+// When all have ended: whether each began in the state in which the one before it ended. If not,
+// what they found is worth nothing.
+int ct_parts_are_proved(const struct ct_parts *p);
 // The part whose end has the exact time of an object that a part inherits.
 size_t ct_parts_find_origin(const struct ct_parts *p, uint64_t event);
 

@@ -22,7 +22,7 @@ struct pass {
     struct ct_part *part; // NULL: the whole trace
     struct open_lifetime *open;
     size_t open_count, open_room;
-    int has_ended; // at the end of the range
+    int has_ended; // before the trace did
     int in_range;
     uint64_t now;
     size_t latest_call[CT_OPS_END]; // by operation: position in stats->calls, from 1
@@ -339,17 +339,14 @@ static void merge(struct ct_allocation_stats *to, const struct ct_allocation_sta
 
 // Returns 0 if the sum is not proved.
 static int merge_parts(struct ct_allocation_stats *s, struct pass *passes, size_t count) {
-    size_t last = 0;
-    while (last + 1 < count && !passes[last].has_ended)
-        last++;
-    if (!ct_parts_are_proved(passes->part->of, last))
+    if (!ct_parts_are_proved(passes->part->of))
         return 0;
-    for (size_t i = 0; i <= last; i++) {
-        if (!close_lifetimes(passes, i))
+    for (size_t i = 0; i < count; i++) {
+        if (passes[i].has_ended || !close_lifetimes(passes, i))
             return 0;
         merge(s, passes[i].stats);
     }
-    count_live(&passes[last], s);
+    count_live(&passes[count - 1], s);
     return 1;
 }
 
@@ -367,6 +364,8 @@ static void free_passes(struct pass *passes, size_t count) {
 static int read_in_parts(struct ct_allocation_stats *s, struct ct_trace *t,
                          const struct ct_stats_request *request) {
     struct ct_parts parts;
+    if (request->to_ns < t->t_last_ns) // what lies behind must not be read
+        return 0;
     ct_parts_begin(&parts, t);
     if (!parts.count)
         return 0;
