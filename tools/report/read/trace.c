@@ -13,9 +13,9 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <zstd.h>
 
 #include "base/heap.h"
+#include "base/workers.h"
 #include "read/journal_to_chunks.h"
 
 // ---- chunks -----------------------------------------------------------------------------------
@@ -34,28 +34,18 @@ static void mark_partial(struct ct_trace *t, struct ct_index_chunk *c) {
     c->partial = 1;
 }
 
-// Decompresses the body of a chunk into t->body. 0, or -1 with the chunk marked as damaged.
-static int read_body(struct ct_trace *t, struct ct_index_chunk *c, struct ct_in *body) {
-    const uint64_t packed = c->head.body_bytes, raw = c->head.raw_bytes;
-    if (c->bad)
-        return -1;
-    if (packed > ZSTD_compressBound(CT_MAX_BODY) + 1024)
-        return mark_damaged(t, c, "chunk with impossible sizes");
-    if (packed > t->packed_cap)
-        t->packed = ct_heap_resize(t->packed, t->packed_cap = (size_t)packed, 1);
-    if (ct_source_read(&t->source, c->body, t->packed, (size_t)packed) != packed)
-        return mark_damaged(t, c, "bytes that cannot be read");
-    // Decompress only a frame that says beforehand how large it will be.
-    if (ZSTD_getFrameContentSize(t->packed, (size_t)packed) != raw)
-        return mark_damaged(t, c, "chunk whose body has another size than its prefix says");
-    if (raw > t->body_cap)
-        t->body = ct_heap_resize(t->body, t->body_cap = (size_t)raw, 1);
-    if (ZSTD_decompressDCtx(t->dctx, t->body, (size_t)raw, t->packed, (size_t)packed) != raw)
-        return mark_damaged(t, c, "chunk with a damaged body");
-    *body = (struct ct_in){t->body, t->body + raw, 0};
+// What a body has shown: 0, or -1 with the chunk marked as damaged.
+static int note_body(struct ct_trace *t, struct ct_index_chunk *c, const char *damage) {
+    if (damage)
+        return mark_damaged(t, c, damage);
     if (t->progress)
-        t->progress(t->progress_user, c->body + packed, t->source.bytes);
+        t->progress(t->progress_user, c->body + c->head.body_bytes, t->source.bytes);
     return 0;
+}
+
+// Decompresses the body of a chunk. 0, or -1 with the chunk marked as damaged.
+static int read_body(struct ct_trace *t, struct ct_index_chunk *c, struct ct_in *body) {
+    return c->bad ? -1 : note_body(t, c, ct_unpacker_read(&t->unpacker, &t->source, c, body));
 }
 
 int ct_trace_read_body(struct ct_trace *t, size_t chunk, struct ct_in *body) {
@@ -142,15 +132,81 @@ static int read_state(struct ct_trace *t, struct ct_index_chunk *c, struct ct_in
     return 0;
 }
 
-void ct_trace_open_chunk(struct ct_trace *t, size_t chunk) {
-    struct ct_index_chunk *c = &t->index.chunks[chunk];
-    struct ct_in body;
-    if (read_body(t, c, &body))
-        return;
+static void open_body(struct ct_trace *t, struct ct_index_chunk *c, struct ct_in body) {
     if (ct_trace_define(t, c, body) || read_state(t, c, body))
         mark_damaged(t, c, "chunk with a malformed body");
     else if (c->head.flags & CT_CHUNK_AMENDS && read_amends(t, body))
         mark_partial(t, c);
+}
+
+void ct_trace_open_chunk(struct ct_trace *t, size_t chunk) {
+    struct ct_index_chunk *c = &t->index.chunks[chunk];
+    struct ct_in body;
+    if (!read_body(t, c, &body))
+        open_body(t, c, body);
+}
+
+// ---- opening side by side -----------------------------------------------------------------------
+
+enum {
+    EACH = 2,            // bodies that a worker decompresses at a time
+    FEW_BYTES = 8 << 20, // of a file: one thread opens it as fast
+    MOST_RAW = 4 << 20,  // of a body that is decompressed beside others: recorders write less
+};
+
+// Bodies of chunks that follow each other.
+struct bodies {
+    const struct ct_trace *trace;
+    size_t first;
+    struct unpacked {
+        struct ct_unpacker unpacker;
+        int is_there;
+        struct ct_in body;
+        const char *damage;
+    } *list;
+};
+
+static void unpack(void *user, size_t i) {
+    const struct bodies *b = user;
+    const struct ct_index_chunk *c = &b->trace->index.chunks[b->first + i];
+    struct unpacked *u = &b->list[i];
+    u->is_there = c->head.raw_bytes <= MOST_RAW && c->head.body_bytes <= MOST_RAW;
+    if (u->is_there)
+        u->damage = ct_unpacker_read(&u->unpacker, &b->trace->source, c, &u->body);
+}
+
+static void open_unpacked(struct ct_trace *t, size_t chunk, const struct unpacked *u) {
+    struct ct_index_chunk *c = &t->index.chunks[chunk];
+    if (!u->is_there)
+        ct_trace_open_chunk(t, chunk);
+    else if (!note_body(t, c, u->damage))
+        open_body(t, c, u->body);
+}
+
+// Opens all chunks: in their order, because what definitions mean follows from those before them.
+static void open_beside(struct ct_trace *t, size_t room) {
+    const size_t count = t->index.count;
+    struct bodies b = {.trace = t, .list = ct_heap_alloc_zeroed(room, sizeof *b.list)};
+    for (size_t i = 0; i < room; i++)
+        ct_unpacker_begin(&b.list[i].unpacker);
+    for (; b.first < count; b.first += room) {
+        const size_t n = count - b.first < room ? count - b.first : room;
+        ct_workers_run(n, unpack, &b);
+        for (size_t i = 0; i < n; i++)
+            open_unpacked(t, b.first + i, &b.list[i]);
+    }
+    for (size_t i = 0; i < room; i++)
+        ct_unpacker_end(&b.list[i].unpacker);
+    free(b.list);
+}
+
+static void open_chunks(struct ct_trace *t) {
+    const unsigned workers = ct_workers_count();
+    if (workers > 1 && t->source.bytes > FEW_BYTES)
+        open_beside(t, workers * EACH);
+    else
+        for (size_t i = 0; i < t->index.count; i++)
+            ct_trace_open_chunk(t, i);
 }
 
 // ---- the trace as a whole -------------------------------------------------------------------
@@ -280,9 +336,7 @@ static void append_journal(struct ct_trace *t) {
 }
 
 void ct_trace_begin_bodies(struct ct_trace *t) {
-    t->dctx = ZSTD_createDCtx();
-    if (!t->dctx)
-        ct_heap_exhausted();
+    ct_unpacker_begin(&t->unpacker);
     t->columns.memory = ct_heap_resize(NULL, ct_decoder_memory_bytes(), 1);
 }
 
@@ -293,8 +347,7 @@ int ct_trace_open_source(struct ct_trace *t, struct ct_error *error) {
     append_journal(t);
     if (ct_index_sort(&t->index, &t->source, error))
         return -1;
-    for (size_t i = 0; i < t->index.count; i++)
-        ct_trace_open_chunk(t, i);
+    open_chunks(t);
     ct_definitions_finish(&t->definitions);
     ct_trace_summarize_chunks(t);
     ct_trace_summarize_facts(t);
@@ -599,8 +652,6 @@ int ct_trace_find_event(struct ct_trace *t, uint64_t number, uint64_t *t_ns) {
 
 void ct_trace_share(struct ct_trace *own, const struct ct_trace *t) {
     *own = *t;
-    own->packed = own->body = NULL;
-    own->packed_cap = own->body_cap = 0;
     own->columns = (struct ct_decoder){0};
     ct_trace_begin_bodies(own);
     ct_definitions_share(&own->definitions, &t->definitions);
@@ -621,9 +672,7 @@ void ct_trace_unshare(struct ct_trace *own) {
     free(own->index.chunks);
     free(own->index.damage);
     free(own->columns.memory);
-    free(own->packed);
-    free(own->body);
-    ZSTD_freeDCtx(own->dctx);
+    ct_unpacker_end(&own->unpacker);
 }
 
 void ct_trace_close(struct ct_trace *t) {
@@ -635,8 +684,6 @@ void ct_trace_close(struct ct_trace *t) {
     ct_definitions_free(&t->definitions);
     ct_amends_free(&t->amends);
     free(t->columns.memory);
-    free(t->packed);
-    free(t->body);
-    ZSTD_freeDCtx(t->dctx);
+    ct_unpacker_end(&t->unpacker);
     *t = (struct ct_trace){.source.fd = -1, .journal.file.fd = -1};
 }

@@ -14,6 +14,7 @@
 #include "read/journal_read.h"
 #include "read/seek_points.h"
 #include "read/source.h"
+#include "read/unpack.h"
 
 struct ct_trace {
     // Set by the caller before opening.
@@ -55,9 +56,7 @@ struct ct_trace {
     struct ct_error journal_error;
 
     // The reader's own.
-    void *dctx; // ZSTD_DCtx
-    uint8_t *packed, *body;
-    size_t packed_cap, body_cap;
+    struct ct_unpacker unpacker;
     struct ct_amends amends;
     size_t chunk;      // the current one
     struct ct_in rest; // of its body, after the section in `columns`

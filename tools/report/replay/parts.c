@@ -79,6 +79,19 @@ static void plan(struct ct_parts *p, const struct ct_trace *t, size_t most) {
     }
 }
 
+// Where processors are left over, or will be when smaller parts have ended, a thread reads ahead.
+static void choose_readers(struct ct_parts *p, const struct ct_trace *t) {
+    const uint64_t all = count_before(&t->index, t->index.count);
+    uint64_t before = all;
+    for (size_t i = p->count; i-- > 0;) {
+        struct ct_part *part = &p->list[i];
+        const uint64_t begin = i ? count_before(&t->index, part->point.last) : 0,
+                       events = before > begin ? before - begin : 0;
+        before = begin;
+        part->has_reader = p->count * 2 <= ct_workers_count() || events / 5 * 4 > all / p->count;
+    }
+}
+
 // ---- readers ------------------------------------------------------------------------------------
 
 static void note_progress(void *user, uint64_t done, uint64_t total) {
@@ -100,6 +113,7 @@ void ct_parts_begin(struct ct_parts *p, const struct ct_trace *t) {
     plan(p, t, most);
     if (p->count < 2)
         p->count = 0;
+    choose_readers(p, t);
     for (size_t i = 0; i < p->count; i++) {
         struct ct_part *part = &p->list[i];
         ct_trace_share(&part->trace, t);
@@ -143,7 +157,7 @@ const struct ct_event *ct_part_next(struct ct_part *part, struct ct_replay *r, u
 
 const struct ct_event *ct_part_first(struct ct_part *part, struct ct_replay *r, uint64_t *number) {
     const struct ct_event *e;
-    r->is_part = 1;
+    r->is_alone = !part->has_reader;
     part->is_sound = 1;
     if (part == part->of->list)
         return ct_part_next(part, r, number);

@@ -15,6 +15,7 @@ struct ct_part {
     struct ct_parts *of;
     struct ct_trace trace;      // with a position of its own
     struct ct_seek_point point; // where it begins; the first part: at the start of the trace
+    int has_reader;             // a thread of its own reads ahead
     uint64_t begun, ended;      // digests of what is live at its begin and at its end
     int is_sound;               // it began, and read what a pass from the start reads there
 };
