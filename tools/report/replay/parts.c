@@ -79,16 +79,13 @@ static void plan(struct ct_parts *p, const struct ct_trace *t, size_t most) {
     }
 }
 
-// Where processors are left over, or will be when smaller parts have ended, a thread reads ahead.
-static void choose_readers(struct ct_parts *p, const struct ct_trace *t) {
+// A small part has ended when a thread that reads ahead for another one needs its processor.
+static void note_small(struct ct_parts *p, const struct ct_trace *t) {
     const uint64_t all = count_before(&t->index, t->index.count);
-    uint64_t before = all;
-    for (size_t i = p->count; i-- > 0;) {
-        struct ct_part *part = &p->list[i];
-        const uint64_t begin = i ? count_before(&t->index, part->point.last) : 0,
-                       events = before > begin ? before - begin : 0;
-        before = begin;
-        part->has_reader = p->count * 2 <= ct_workers_count() || events / 5 * 4 > all / p->count;
+    for (size_t i = 0; i < p->count; i++) {
+        const uint64_t begin = count_before(&t->index, p->list[i].point.last),
+                       end = i + 1 < p->count ? count_before(&t->index, p->list[i + 1].point.last) : all;
+        p->list[i].is_small = end < begin || end - begin < all / p->count / 4 * 3;
     }
 }
 
@@ -113,7 +110,8 @@ void ct_parts_begin(struct ct_parts *p, const struct ct_trace *t) {
     plan(p, t, most);
     if (p->count < 2)
         p->count = 0;
-    choose_readers(p, t);
+    note_small(p, t);
+    atomic_init(&p->spare, (int)(ct_workers_count() - p->count));
     for (size_t i = 0; i < p->count; i++) {
         struct ct_part *part = &p->list[i];
         ct_trace_share(&part->trace, t);
@@ -157,7 +155,7 @@ const struct ct_event *ct_part_next(struct ct_part *part, struct ct_replay *r, u
 
 const struct ct_event *ct_part_first(struct ct_part *part, struct ct_replay *r, uint64_t *number) {
     const struct ct_event *e;
-    r->is_alone = !part->has_reader;
+    r->spare = part->is_small ? &part->of->none : &part->of->spare;
     part->is_sound = 1;
     if (part == part->of->list)
         return ct_part_next(part, r, number);
@@ -170,6 +168,7 @@ const struct ct_event *ct_part_first(struct ct_part *part, struct ct_replay *r, 
 
 void ct_part_end(struct ct_part *part, struct ct_replay *r) {
     ct_replay_stop(r);
+    atomic_fetch_add(&part->of->spare, 1);
     part->is_sound = part->is_sound && ct_trace_was_read_alike(&part->trace);
     part->ended = ct_keyframes_digest_live(&r->live, CT_PART_TICK_NS);
 }
@@ -183,8 +182,8 @@ int ct_parts_are_proved(const struct ct_parts *p) {
     return 1;
 }
 
-size_t ct_parts_find_origin(const struct ct_parts *p, uint64_t event) {
-    size_t i = p->count - 1;
+size_t ct_parts_find_origin(const struct ct_parts *p, size_t part, uint64_t event) {
+    size_t i = part - 1;
     while (i && event < p->list[i].point.event)
         i--;
     return i;

@@ -15,7 +15,7 @@ struct ct_part {
     struct ct_parts *of;
     struct ct_trace trace;      // with a position of its own
     struct ct_seek_point point; // where it begins; the first part: at the start of the trace
-    int has_reader;             // a thread of its own reads ahead
+    int is_small;               // it ends before others
     uint64_t begun, ended;      // digests of what is live at its begin and at its end
     int is_sound;               // it began, and read what a pass from the start reads there
 };
@@ -24,6 +24,7 @@ struct ct_parts {
     struct ct_part *list; // in the order of the trace
     size_t count;         // 0: the trace is read as a whole
     const struct ct_trace *trace;
+    atomic_int spare, none;    // processors that no part uses; and 0
     atomic_size_t chunks_read; // for the progress
 };
 
@@ -46,8 +47,8 @@ static inline int ct_part_inherits(const struct ct_part *part, const struct ct_o
 // When all have ended: whether each began in the state in which the one before it ended. If not,
 // what they found is worth nothing.
 int ct_parts_are_proved(const struct ct_parts *p);
-// The part whose end has the exact time of an object that a part inherits.
-size_t ct_parts_find_origin(const struct ct_parts *p, uint64_t event);
+// The part before another one whose end has the exact time of an object that the latter inherits.
+size_t ct_parts_find_origin(const struct ct_parts *p, size_t part, uint64_t event);
 
 // For tests. CUTRACE_REPORT_PARTS=no: every trace is read as a whole. CUTRACE_REPORT_PARTS=tell: says
 // on stderr how many parts there were, and divides a trace however few events it has.

@@ -33,6 +33,7 @@ struct ct_readahead {
     struct ct_readahead_batch batch[BATCHES];
     unsigned held_back, ring; // batches; and how many of them are used by turns
     int has_thread;
+    atomic_int *spare; // NULL: nobody else works
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t moved;
@@ -144,7 +145,7 @@ static void *read_batches(void *ahead) {
     return NULL;
 }
 
-struct ct_readahead *ct_readahead_begin(struct ct_trace *t, unsigned position, int alone) {
+struct ct_readahead *ct_readahead_begin(struct ct_trace *t, unsigned position, atomic_int *spare) {
     struct ct_readahead *a = ct_heap_alloc_zeroed(1, sizeof *a);
     CT_ASSERT(position < CT_READAHEAD_BATCH);
     a->trace = t;
@@ -152,19 +153,35 @@ struct ct_readahead *ct_readahead_begin(struct ct_trace *t, unsigned position, i
     a->room_behind = t->has_sought ? CT_READAHEAD_BATCH - position : 0;
     a->held_back = t->events > FEW_EVENTS ? HELD_BACK : BATCHES - 2;
     a->ring = BATCHES;
-    if (alone) { // one batch stays in the processor's cache
+    if (spare) { // one batch stays in the processor's cache
         a->held_back = 0;
         a->ring = 1;
     }
     pthread_mutex_init(&a->lock, NULL);
     pthread_cond_init(&a->moved, NULL);
-    a->has_thread = !alone && t->events > FEW_EVENTS && ct_workers_count() > 1; // (the thread reads it, too)
+    a->spare = spare;
+    a->has_thread = !spare && t->events > FEW_EVENTS && ct_workers_count() > 1; // (the thread reads it, too)
     if (a->has_thread && pthread_create(&a->thread, NULL, read_batches, a))
         a->has_thread = 0;
     return a;
 }
 
+// A processor that was used by others may be free by now.
+static void start_if_spare(struct ct_readahead *a) {
+    int left = atomic_load_explicit(a->spare, memory_order_relaxed);
+    while (left > 0 && !atomic_compare_exchange_weak(a->spare, &left, left - 1))
+        ;
+    if (left <= 0)
+        return;
+    a->ring = BATCHES;
+    a->has_thread = !pthread_create(&a->thread, NULL, read_batches, a);
+    if (!a->has_thread)
+        a->spare = NULL; // (it stays unused)
+}
+
 const struct ct_readahead_batch *ct_readahead_next(struct ct_readahead *a) {
+    if (a->spare && !a->has_thread)
+        start_if_spare(a);
     if (!a->has_thread) {
         for (; !count_ready(a); a->filled++)
             a->ended = !fill_batch(a, a->filled);
@@ -190,6 +207,8 @@ void ct_readahead_end(struct ct_readahead *a) {
         pthread_cond_signal(&a->moved);
         pthread_mutex_unlock(&a->lock);
         pthread_join(a->thread, NULL);
+        if (a->spare)
+            atomic_fetch_add(a->spare, 1);
     }
     pthread_mutex_destroy(&a->lock);
     pthread_cond_destroy(&a->moved);

@@ -288,9 +288,9 @@ static int close_lifetimes(struct pass *passes, size_t part) {
     struct pass *p = &passes[part];
     for (size_t i = 0; i < p->open_count; i++) {
         const struct open_lifetime *of = &p->open[i];
-        const size_t origin = ct_parts_find_origin(p->part->of, of->event);
+        const size_t origin = ct_parts_find_origin(p->part->of, part, of->event);
         const struct ct_object *o = ct_live_find(&passes[origin].replay.live, of->kind, of->key);
-        if (origin >= part || !o || ct_object_event(o) != of->event)
+        if (!o || ct_object_event(o) != of->event)
             return 0;
         const unsigned kind = o->kind == CT_KIND_BLOCK ? CT_STATS_BLOCKS : CT_STATS_ALLOCATIONS;
         add_bar(&p->stats->of[of->index][kind].lifetimes[classify(o->t_ns, of->freed_ns)],
