@@ -27,7 +27,7 @@ struct chunk {
 };
 
 static struct ct_terminal terminal = {.width = 80, .bold = "", .red = "", .dim = "", .reset = ""};
-static unsigned long replays, begun; // how many there were, and began at a checkpoint
+static unsigned long replays, begun;  // how many there were, and began at a checkpoint
 static unsigned long passes, divided; // of stats, and those that used parts
 
 // ---- what a view prints -------------------------------------------------------------------------

@@ -87,8 +87,8 @@ struct ct_definitions {
     // All dictionaries were read. To read them again only maps ids, so that another thread may look
     // at definitions meanwhile.
     int complete;
-    int is_shared; // see ct_definitions_share;
-    int lacks;     // ... something was read that they do not have
+    int is_shared;         // see ct_definitions_share;
+    int lacks;             // ... something was read that they do not have
     size_t defined_stacks; // how many of the stacks the trace defines
     // The current generation: ids in the trace -> ids here.
     uint64_t generation;

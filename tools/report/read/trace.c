@@ -163,7 +163,7 @@ struct bodies {
         int is_there;
         struct ct_in body;
         const char *damage;
-    } *list;
+    } * list;
 };
 
 static void unpack(void *user, size_t i) {

@@ -68,7 +68,7 @@ struct ct_trace {
     struct ct_seek_point sought;
     uint64_t next_number, last_ns;
     uint64_t undated; // events without a time, which have that of the one before
-    size_t end; // 0: all chunks are read; else those before this one (moment.c, trace_part.h)
+    size_t end;       // 0: all chunks are read; else those before this one (moment.c, trace_part.h)
 };
 
 enum ct_step {

@@ -84,7 +84,8 @@ static void note_small(struct ct_parts *p, const struct ct_trace *t) {
     const uint64_t all = count_before(&t->index, t->index.count);
     for (size_t i = 0; i < p->count; i++) {
         const uint64_t begin = count_before(&t->index, p->list[i].point.last),
-                       end = i + 1 < p->count ? count_before(&t->index, p->list[i + 1].point.last) : all;
+                       end = i + 1 < p->count ? count_before(&t->index, p->list[i + 1].point.last)
+                                              : all;
         p->list[i].is_small = end < begin || end - begin < all / p->count / 4 * 3;
     }
 }

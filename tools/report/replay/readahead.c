@@ -160,7 +160,8 @@ struct ct_readahead *ct_readahead_begin(struct ct_trace *t, unsigned position, a
     pthread_mutex_init(&a->lock, NULL);
     pthread_cond_init(&a->moved, NULL);
     a->spare = spare;
-    a->has_thread = !spare && t->events > FEW_EVENTS && ct_workers_count() > 1; // (the thread reads it, too)
+    a->has_thread =
+        !spare && t->events > FEW_EVENTS && ct_workers_count() > 1; // (the thread reads it, too)
     if (a->has_thread && pthread_create(&a->thread, NULL, read_batches, a))
         a->has_thread = 0;
     return a;

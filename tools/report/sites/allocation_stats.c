@@ -137,9 +137,8 @@ static void count_live(const struct pass *p, struct ct_allocation_stats *to) {
         if (!o || !(is_block || ct_object_is_counted(l, o)) ||
             !is_wanted(p, ct_device_to_index(o->device)))
             continue;
-        struct ct_object_stats *s =
-            &to->of[ct_device_to_index(o->device)]
-                   [is_block ? CT_STATS_BLOCKS : CT_STATS_ALLOCATIONS];
+        struct ct_object_stats *s = &to->of[ct_device_to_index(o->device)]
+                                           [is_block ? CT_STATS_BLOCKS : CT_STATS_ALLOCATIONS];
         s->live.count += ct_object_allocations(l, o);
         s->live.bytes += o->bytes;
     }
