@@ -270,16 +270,27 @@ def vllm():
     return "%d of %d in parts" % (divided, passes)
 
 
-@case("a ring that the recorder wrote, whose checkpoints have rounded times: the same")
+@case("a ring that the recorder wrote, whose checkpoints have rounded times, also with bits that are wrong: the same")
 def recorded():
     where = folder()
-    _, status = run(program("alloc_free_logged"), 2, 150_000, 3000, os.path.join(where, "log"), 0, where=where,
-                    env={"SIM_LEDGER_MAP": None, "SIM_BACKED": 0, "SIM_MEM_MB": 65536, "CUTRACE_MAX_SIZE": "1M",
+    _, status = run(program("alloc_free_logged"), 2, 400_000, 3000, os.path.join(where, "log"), 0, where=where,
+                    env={"SIM_LEDGER_MAP": None, "SIM_BACKED": 0, "SIM_MEM_MB": 65536, "CUTRACE_MAX_SIZE": "2M",
                          "CUTRACE_NVML": 0, "CUTRACE_SAMPLE_MS": 10})
     equal(status, 0)
     path, = traces(where).values()
     most, told = compare(path)
     check(most >= 6, told)
+    with open(path, "rb") as f:
+        data = bytearray(f.read())
+    check(len(data) > 1 << 20, "it is too small to be opened by several threads")
+    r, read = random.Random(9), []
+    for i in range(12 if FULL else 3):
+        hurt = bytearray(data)
+        for _ in range(1 + i):
+            hurt[r.randrange(len(hurt))] ^= 1 << r.randrange(8)
+        path = write(hurt, "hurt.zst")
+        read.append(compare(path, (*VIEWS, ("info", "--json"), ("check",)), WORKERS if FULL else (2, 16))[0])
+    return "%r parts of damaged ones" % read
 
 
 main()
