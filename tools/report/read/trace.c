@@ -9,15 +9,14 @@
 #include <cutrace/model/checkpoint.h>
 #include <cutrace/model/failures.h>
 #include <inttypes.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/heap.h"
-#include "base/workers.h"
 #include "read/journal_to_chunks.h"
+#include "read/unpack_in_order.h"
 
 // ---- chunks -----------------------------------------------------------------------------------
 
@@ -147,98 +146,13 @@ void ct_trace_open_chunk(struct ct_trace *t, size_t chunk) {
         open_body(t, c, body);
 }
 
-// ---- opening side by side -----------------------------------------------------------------------
-
-enum {
-    EACH = 2,            // bodies for each worker, decompressed or being so
-    FEW_BYTES = 1 << 20, // of a file: one thread opens it as fast
-    MOST_RAW = 4 << 20,  // of a body that is decompressed beside others: recorders write less
-};
-
-// Chunks are opened in their order, because what definitions mean follows from those before them:
-// by the thread that has the next one, while the others decompress.
-struct opening {
-    struct ct_trace *trace;
-    size_t room;
-    struct unpacked {
-        struct ct_unpacker unpacker;
-        struct ct_in body;
-        const char *damage;
-        int is_large, is_ready; // it is decompressed when it is opened; it can be opened
-    } * list;                   // of chunk i: element i % room
-    pthread_mutex_t lock;
-    pthread_cond_t moved;
-    // Under the lock: the next chunk to open; whether a thread opens it.
-    size_t next;
-    int is_open;
-};
-
-static void unpack(const struct ct_trace *t, const struct ct_index_chunk *c, struct unpacked *u) {
-    u->is_large = c->head.raw_bytes > MOST_RAW || c->head.body_bytes > MOST_RAW;
-    if (!u->is_large)
-        u->damage = ct_unpacker_read(&u->unpacker, &t->source, c, &u->body);
-}
-
-static void open_unpacked(struct ct_trace *t, size_t chunk, const struct unpacked *u) {
+static void open_unpacked(void *user, size_t chunk, const struct ct_unpacked *u) {
+    struct ct_trace *t = user;
     struct ct_index_chunk *c = &t->index.chunks[chunk];
-    if (u->is_large)
+    if (u->is_left)
         ct_trace_open_chunk(t, chunk);
     else if (!note_body(t, c, u->damage))
         open_body(t, c, u->body);
-}
-
-// Opens those that are ready, unless another thread does. Under the lock.
-static void open_ready(struct opening *o) {
-    if (o->is_open)
-        return;
-    o->is_open = 1;
-    for (struct unpacked *u; (u = &o->list[o->next % o->room])->is_ready;) {
-        pthread_mutex_unlock(&o->lock);
-        open_unpacked(o->trace, o->next, u);
-        pthread_mutex_lock(&o->lock);
-        u->is_ready = 0;
-        o->next++;
-        pthread_cond_broadcast(&o->moved);
-    }
-    o->is_open = 0;
-}
-
-static void unpack_and_open(void *user, size_t chunk) {
-    struct opening *o = user;
-    struct unpacked *u = &o->list[chunk % o->room];
-    pthread_mutex_lock(&o->lock);
-    while (chunk >= o->next + o->room)
-        pthread_cond_wait(&o->moved, &o->lock);
-    pthread_mutex_unlock(&o->lock);
-    unpack(o->trace, &o->trace->index.chunks[chunk], u);
-    pthread_mutex_lock(&o->lock);
-    u->is_ready = 1;
-    open_ready(o);
-    pthread_mutex_unlock(&o->lock);
-}
-
-static void open_beside(struct ct_trace *t, size_t room) {
-    struct opening o = {.trace = t, .room = room};
-    o.list = ct_heap_alloc_zeroed(room, sizeof *o.list);
-    for (size_t i = 0; i < room; i++)
-        ct_unpacker_begin(&o.list[i].unpacker);
-    pthread_mutex_init(&o.lock, NULL);
-    pthread_cond_init(&o.moved, NULL);
-    ct_workers_run(t->index.count, unpack_and_open, &o);
-    pthread_cond_destroy(&o.moved);
-    pthread_mutex_destroy(&o.lock);
-    for (size_t i = 0; i < room; i++)
-        ct_unpacker_end(&o.list[i].unpacker);
-    free(o.list);
-}
-
-static void open_chunks(struct ct_trace *t) {
-    const unsigned workers = ct_workers_count();
-    if (workers > 1 && t->source.bytes > FEW_BYTES)
-        open_beside(t, workers * EACH);
-    else
-        for (size_t i = 0; i < t->index.count; i++)
-            ct_trace_open_chunk(t, i);
 }
 
 // ---- the trace as a whole -------------------------------------------------------------------
@@ -379,7 +293,7 @@ int ct_trace_open_source(struct ct_trace *t, struct ct_error *error) {
     append_journal(t);
     if (ct_index_sort(&t->index, &t->source, error))
         return -1;
-    open_chunks(t);
+    ct_unpack_in_order(&t->source, &t->index, open_unpacked, t);
     ct_definitions_finish(&t->definitions);
     ct_trace_summarize_chunks(t);
     ct_trace_summarize_facts(t);
