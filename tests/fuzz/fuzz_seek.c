@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Mutated traces with checkpoints: what a view prints of a moment is the same whether its replay
-// begins at a checkpoint or at the start (tools/report/replay/SEEK.md), byte by byte.
+// begins at a checkpoint or at the start (tools/report/replay/SEEK.md), byte by byte; and what stats
+// prints, whether it reads the trace in parts or as a whole.
 //
 // A mutation changes the body of a chunk, or fields of its prefix, or which chunks there are and in
 // what order; checksums and sizes are right again. Else nothing behind them would be read.
@@ -26,7 +27,8 @@ struct chunk {
 };
 
 static struct ct_terminal terminal = {.width = 80, .bold = "", .red = "", .dim = "", .reset = ""};
-static unsigned long replays, begun; // how many there were, and began at a checkpoint
+static unsigned long replays, begun;  // how many there were, and began at a checkpoint
+static unsigned long passes, divided; // of stats, and those that used parts
 
 // ---- what a view prints -------------------------------------------------------------------------
 
@@ -70,38 +72,66 @@ static char *print(const uint8_t *file, size_t n, const struct ct_arguments *o, 
     return text;
 }
 
-// The same with a mode of seeking; counts what it tells of replays.
-static char *print_with(const char *mode, const uint8_t *file, size_t n,
-                        const struct ct_arguments *o, size_t *size) {
-    char *told = NULL;
+// The same with a variable of the environment set; `told` is what it says on stderr of replays and
+// of parts.
+static char *print_with(const char *variable, const char *value, const uint8_t *file, size_t n,
+                        const struct ct_arguments *o, size_t *size, char **told) {
     size_t length = 0;
-    FILE *const before = stderr, *const to = open_memstream(&told, &length);
+    FILE *const before = stderr, *const to = open_memstream(told, &length);
     if (!to)
         abort();
-    setenv("CUTRACE_REPORT_SEEK", mode, 1);
+    setenv(variable, value, 1);
     stderr = to;
     char *text = print(file, n, o, size);
     stderr = before;
     fclose(to);
+    return text;
+}
+
+static void count_replays(const char *told) {
     for (const char *at = told; (at = strstr(at, "seek: a replay begins at ")); at++) {
         replays++;
         begun += strncmp(at + 25, "event", 5) == 0;
     }
-    free(told);
-    return text;
 }
 
-static void compare(const uint8_t *file, size_t n, const struct ct_arguments *o) {
+static void count_parts(const char *told) {
+    passes++;
+    divided += strstr(told, "parts: ") && !strstr(told, "prove nothing");
+}
+
+static void compare_with(const char *variable, const uint8_t *file, size_t n,
+                         const struct ct_arguments *o, void (*count)(const char *told)) {
     size_t sizes[2];
-    char *sought = print_with("tell", file, n, o, &sizes[0]);
-    char *whole = print_with("no", file, n, o, &sizes[1]);
+    char *told[2];
+    char *sought = print_with(variable, "tell", file, n, o, &sizes[0], &told[0]);
+    char *whole = print_with(variable, "no", file, n, o, &sizes[1], &told[1]);
+    count(told[0]);
     if (sizes[0] != sizes[1] || memcmp(sought, whole, sizes[0]) != 0) {
-        fprintf(stderr, "%s%s differs:\n%s\n---- from the start:\n%s\n",
-                ct_arguments_command_name(o->command), o->json ? " --json" : "", sought, whole);
+        fprintf(stderr, "%s%s differs with %s, %s:\n%s\n---- without:\n%s\n",
+                ct_arguments_command_name(o->command), o->json ? " --json" : "", variable, told[0],
+                sought, whole);
         abort();
     }
+    for (int i = 0; i < 2; i++)
+        free(told[i]);
     free(sought);
     free(whole);
+}
+
+static void compare_seeks(const uint8_t *file, size_t n, const struct ct_arguments *o) {
+    compare_with("CUTRACE_REPORT_SEEK", file, n, o, count_replays);
+}
+
+static void compare_parts(const uint8_t *file, size_t n) {
+    static const char *const workers[] = {"2", "3", "7"};
+    const struct ct_arguments o = {.command = CT_COMMAND_stats,
+                                   .device = -1,
+                                   .json = 1,
+                                   .to = {draw(4) ? CT_TIME_NONE : CT_TIME_OF_EVENT, draw(400)}};
+    setenv("CUTRACE_REPORT_WORKERS", workers[draw(3)], 1);
+    compare_with("CUTRACE_REPORT_PARTS", file, n, &o, count_parts);
+    unsetenv("CUTRACE_REPORT_WORKERS");
 }
 
 // ---- files --------------------------------------------------------------------------------------
@@ -258,14 +288,16 @@ static void run(uint64_t number) {
         n += n < FILE_MAX ? put_chunk(&list[i], file + n, FILE_MAX + BODY_MAX - n) : 0;
     for (int i = 0; i < 3; i++) {
         const struct ct_arguments o = draw_view(400);
-        compare(file, n, &o);
+        compare_seeks(file, n, &o);
     }
+    compare_parts(file, n);
     for (size_t i = 0; i < count; i++)
         free(list[i].body);
 }
 
 int main(int argc, char **argv) {
     const int status = fuzz(argc, argv, load, run);
-    printf("%lu of %lu replays began at a checkpoint\n", begun, replays);
-    return status || begun || replays < 1000 ? status : 3;
+    printf("%lu of %lu replays began at a checkpoint; %lu of %lu passes were in parts\n", begun,
+           replays, divided, passes);
+    return status || (begun && divided) || replays < 1000 ? status : 3;
 }

@@ -14,11 +14,12 @@ STACKS = [[("f%d" % i, "/opt/app", 0x1000 + 16 * i), ("main", "/opt/app", 0x1900
 class Program:
     """Allocates and frees at random, most of it of equal sizes; a checkpoint begins in every fifth chunk, in parts. At the
     events `failing` a request of the size fails, and the fourth event registers memory of the host if so many bytes are
-    asked for."""
+    asked for. `rounds`: checkpoints have times as ticks."""
 
-    def __init__(self, seed, chunks=20, parts=2, events=60, lies=False, failing=None, registered=0):
+    def __init__(self, seed, chunks=20, parts=2, events=60, lies=False, failing=None, registered=0, rounds=False):
         self.random, self.trace, self.live, self.at = random.Random(seed), Trace(), {}, []
         self.t, self.lies, parts_left, self.failing, self.registered = 1000, lies, [], failing or {}, registered
+        self.rounds = rounds
         for n in range(chunks):
             checkpoint = None
             if n and n % 5 == 0:
@@ -43,6 +44,7 @@ class Program:
             size = {small: 2 * M, large: 4 * K}.get(ptr, size)
         else:
             size += self.lies * K
+        t_ns -= t_ns % 100 if self.rounds else 0
         return self.trace.record("alloc", t_ns, ptr=ptr, bytes=size, device=0, space="device", stack=STACKS[stack], event=number,
                                  tid=tid)
 
@@ -73,7 +75,7 @@ class Program:
 
 
 def main(where):
-    for seed, how in enumerate(({}, {"parts": 1}, {"parts": 3}, {"failing": {130: 512 * M, 150: M}}, {"registered": 3 * M})):
+    for seed, how in enumerate(({}, {"parts": 1}, {"parts": 3}, {"failing": {130: 512 * M, 150: M}}, {"registered": 3 * M}, {"rounds": True})):
         program = Program(seed, chunks=11, events=30, **how)
         with open(os.path.join(where, "seek-%d.zst" % seed), "wb") as f:
             f.write(program.trace.bytes())

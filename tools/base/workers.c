@@ -20,6 +20,8 @@ struct run {
     void *user;
 };
 
+static _Thread_local int is_at_work;
+
 static long count_processors(void) {
     cpu_set_t set;
     if (sched_getaffinity(0, sizeof set, &set) == 0)
@@ -37,14 +39,17 @@ unsigned ct_workers_count(void) {
 
 static void *take(void *user) {
     struct run *r = user;
+    const int was_at_work = is_at_work;
+    is_at_work = 1;
     for (size_t i; (i = atomic_fetch_add(&r->next, 1)) < r->n;)
         r->work(r->user, i);
+    is_at_work = was_at_work;
     return NULL;
 }
 
 void ct_workers_run(size_t n, void (*work)(void *user, size_t i), void *user) {
     struct run r = {.n = n, .work = work, .user = user};
-    const unsigned most = ct_workers_count();
+    const unsigned most = is_at_work ? 1 : ct_workers_count();
     pthread_t thread[MOST];
     pthread_attr_t attributes;
     unsigned threads = 0;

@@ -13,7 +13,7 @@ unsigned ct_workers_count(void);
 // Calls `work` once for each i below n, on up to so many threads, and returns when all calls have.
 // The calls begin in the order of i. They may share nothing that one of them changes, and leave
 // their results at a place of their own: then the number of threads decides on nothing but the
-// time.
+// time. Within such work no more threads are started: the one at work makes all calls itself.
 void ct_workers_run(size_t n, void (*work)(void *user, size_t i), void *user);
 
 #endif

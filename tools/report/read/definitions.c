@@ -44,12 +44,23 @@ static int same_string(const void *owner, uint32_t id, const void *key) {
     return a->length == b->length && memcmp(a->at, b->at, a->length) == 0;
 }
 
+// The id of a thing in definitions that are shared, to which nothing can be added.
+static uint32_t find_shared(struct ct_definitions *n, const struct ct_id_set *set, uint64_t hash,
+                            int (*same)(const void *owner, uint32_t id, const void *key),
+                            const void *key) {
+    const uint32_t id = ct_id_set_find(set, hash, same, n, key);
+    n->lacks |= !id;
+    return id;
+}
+
 static uint32_t intern_string(struct ct_definitions *n, const void *bytes, size_t length) {
     const struct ct_string s = {bytes, (uint32_t)length};
     if (!length)
         return 0;
-    uint32_t *slot =
-        ct_id_set_slot(&n->string_set, ct_hash_bytes(bytes, length), same_string, n, &s);
+    const uint64_t hash = ct_hash_bytes(bytes, length);
+    if (n->is_shared)
+        return find_shared(n, &n->string_set, hash, same_string, &s);
+    uint32_t *slot = ct_id_set_slot(&n->string_set, hash, same_string, n, &s);
     if (!*slot) {
         CT_HEAP_GROW(n->strings, n->string_count, n->string_cap);
         n->strings[n->string_count] = (struct ct_string){store_bytes(n, bytes, length), s.length};
@@ -68,6 +79,8 @@ static int same_module(const void *owner, uint32_t id, const void *key) {
 
 static uint32_t intern_module(struct ct_definitions *n, const struct ct_defined_module *m) {
     const uint64_t h = ct_hash_mix(m->base * 31 + m->path) ^ m->start;
+    if (n->is_shared)
+        return find_shared(n, &n->module_set, ct_hash_mix(h), same_module, m);
     uint32_t *slot = ct_id_set_slot(&n->module_set, ct_hash_mix(h), same_module, n, m);
     if (!*slot) {
         CT_HEAP_GROW(n->modules, n->module_count, n->module_cap);
@@ -113,6 +126,8 @@ static uint32_t intern_frame(struct ct_definitions *n, const struct ct_frame *f)
     uint64_t h = f->pc;
     if (f->kind != CT_FRAME_NATIVE)
         h = ((uint64_t)f->function << 32 | f->file) ^ ct_hash_mix(f->line * 8 + f->kind);
+    if (n->is_shared)
+        return find_shared(n, &n->frame_set, ct_hash_mix(h), same_frame, f);
     uint32_t *slot = ct_id_set_slot(&n->frame_set, ct_hash_mix(h), same_frame, n, f);
     if (!*slot) {
         CT_HEAP_GROW(n->frames, n->frame_count, n->frame_cap);
@@ -133,8 +148,10 @@ static int same_node(const void *owner, uint32_t id, const void *key) {
 static uint32_t intern_node(struct ct_definitions *n, uint32_t parent, uint32_t frame) {
     const struct ct_call_tree_node node = {
         .parent = parent, .frame = frame, .depth = n->nodes[parent].depth + 1};
-    uint32_t *slot = ct_id_set_slot(&n->node_set, ct_hash_mix((uint64_t)parent << 32 | frame),
-                                    same_node, n, &node);
+    const uint64_t hash = ct_hash_mix((uint64_t)parent << 32 | frame);
+    if (n->is_shared)
+        return find_shared(n, &n->node_set, hash, same_node, &node);
+    uint32_t *slot = ct_id_set_slot(&n->node_set, hash, same_node, n, &node);
     if (!*slot) {
         CT_HEAP_GROW(n->nodes, n->node_count, n->node_cap);
         n->nodes[n->node_count] = node;
@@ -145,7 +162,9 @@ static uint32_t intern_node(struct ct_definitions *n, uint32_t parent, uint32_t 
 
 // The stack whose innermost node is given; it gets a number when it is first asked for.
 static uint32_t number_stack(struct ct_definitions *n, uint32_t node) {
-    if (node && !n->nodes[node].stack) {
+    if (n->is_shared)
+        n->lacks |= node && !n->nodes[node].stack;
+    else if (node && !n->nodes[node].stack) {
         CT_HEAP_GROW(n->stacks, n->stack_count, n->stack_cap);
         n->stacks[n->stack_count] = node;
         n->nodes[node].stack = (uint32_t)n->stack_count++;
@@ -352,6 +371,11 @@ static uint32_t read_thread(struct ct_definitions *n, struct ct_in *in) {
     const uint32_t name = read_string_id(n, in);
     if (in->bad)
         return 0;
+    const uint64_t *known = n->is_shared ? ct_map_find(&n->thread_ids, tid) : NULL;
+    if (n->is_shared) {
+        n->lacks |= !known;
+        return known ? (uint32_t)*known : 0;
+    }
     uint64_t *id = ct_map_add(&n->thread_ids, tid);
     if (!*id) {
         CT_HEAP_GROW(n->threads, n->thread_count, n->thread_cap);
@@ -427,18 +451,36 @@ void ct_definitions_finish(struct ct_definitions *n) {
     n->complete = 1;
 }
 
-// ---- lifetime and look-up ---------------------------------------------------------------------------
-
-void ct_definitions_set_generation(struct ct_definitions *n, uint64_t dict_seq) {
-    if (n->generation == dict_seq)
-        return;
-    n->generation = dict_seq;
+static void forget_ids(struct ct_definitions *n) {
     for (unsigned k = 0; k < CT_ID_KINDS; k++) {
         ct_map_free(&n->ids[k]);
         free(n->low[k].own);
         n->low[k].own = NULL;
         n->low[k].room = 0;
     }
+}
+
+void ct_definitions_share(struct ct_definitions *own, const struct ct_definitions *n) {
+    CT_ASSERT(n->complete);
+    *own = *n;
+    own->is_shared = 1;
+    own->lacks = 0;
+    own->generation = UINT64_MAX;
+    memset(own->ids, 0, sizeof own->ids);
+    memset(own->low, 0, sizeof own->low);
+}
+
+void ct_definitions_unshare(struct ct_definitions *own) {
+    forget_ids(own);
+}
+
+// ---- lifetime and look-up ---------------------------------------------------------------------------
+
+void ct_definitions_set_generation(struct ct_definitions *n, uint64_t dict_seq) {
+    if (n->generation == dict_seq)
+        return;
+    n->generation = dict_seq;
+    forget_ids(n);
 }
 
 void ct_definitions_init(struct ct_definitions *n) {

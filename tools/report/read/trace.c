@@ -13,10 +13,10 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <zstd.h>
 
 #include "base/heap.h"
 #include "read/journal_to_chunks.h"
+#include "read/unpack_in_order.h"
 
 // ---- chunks -----------------------------------------------------------------------------------
 
@@ -34,28 +34,18 @@ static void mark_partial(struct ct_trace *t, struct ct_index_chunk *c) {
     c->partial = 1;
 }
 
-// Decompresses the body of a chunk into t->body. 0, or -1 with the chunk marked as damaged.
-static int read_body(struct ct_trace *t, struct ct_index_chunk *c, struct ct_in *body) {
-    const uint64_t packed = c->head.body_bytes, raw = c->head.raw_bytes;
-    if (c->bad)
-        return -1;
-    if (packed > ZSTD_compressBound(CT_MAX_BODY) + 1024)
-        return mark_damaged(t, c, "chunk with impossible sizes");
-    if (packed > t->packed_cap)
-        t->packed = ct_heap_resize(t->packed, t->packed_cap = (size_t)packed, 1);
-    if (ct_source_read(&t->source, c->body, t->packed, (size_t)packed) != packed)
-        return mark_damaged(t, c, "bytes that cannot be read");
-    // Decompress only a frame that says beforehand how large it will be.
-    if (ZSTD_getFrameContentSize(t->packed, (size_t)packed) != raw)
-        return mark_damaged(t, c, "chunk whose body has another size than its prefix says");
-    if (raw > t->body_cap)
-        t->body = ct_heap_resize(t->body, t->body_cap = (size_t)raw, 1);
-    if (ZSTD_decompressDCtx(t->dctx, t->body, (size_t)raw, t->packed, (size_t)packed) != raw)
-        return mark_damaged(t, c, "chunk with a damaged body");
-    *body = (struct ct_in){t->body, t->body + raw, 0};
+// What a body has shown: 0, or -1 with the chunk marked as damaged.
+static int note_body(struct ct_trace *t, struct ct_index_chunk *c, const char *damage) {
+    if (damage)
+        return mark_damaged(t, c, damage);
     if (t->progress)
-        t->progress(t->progress_user, c->body + packed, t->source.bytes);
+        t->progress(t->progress_user, c->body + c->head.body_bytes, t->source.bytes);
     return 0;
+}
+
+// Decompresses the body of a chunk. 0, or -1 with the chunk marked as damaged.
+static int read_body(struct ct_trace *t, struct ct_index_chunk *c, struct ct_in *body) {
+    return c->bad ? -1 : note_body(t, c, ct_unpacker_read(&t->unpacker, &t->source, c, body));
 }
 
 int ct_trace_read_body(struct ct_trace *t, size_t chunk, struct ct_in *body) {
@@ -142,15 +132,27 @@ static int read_state(struct ct_trace *t, struct ct_index_chunk *c, struct ct_in
     return 0;
 }
 
-void ct_trace_open_chunk(struct ct_trace *t, size_t chunk) {
-    struct ct_index_chunk *c = &t->index.chunks[chunk];
-    struct ct_in body;
-    if (read_body(t, c, &body))
-        return;
+static void open_body(struct ct_trace *t, struct ct_index_chunk *c, struct ct_in body) {
     if (ct_trace_define(t, c, body) || read_state(t, c, body))
         mark_damaged(t, c, "chunk with a malformed body");
     else if (c->head.flags & CT_CHUNK_AMENDS && read_amends(t, body))
         mark_partial(t, c);
+}
+
+void ct_trace_open_chunk(struct ct_trace *t, size_t chunk) {
+    struct ct_index_chunk *c = &t->index.chunks[chunk];
+    struct ct_in body;
+    if (!read_body(t, c, &body))
+        open_body(t, c, body);
+}
+
+static void open_unpacked(void *user, size_t chunk, const struct ct_unpacked *u) {
+    struct ct_trace *t = user;
+    struct ct_index_chunk *c = &t->index.chunks[chunk];
+    if (u->is_left)
+        ct_trace_open_chunk(t, chunk);
+    else if (!note_body(t, c, u->damage))
+        open_body(t, c, u->body);
 }
 
 // ---- the trace as a whole -------------------------------------------------------------------
@@ -280,9 +282,7 @@ static void append_journal(struct ct_trace *t) {
 }
 
 void ct_trace_begin_bodies(struct ct_trace *t) {
-    t->dctx = ZSTD_createDCtx();
-    if (!t->dctx)
-        ct_heap_exhausted();
+    ct_unpacker_begin(&t->unpacker);
     t->columns.memory = ct_heap_resize(NULL, ct_decoder_memory_bytes(), 1);
 }
 
@@ -293,8 +293,7 @@ int ct_trace_open_source(struct ct_trace *t, struct ct_error *error) {
     append_journal(t);
     if (ct_index_sort(&t->index, &t->source, error))
         return -1;
-    for (size_t i = 0; i < t->index.count; i++)
-        ct_trace_open_chunk(t, i);
+    ct_unpack_in_order(&t->source, &t->index, open_unpacked, t);
     ct_definitions_finish(&t->definitions);
     ct_trace_summarize_chunks(t);
     ct_trace_summarize_facts(t);
@@ -485,8 +484,10 @@ uint64_t ct_trace_time_span_ns(const struct ct_trace *t) {
 
 static void complete_event(struct ct_trace *t, struct ct_event *e) {
     resolve_ids(t, e);
-    if (!CT_HAS(e, t_ns))
+    if (!CT_HAS(e, t_ns)) {
         e->t_ns = t->last_ns;
+        t->undated++;
+    }
     t->last_ns = e->t_ns;
     // An event whose time was rounded down is alone in its tick (FORMAT.md, section 3), so that a
     // record with any time of this tick corrects it.
@@ -595,6 +596,31 @@ int ct_trace_find_event(struct ct_trace *t, uint64_t number, uint64_t *t_ns) {
     return more && at == number;
 }
 
+void ct_trace_share(struct ct_trace *own, const struct ct_trace *t) {
+    *own = *t;
+    own->columns = (struct ct_decoder){0};
+    ct_trace_begin_bodies(own);
+    ct_definitions_share(&own->definitions, &t->definitions);
+    own->index.chunks = ct_heap_resize(NULL, t->index.count, sizeof *t->index.chunks);
+    memcpy(own->index.chunks, t->index.chunks, t->index.count * sizeof *t->index.chunks);
+    own->index.damage = NULL;
+    own->index.damages = own->index.damage_capacity = 0;
+    own->undated = 0;
+    ct_trace_rewind(own);
+}
+
+int ct_trace_was_read_alike(const struct ct_trace *own) {
+    return !own->index.damages && !own->definitions.lacks && !own->undated;
+}
+
+void ct_trace_unshare(struct ct_trace *own) {
+    ct_definitions_unshare(&own->definitions);
+    free(own->index.chunks);
+    free(own->index.damage);
+    free(own->columns.memory);
+    ct_unpacker_end(&own->unpacker);
+}
+
 void ct_trace_close(struct ct_trace *t) {
     ct_source_close(&t->source);
     ct_journal_read_close(&t->journal);
@@ -604,8 +630,6 @@ void ct_trace_close(struct ct_trace *t) {
     ct_definitions_free(&t->definitions);
     ct_amends_free(&t->amends);
     free(t->columns.memory);
-    free(t->packed);
-    free(t->body);
-    ZSTD_freeDCtx(t->dctx);
+    ct_unpacker_end(&t->unpacker);
     *t = (struct ct_trace){.source.fd = -1, .journal.file.fd = -1};
 }

@@ -14,6 +14,7 @@
 #include "read/journal_read.h"
 #include "read/seek_points.h"
 #include "read/source.h"
+#include "read/unpack.h"
 
 struct ct_trace {
     // Set by the caller before opening.
@@ -55,9 +56,7 @@ struct ct_trace {
     struct ct_error journal_error;
 
     // The reader's own.
-    void *dctx; // ZSTD_DCtx
-    uint8_t *packed, *body;
-    size_t packed_cap, body_cap;
+    struct ct_unpacker unpacker;
     struct ct_amends amends;
     size_t chunk;      // the current one
     struct ct_in rest; // of its body, after the section in `columns`
@@ -68,7 +67,8 @@ struct ct_trace {
     int has_sought;               // the trace is read from `sought` on
     struct ct_seek_point sought;
     uint64_t next_number, last_ns;
-    size_t end; // 0: all chunks are read; else those before this one (moment.c, trace_part.h)
+    uint64_t undated; // events without a time, which have that of the one before
+    size_t end;       // 0: all chunks are read; else those before this one (moment.c, trace_part.h)
 };
 
 enum ct_step {
@@ -96,6 +96,13 @@ void ct_trace_rewind(struct ct_trace *t);
 // Goes to one of the seek points instead: the next steps restore the state from its checkpoint. The
 // events between its parts come, too.
 void ct_trace_seek(struct ct_trace *t, const struct ct_seek_point *point);
+// Another reader of the trace that is open already, with a position of its own: it shares the rest,
+// which must not change until ct_trace_unshare.
+void ct_trace_share(struct ct_trace *own, const struct ct_trace *t);
+// Whether what it has read since then is what another reader finds there: it depends on nothing
+// before, and there is no news of damage.
+int ct_trace_was_read_alike(const struct ct_trace *own);
+void ct_trace_unshare(struct ct_trace *own);
 // Reads the next step, with those that restore the state after a gap.
 enum ct_step ct_trace_step(struct ct_trace *t, struct ct_event *event, uint64_t *number);
 // Reads the next event: 1, or 0 after the last one. Its ids (thread, api, stack, text) are those of

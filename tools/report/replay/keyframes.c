@@ -21,12 +21,13 @@ static uint64_t add_word(uint64_t h, uint64_t word) {
     return ct_hash_mix(h ^ word) + UINT64_C(0x9E3779B97F4A7C15);
 }
 
-static uint64_t digest_object(const struct ct_live *l, const struct ct_object *o) {
+static uint64_t digest_object(const struct ct_live *l, const struct ct_object *o,
+                              uint64_t tick_ns) {
     const struct ct_traits *traits = ct_live_traits(l, o);
     const int has_refs = o->kind == CT_KIND_HANDLE || o->kind == CT_KIND_IPC;
     uint64_t h = add_word(o->kind, o->key);
     h = add_word(h, o->bytes);
-    h = add_word(h, o->t_ns);
+    h = add_word(h, o->t_ns / tick_ns);
     h = add_word(h, (uint64_t)o->stack << 32 | (uint64_t)(uint8_t)o->device << 8 |
                         (unsigned)o->segment << 1 | o->resumed);
     h = add_word(h, ct_object_event(o));
@@ -37,12 +38,12 @@ static uint64_t digest_object(const struct ct_live *l, const struct ct_object *o
     return has_refs ? add_word(h, (uint64_t)traits->refs << 32 | traits->maps) : h;
 }
 
-static uint64_t digest_live(const struct ct_live *l) {
+uint64_t ct_keyframes_digest_live(const struct ct_live *l, uint64_t tick_ns) {
     uint64_t sum = 0;
     for (uint32_t i = 0; i < ct_live_slot_count(l); i++) {
         const struct ct_object *o = ct_live_object_at(l, i);
         if (o)
-            sum += digest_object(l, o);
+            sum += digest_object(l, o, tick_ns);
     }
     uint64_t h = add_word(sum, ct_hash_bytes(l->device, sizeof l->device));
     h = add_word(h, l->host_bytes);
@@ -89,7 +90,7 @@ static uint64_t digest_pool(const struct ct_torch_pool *p) {
 }
 
 static uint64_t digest(const struct ct_replay *r) {
-    return add_word(digest_live(&r->live), digest_pool(&r->pool));
+    return add_word(ct_keyframes_digest_live(&r->live, 1), digest_pool(&r->pool));
 }
 
 // ---- times --------------------------------------------------------------------------------------

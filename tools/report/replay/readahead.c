@@ -31,8 +31,9 @@ struct reading {
 struct ct_readahead {
     struct ct_trace *trace;
     struct ct_readahead_batch batch[BATCHES];
-    unsigned held_back; // batches
+    unsigned held_back, ring; // batches; and how many of them are used by turns
     int has_thread;
+    atomic_int *spare; // NULL: nobody else works
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t moved;
@@ -90,7 +91,7 @@ static void own_soon(const struct ct_readahead_step *s) {
 
 // Reads the batch with a number. 0: it has the end of the trace.
 static int fill_batch(struct ct_readahead *a, uint64_t number) {
-    struct ct_readahead_batch *b = &a->batch[number % BATCHES];
+    struct ct_readahead_batch *b = &a->batch[number % a->ring];
     const unsigned room = a->room;
     a->room = CT_READAHEAD_BATCH;
     for (b->n = 0; b->n < room; b->n++) {
@@ -144,32 +145,54 @@ static void *read_batches(void *ahead) {
     return NULL;
 }
 
-struct ct_readahead *ct_readahead_begin(struct ct_trace *t, unsigned position) {
+struct ct_readahead *ct_readahead_begin(struct ct_trace *t, unsigned position, atomic_int *spare) {
     struct ct_readahead *a = ct_heap_alloc_zeroed(1, sizeof *a);
     CT_ASSERT(position < CT_READAHEAD_BATCH);
     a->trace = t;
     a->room = CT_READAHEAD_BATCH;
     a->room_behind = t->has_sought ? CT_READAHEAD_BATCH - position : 0;
     a->held_back = t->events > FEW_EVENTS ? HELD_BACK : BATCHES - 2;
+    a->ring = BATCHES;
+    if (spare) { // one batch stays in the processor's cache
+        a->held_back = 0;
+        a->ring = 1;
+    }
     pthread_mutex_init(&a->lock, NULL);
     pthread_cond_init(&a->moved, NULL);
-    a->has_thread = t->events > FEW_EVENTS && ct_workers_count() > 1; // (the thread reads it, too)
+    a->spare = spare;
+    a->has_thread =
+        !spare && t->events > FEW_EVENTS && ct_workers_count() > 1; // (the thread reads it, too)
     if (a->has_thread && pthread_create(&a->thread, NULL, read_batches, a))
         a->has_thread = 0;
     return a;
 }
 
+// A processor that was used by others may be free by now.
+static void start_if_spare(struct ct_readahead *a) {
+    int left = atomic_load_explicit(a->spare, memory_order_relaxed);
+    while (left > 0 && !atomic_compare_exchange_weak(a->spare, &left, left - 1))
+        ;
+    if (left <= 0)
+        return;
+    a->ring = BATCHES;
+    a->has_thread = !pthread_create(&a->thread, NULL, read_batches, a);
+    if (!a->has_thread)
+        a->spare = NULL; // (it stays unused)
+}
+
 const struct ct_readahead_batch *ct_readahead_next(struct ct_readahead *a) {
+    if (a->spare && !a->has_thread)
+        start_if_spare(a);
     if (!a->has_thread) {
         for (; !count_ready(a); a->filled++)
             a->ended = !fill_batch(a, a->filled);
-        return &a->batch[a->taken++ % BATCHES];
+        return &a->batch[a->taken++ % a->ring];
     }
     pthread_mutex_lock(&a->lock);
     if (!count_ready(a))
         while (count_ready(a) < RESUME_AT && !a->ended)
             pthread_cond_wait(&a->moved, &a->lock);
-    const struct ct_readahead_batch *b = &a->batch[a->taken++ % BATCHES];
+    const struct ct_readahead_batch *b = &a->batch[a->taken++ % a->ring];
     if (count_ready(a) == RESUME_AT)
         pthread_cond_signal(&a->moved);
     pthread_mutex_unlock(&a->lock);
@@ -185,6 +208,8 @@ void ct_readahead_end(struct ct_readahead *a) {
         pthread_cond_signal(&a->moved);
         pthread_mutex_unlock(&a->lock);
         pthread_join(a->thread, NULL);
+        if (a->spare)
+            atomic_fetch_add(a->spare, 1);
     }
     pthread_mutex_destroy(&a->lock);
     pthread_cond_destroy(&a->moved);

@@ -9,6 +9,8 @@
 #ifndef CT_READAHEAD_H
 #define CT_READAHEAD_H
 
+#include <stdatomic.h>
+
 #include "read/trace.h"
 
 struct ct_readahead_step {
@@ -30,8 +32,10 @@ struct ct_readahead;
 // The trace must be at its first event, or have been sought. In the latter case `position` is the
 // place in its batch of the first event behind the checkpoint when the whole trace is read: batches
 // then hold the same events from there on, so that the same is known ahead of each reading. That
-// event is the first one of its batch.
-struct ct_readahead *ct_readahead_begin(struct ct_trace *t, unsigned position);
+// event is the first one of its batch. `spare` (may be NULL): how many processors are not used by
+// others that work beside this one. The thread starts when one is, and takes it until the end; and
+// nothing is known ahead of readings.
+struct ct_readahead *ct_readahead_begin(struct ct_trace *t, unsigned position, atomic_int *spare);
 // The next batch, valid until the next call. Must not be called after the last batch.
 const struct ct_readahead_batch *ct_readahead_next(struct ct_readahead *a);
 // Stops reading. NULL: does nothing.

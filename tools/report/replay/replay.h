@@ -16,6 +16,9 @@ enum { CT_REPLAY_PREFETCH = 16 };
 struct ct_replay {
     struct ct_live live;
     struct ct_readings readings;
+    // Set before the first event where others work beside this one: see ct_readahead_begin. Its
+    // readings are no exact ones.
+    atomic_int *spare;
     int tiles; // set before the first event: replay the blocks of PyTorch's pools, too,
     struct ct_segment_watch watch; // likewise, zero if nobody watches
     // Called before a gap makes the state unknown, while it is still that of the last event. May be

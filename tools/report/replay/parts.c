@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+// A part begins with what a checkpoint claims, and ends behind the events of the chunk before the
+// one in which the next part's checkpoint is complete.
+#include "replay/parts.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/heap.h"
+#include "base/workers.h"
+#include "replay/keyframes.h"
+
+enum { LEAST_EVENTS = 1 << 18 }; // of a part: fewer are read as fast by one thread
+
+// Numbers of events in a part are below that, so that objects have them in full.
+#define MOST_EVENTS (UINT64_C(1) << 45)
+
+// ---- where parts begin --------------------------------------------------------------------------
+
+static int is_set_to(const char *value) {
+    const char *set = getenv("CUTRACE_REPORT_PARTS");
+    return set && strcmp(set, value) == 0;
+}
+
+// Whether a replay from the start reads the chunk's events and nothing else.
+static int is_plain(const struct ct_index_chunk *c) {
+    return !c->bad && !c->partial && !c->gap && !c->reset && !c->restores && !c->completes;
+}
+
+static size_t find_last_disturbance(const struct ct_index *x) {
+    size_t i = x->count;
+    while (i && is_plain(&x->chunks[i - 1]))
+        i--;
+    return i;
+}
+
+static uint64_t count_before(const struct ct_index *x, size_t chunk) {
+    uint64_t n = 0;
+    for (size_t i = 0; i < chunk; i++)
+        n += x->chunks[i].bad ? 0 : x->chunks[i].head.events;
+    return n;
+}
+
+// The seek point from `from` on that is nearest to a number of events; the count: there is none.
+static size_t find_nearest(const struct ct_trace *t, size_t from, uint64_t wanted) {
+    const struct ct_seek_points *s = &t->seek_points;
+    uint64_t least = UINT64_MAX;
+    size_t nearest = s->count;
+    for (size_t i = from; i < s->count; i++) {
+        const uint64_t at = count_before(&t->index, s->list[i].last),
+                       far = at > wanted ? at - wanted : wanted - at;
+        if (far >= least || s->list[i].event >= MOST_EVENTS)
+            continue;
+        least = far;
+        nearest = i;
+    }
+    return nearest;
+}
+
+static void add(struct ct_parts *p, const struct ct_seek_point *point) {
+    p->list[p->count++] = (struct ct_part){.of = p, .point = *point};
+}
+
+static void plan(struct ct_parts *p, const struct ct_trace *t, size_t most) {
+    const struct ct_seek_points *s = &t->seek_points;
+    const size_t disturbed = find_last_disturbance(&t->index);
+    size_t next = 0;
+    while (next < s->count && s->list[next].first < disturbed)
+        next++;
+    add(p, &(struct ct_seek_point){0});
+    for (size_t i = 1; i < most && next < s->count; i++) {
+        const size_t at = find_nearest(t, next, t->events / most * i);
+        if (at == s->count)
+            break;
+        add(p, &s->list[at]);
+        next = at + 1;
+    }
+}
+
+// A small part has ended when a thread that reads ahead for another one needs its processor.
+static void note_small(struct ct_parts *p, const struct ct_trace *t) {
+    const uint64_t all = count_before(&t->index, t->index.count);
+    for (size_t i = 0; i < p->count; i++) {
+        const uint64_t begin = count_before(&t->index, p->list[i].point.last),
+                       end = i + 1 < p->count ? count_before(&t->index, p->list[i + 1].point.last)
+                                              : all;
+        p->list[i].is_small = end < begin || end - begin < all / p->count / 4 * 3;
+    }
+}
+
+// ---- readers ------------------------------------------------------------------------------------
+
+static void note_progress(void *user, uint64_t done, uint64_t total) {
+    struct ct_part *part = user;
+    const struct ct_trace *t = part->of->trace;
+    const size_t read = atomic_fetch_add(&part->of->chunks_read, 1) + 1, all = t->index.count;
+    (void)done;
+    t->progress(t->progress_user, read < all ? total / all * read : total, total);
+}
+
+void ct_parts_begin(struct ct_parts *p, const struct ct_trace *t) {
+    *p = (struct ct_parts){.trace = t};
+    size_t most = ct_workers_count();
+    if (!is_set_to("tell") && most > t->events / LEAST_EVENTS)
+        most = (size_t)(t->events / LEAST_EVENTS);
+    if (most < 2 || t->end || !t->exact || is_set_to("no"))
+        return;
+    p->list = ct_heap_alloc_zeroed(most, sizeof *p->list);
+    plan(p, t, most);
+    if (p->count < 2)
+        p->count = 0;
+    note_small(p, t);
+    atomic_init(&p->spare, (int)(ct_workers_count() - p->count));
+    for (size_t i = 0; i < p->count; i++) {
+        struct ct_part *part = &p->list[i];
+        ct_trace_share(&part->trace, t);
+        part->trace.end = i + 1 < p->count ? p->list[i + 1].point.last : 0;
+        if (i)
+            ct_trace_seek(&part->trace, &part->point);
+        part->trace.progress = t->progress ? note_progress : NULL;
+        part->trace.progress_user = part;
+    }
+}
+
+void ct_parts_end(struct ct_parts *p, int are_used) {
+    if (is_set_to("tell"))
+        fprintf(stderr, are_used ? "parts: %zu\n" : "parts: %zu that prove nothing\n", p->count);
+    for (size_t i = 0; i < p->count; i++)
+        ct_trace_unshare(&p->list[i].trace);
+    free(p->list);
+    *p = (struct ct_parts){.count = 0};
+}
+
+// ---- one part -----------------------------------------------------------------------------------
+
+// Whether everything live is older than the part. (Hostile traces have other numbers.)
+static int all_are_older(const struct ct_part *part, const struct ct_live *l) {
+    for (uint32_t i = 0; i < ct_live_slot_count(l); i++) {
+        const struct ct_object *o = ct_live_object_at(l, i);
+        if (o && ct_object_event(o) >= part->point.event)
+            return 0;
+    }
+    return 1;
+}
+
+const struct ct_event *ct_part_next(struct ct_part *part, struct ct_replay *r, uint64_t *number) {
+    const struct ct_event *e = ct_replay_next(r, &part->trace, number);
+    if (e && __builtin_expect(*number - part->point.event >= MOST_EVENTS, 0)) {
+        part->is_sound = 0;
+        return NULL;
+    }
+    return e;
+}
+
+const struct ct_event *ct_part_first(struct ct_part *part, struct ct_replay *r, uint64_t *number) {
+    const struct ct_event *e;
+    r->spare = part->is_small ? &part->of->none : &part->of->spare;
+    part->is_sound = 1;
+    if (part == part->of->list)
+        return ct_part_next(part, r, number);
+    while ((e = ct_replay_next(r, &part->trace, number)) && r->live.partial)
+        ct_replay_apply(r, e, *number); // between the parts of the checkpoint
+    part->is_sound = e && *number >= part->point.event && all_are_older(part, &r->live);
+    part->begun = ct_keyframes_digest_live(&r->live, CT_PART_TICK_NS);
+    return part->is_sound ? e : NULL;
+}
+
+void ct_part_end(struct ct_part *part, struct ct_replay *r) {
+    ct_replay_stop(r);
+    atomic_fetch_add(&part->of->spare, 1);
+    part->is_sound = part->is_sound && ct_trace_was_read_alike(&part->trace);
+    part->ended = ct_keyframes_digest_live(&r->live, CT_PART_TICK_NS);
+}
+
+// ---- all of them --------------------------------------------------------------------------------
+
+int ct_parts_are_proved(const struct ct_parts *p) {
+    for (size_t i = 0; i < p->count; i++)
+        if (!p->list[i].is_sound || (i && p->list[i].begun != p->list[i - 1].ended))
+            return 0;
+    return 1;
+}
+
+size_t ct_parts_find_origin(const struct ct_parts *p, size_t part, uint64_t event) {
+    size_t i = part - 1;
+    while (i && event < p->list[i].point.event)
+        i--;
+    return i;
+}

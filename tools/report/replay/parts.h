@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// A full pass over one trace in parts, side by side: each between two checkpoints of the recorder.
+// SEEK.md says what proves that their sum is that of a pass from the start.
+#ifndef CT_PARTS_H
+#define CT_PARTS_H
+
+#include <stdatomic.h>
+
+#include "replay/replay.h"
+
+// Checkpoints round times down to such ticks: those of inherited objects are exact up to one.
+enum { CT_PART_TICK_NS = 100 };
+
+struct ct_part {
+    struct ct_parts *of;
+    struct ct_trace trace;      // with a position of its own
+    struct ct_seek_point point; // where it begins; the first part: at the start of the trace
+    int is_small;               // it ends before others
+    uint64_t begun, ended;      // digests of what is live at its begin and at its end
+    int is_sound;               // it began, and read what a pass from the start reads there
+};
+
+struct ct_parts {
+    struct ct_part *list; // in the order of the trace
+    size_t count;         // 0: the trace is read as a whole
+    const struct ct_trace *trace;
+    atomic_int spare, none;    // processors that no part uses; and 0
+    atomic_size_t chunks_read; // for the progress
+};
+
+// Divides a trace that is at rest. Parts of about the same number of events, at most one for each
+// processor (base/workers.h).
+void ct_parts_begin(struct ct_parts *p, const struct ct_trace *t);
+// `are_used`: what they have found is used; else the trace has to be read as a whole.
+void ct_parts_end(struct ct_parts *p, int are_used);
+
+// Of one part, from any thread, with a replay of its own: the first event, to be called once; and
+// those that follow. They return as ct_replay_next does. A part that is not sound may have fewer.
+const struct ct_event *ct_part_first(struct ct_part *part, struct ct_replay *r, uint64_t *number);
+const struct ct_event *ct_part_next(struct ct_part *part, struct ct_replay *r, uint64_t *number);
+// Behind the last event. The replay's state can be read until it is freed.
+void ct_part_end(struct ct_part *part, struct ct_replay *r);
+// Whether an object was live when the part began. Then `t_ns` of it may be up to a tick too early.
+static inline int ct_part_inherits(const struct ct_part *part, const struct ct_object *o) {
+    return part && ct_object_event(o) < part->point.event;
+}
+// When all have ended: whether each began in the state in which the one before it ended. If not,
+// what they found is worth nothing.
+int ct_parts_are_proved(const struct ct_parts *p);
+// The part before another one whose end has the exact time of an object that the latter inherits.
+size_t ct_parts_find_origin(const struct ct_parts *p, size_t part, uint64_t event);
+
+// For tests. CUTRACE_REPORT_PARTS=no: every trace is read as a whole. CUTRACE_REPORT_PARTS=tell: says
+// on stderr how many parts there were, and divides a trace however few events it has.
+
+#endif
