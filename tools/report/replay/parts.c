@@ -109,8 +109,11 @@ void ct_parts_begin(struct ct_parts *p, const struct ct_trace *t) {
         return;
     p->list = ct_heap_alloc_zeroed(most, sizeof *p->list);
     plan(p, t, most);
-    if (p->count < 2)
-        p->count = 0;
+    if (p->count < 2) {
+        free(p->list);
+        *p = (struct ct_parts){.trace = t};
+        return;
+    }
     note_small(p, t);
     atomic_init(&p->spare, (int)(ct_workers_count() - p->count));
     for (size_t i = 0; i < p->count; i++) {

@@ -175,9 +175,11 @@ static void start_if_spare(struct ct_readahead *a) {
     if (left <= 0)
         return;
     a->ring = BATCHES;
-    a->has_thread = !pthread_create(&a->thread, NULL, read_batches, a);
-    if (!a->has_thread)
-        a->spare = NULL; // (it stays unused)
+    a->has_thread = 1; // (the thread reads it, too)
+    if (pthread_create(&a->thread, NULL, read_batches, a)) {
+        a->has_thread = 0;
+        a->spare = NULL; // it stays unused
+    }
 }
 
 const struct ct_readahead_batch *ct_readahead_next(struct ct_readahead *a) {
