@@ -9,6 +9,7 @@
 #include "intercept/libc10.h"
 #include "intercept/load_way.h"
 #include "intercept/resolve.h"
+#include "intercept/torch_streams.h"
 #include "record/rescan.h"
 #include "record/survey.h"
 #include "write/info_table.h"
@@ -26,6 +27,7 @@ static void publish_info(void) {
 
 static void rescan(void) {
     ct_libc10_rescan();
+    ct_torch_streams_rescan();
     ct_cupti_rescan();
 }
 

@@ -300,17 +300,17 @@ static size_t read_text(const char *path, char *text, size_t size) {
     return n > 0 ? (size_t)n : 0;
 }
 
-// Reads '2.5.1+cu124' from `__version__ = '2.5.1+cu124'` in torch/version.py. libc10 lies in
-// torch/lib. Returns whether there is one.
-static int read_version(const char *c10, char *version, size_t size) {
+// Reads '2.5.1+cu124' from `__version__ = '2.5.1+cu124'` in torch/version.py. The library lies in
+// torch/lib.
+int ct_libc10_read_version(const char *library, char *version, size_t size) {
     static const char assignment[] = "__version__ = ";
     char path[PATH_BYTES + 16], text[2048];
-    size_t folder = folder_bytes(c10);
-    while (folder && c10[folder - 1] == '/')
+    size_t folder = folder_bytes(library);
+    while (folder && library[folder - 1] == '/')
         folder--;
-    while (folder && c10[folder - 1] != '/')
+    while (folder && library[folder - 1] != '/')
         folder--;
-    snprintf(path, sizeof path, "%.*sversion.py", (int)folder, c10);
+    snprintf(path, sizeof path, "%.*sversion.py", (int)folder, library);
     if (!folder || !read_text(path, text, sizeof text))
         return 0;
     const char *value = strstr(text, assignment);
@@ -331,9 +331,11 @@ void ct_libc10_publish_info(void) {
     char version[64];
     const unsigned n = atomic_load_explicit(&copies_n, memory_order_acquire);
     const unsigned missed = atomic_load_explicit(&not_forwarded, memory_order_relaxed);
+    if (n)
+        ct_info_set("torch.block_streams", "current");
     CT_ASSERT(published <= n);
     for (; published < n; published++)
-        if (read_version(copies[published].path, version, sizeof version))
+        if (ct_libc10_read_version(copies[published].path, version, sizeof version))
             ct_package_versions_publish("torch.version", version);
     if (missed)
         ct_info_set("torch.not_forwarded", "%u", missed);

@@ -30,6 +30,10 @@ void ct_libc10_rescan(void);
 // lock that a thread may hold while it waits for PyTorch's allocator.
 int ct_libc10_reports_oom(void);
 
+// Reads the version of the PyTorch that a library in torch/lib belongs to, from torch/version.py.
+// Returns whether there is one. Reads a file: not inside a report.
+int ct_libc10_read_version(const char *library, char *version, size_t size);
+
 // Publishes PyTorch's version and the number of reports that went nowhere (INFO torch.*).
 void ct_libc10_publish_info(void);
 

@@ -7,11 +7,13 @@
 #define _GNU_SOURCE
 #include <errno.h>
 
+#include <cutrace/format/format.h>
 #include <cutrace/format/hot.h>
 
 #include "base/loader_gate.h"
 #include "base/options.h"
 #include "intercept/libc10.h"
+#include "intercept/torch_streams.h"
 #include "record/publish.h"
 #include "record/tracing.h"
 #include "stack/capture.h"
@@ -39,12 +41,20 @@ static void set_common(struct ct_event *e, struct ct_torch_device device,
     }
 }
 
+// The stream that was current when a block was requested. `caller` is NULL where it cannot be read.
+static void set_stream(struct ct_event *e, struct ct_torch_device device, const void *caller) {
+    const uint64_t stream = caller ? ct_torch_streams_current(device, caller) : CT_STREAM_UNKNOWN;
+    if (stream)
+        CT_SET(e, stream, stream);
+}
+
 // `bytes` is negative when the block is freed. Every block is recorded, whatever CUTRACE_SAMPLE and
 // CUTRACE_MIN_SIZE say: blocks tile their segment, and the layout of a segment with unknown blocks
 // cannot be reconstructed.
 CT_WHOLE static __attribute__((noinline)) void record_block(const void *ptr, int64_t bytes,
                                                             struct ct_torch_device device,
-                                                            const struct totals *totals) {
+                                                            const struct totals *totals,
+                                                            const void *caller) {
     struct ct_event e;
     if (device.type != CT_TORCH_CUDA || !bytes || !ct_tracing_is_on())
         return;
@@ -54,6 +64,8 @@ CT_WHOLE static __attribute__((noinline)) void record_block(const void *ptr, int
     CT_SET(&e, ptr, (uintptr_t)ptr);
     CT_SET(&e, bytes, bytes > 0 ? (uint64_t)bytes : 0 - (uint64_t)bytes);
     set_common(&e, device, totals);
+    if (bytes > 0)
+        set_stream(&e, device, caller);
     if (bytes > 0 || CT_OPTION_NUMBER(FREE_STACKS))
         CT_SET(&e, stack, ct_capture_python_stack());
     ct_publish(&e);
@@ -62,7 +74,8 @@ CT_WHOLE static __attribute__((noinline)) void record_block(const void *ptr, int
 
 // PyTorch reports an allocation as failed when the driver fails it, and when it exceeds a limit of
 // PyTorch's own.
-static void record_oom(int64_t bytes, struct ct_torch_device device, const struct totals *totals) {
+static void record_oom(int64_t bytes, struct ct_torch_device device, const struct totals *totals,
+                       const void *caller) {
     struct ct_event e;
     if (device.type != CT_TORCH_CUDA || !ct_tracing_is_on())
         return;
@@ -71,6 +84,7 @@ static void record_oom(int64_t bytes, struct ct_torch_device device, const struc
     CT_SET(&e, op, CT_OP_BLOCK_OOM);
     CT_SET(&e, bytes, (uint64_t)bytes);
     set_common(&e, device, totals);
+    set_stream(&e, device, caller);
     CT_SET(&e, stack, ct_capture_stack());
     ct_publish(&e);
     errno = saved;
@@ -78,11 +92,17 @@ static void record_oom(int64_t bytes, struct ct_torch_device device, const struc
 
 // ---- the exported functions -----------------------------------------------------------------
 
-#define CT_TORCH_BLOCK(ptr, bytes, device) record_block(ptr, bytes, device, NULL)
+#define CT_TOTALS(allocated, reserved) \
+    (&(struct totals){(uint64_t)(allocated), (uint64_t)(reserved)})
+#define CT_TORCH_BLOCK(ptr, bytes, device) record_block(ptr, bytes, device, NULL, NULL)
 #define CT_TORCH_BLOCK_TOTALS(ptr, bytes, allocated, reserved, device) \
-    record_block(ptr, bytes, device, &(struct totals){(uint64_t)(allocated), (uint64_t)(reserved)})
+    record_block(ptr, bytes, device, CT_TOTALS(allocated, reserved), NULL)
+#define CT_TORCH_BLOCK_STREAM(ptr, bytes, allocated, reserved, device) \
+    record_block(ptr, bytes, device, CT_TOTALS(allocated, reserved), __builtin_return_address(0))
 #define CT_TORCH_OOM(bytes, allocated, reserved, device) \
-    record_oom(bytes, device, &(struct totals){(uint64_t)(allocated), (uint64_t)(reserved)})
+    record_oom(bytes, device, CT_TOTALS(allocated, reserved), NULL)
+#define CT_TORCH_OOM_STREAM(bytes, allocated, reserved, device) \
+    record_oom(bytes, device, CT_TOTALS(allocated, reserved), __builtin_return_address(0))
 
 #define CT_TORCH(symbol, params, args, effect) \
     typedef void ct_fn_##symbol params;        \

@@ -346,3 +346,53 @@ void ct_elf_symbols_close_file(struct ct_elf_symbols *s) {
         close(s->file.fd);
     s->file.fd = -1;
 }
+
+// ---- look-up by name ------------------------------------------------------------------------
+
+static int has_name(const struct file *f, const Elf64_Shdr *strings, const Elf64_Sym *s,
+                    const char *name) {
+    char text[256];
+    const size_t bytes = strlen(name) + 1;
+    return bytes <= sizeof text && s->st_name < strings->sh_size &&
+           bytes <= strings->sh_size - s->st_name &&
+           !read_at(f, text, bytes, strings->sh_offset + s->st_name) && !memcmp(text, name, bytes);
+}
+
+static void compare_names(const struct file *f, const Elf64_Shdr *strings, const Elf64_Sym *s,
+                          struct ct_elf_symbol *wanted, unsigned n) {
+    for (unsigned i = 0; i < n; i++)
+        if (ELF64_ST_TYPE(s->st_info) == wanted[i].type && s->st_shndx != SHN_UNDEF &&
+            has_name(f, strings, s, wanted[i].name)) {
+            wanted[i].found = 1;
+            wanted[i].value = s->st_value;
+            wanted[i].bytes = s->st_size;
+        }
+}
+
+static int look_up(const struct file *f, struct ct_elf_symbol *wanted, unsigned n) {
+    Elf64_Shdr table, strings;
+    if (find_section(f, SHT_SYMTAB, &table, &strings) ||
+        table.sh_size / sizeof(Elf64_Sym) > CT_ELF_SYMBOLS_MOST_LOOKED_UP)
+        return -1;
+    const size_t total = table.sh_size / sizeof(Elf64_Sym);
+    Elf64_Sym *const some = ct_pages_map(READ_ENTRIES * sizeof *some);
+    int rc = some ? 0 : -1;
+    for (size_t i = 0; !rc && i < total; i += READ_ENTRIES) {
+        const size_t count = ct_min(total - i, READ_ENTRIES);
+        rc = read_at(f, some, count * sizeof *some, table.sh_offset + i * sizeof *some);
+        for (size_t k = 0; !rc && k < count; k++)
+            compare_names(f, &strings, &some[k], wanted, n);
+    }
+    if (some)
+        ct_pages_unmap(some, READ_ENTRIES * sizeof *some);
+    return rc;
+}
+
+int ct_elf_symbols_look_up(const char *path, struct ct_elf_symbol *wanted, unsigned n) {
+    struct file f;
+    if (open_file(&f, path))
+        return -1;
+    const int rc = look_up(&f, wanted, n);
+    close(f.fd);
+    return rc;
+}

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Function names from the symbol table of an ELF file. The file is not trusted, and it is read by
-// pread, never mapped, because it may be truncated or replaced meanwhile. One thread at a time.
+// Function names from the symbol table of an ELF file, and symbols by their names. The file is not
+// trusted, and it is read by pread, never mapped, because it may be truncated or replaced meanwhile.
+// One thread at a time.
 #ifndef CT_STORE_ELF_SYMBOLS_H
 #define CT_STORE_ELF_SYMBOLS_H
 
@@ -32,5 +33,18 @@ size_t ct_elf_symbols_get_bytes(const struct ct_elf_symbols *symbols);
 size_t ct_elf_symbols_find(struct ct_elf_symbols *symbols, uint64_t address, char *name,
                            uint64_t *distance);
 void ct_elf_symbols_close_file(struct ct_elf_symbols *symbols);
+
+// A symbol to look up in .symtab, by its name and type (STT_*), and what is found of it.
+struct ct_elf_symbol {
+    const char *name;
+    unsigned type;
+    int found;
+    uint64_t value, bytes;
+};
+#define CT_ELF_SYMBOLS_MOST_LOOKED_UP 65536u // symbols of the file
+
+// Looks up n symbols in a file; of several with one name, the last. Returns 0, or -1 if the file
+// cannot be read, has no .symtab, or has too many symbols.
+int ct_elf_symbols_look_up(const char *path, struct ct_elf_symbol *wanted, unsigned n);
 
 #endif

@@ -27,6 +27,23 @@ static struct {
     unsigned char used[SLOTS];
 } p;
 
+// The thread's current stream, as libc10_cuda has it: that of BENCH_STREAM.
+struct stream {
+    struct device device;
+    int64_t id;
+};
+static __thread int64_t *_ZN3c104cuda12_GLOBAL__N_115current_streamsE;
+struct stream _ZN3c104cuda20getCurrentCUDAStreamEa(int8_t device);
+EXPORT struct stream _ZN3c104cuda20getCurrentCUDAStreamEa(int8_t device) {
+    static int64_t current;
+    int64_t **const own = &_ZN3c104cuda12_GLOBAL__N_115current_streamsE;
+    if (!*own) {
+        current = getenv("BENCH_STREAM") ? atoi(getenv("BENCH_STREAM")) : 0;
+        *own = &current;
+    }
+    return (struct stream){{1, device}, **own};
+}
+
 static uint64_t draw(void) {
     p.seed ^= p.seed << 13;
     p.seed ^= p.seed >> 7;
@@ -36,6 +53,7 @@ static uint64_t draw(void) {
 
 static void begin(void) {
     p.seed = 88172645463325252u;
+    (void)_ZN3c104cuda20getCurrentCUDAStreamEa(0);
     for (unsigned i = 0; i < SLOTS; i++)
         p.bytes[i] = 512u << draw() % 11 << draw() % 2;
 }

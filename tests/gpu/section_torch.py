@@ -260,6 +260,46 @@ def snapshot():
                                                                                "blocks": len(blocks)}
 
 
+STREAM_UNKNOWN = (1 << 64) - 1
+
+
+def stream_of(event):
+    """PyTorch's number of the stream that a block was recorded with; None: not known."""
+    number = int(event["stream"] or "0", 16)
+    return None if number == STREAM_UNKNOWN else number
+
+
+def compare_streams(events, said):
+    """Each block that the program has listed, with the stream that was current; and each segment's blocks with one."""
+    recorded = {int(e["ptr"], 16): e for e in events if e["op"] == "block-alloc"}  # the last one at an address
+    known, unknown, of_segment = {}, 0, {}
+    for what, ptr, bytes_, stream in said["blocks"]:
+        need(ptr in recorded and recorded[ptr]["bytes"] >= bytes_, f"{what}: no block of {bytes_} bytes at {ptr:#x}")
+        number = stream_of(recorded[ptr])
+        if number is None:
+            unknown += 1
+            continue
+        need(number == stream & STREAM_UNKNOWN, f"{what}: recorded with stream {number:#x}, the current one was {stream:#x}")
+        known[what] = known.get(what, 0) + 1
+        handles = {handle for address, size, handle in said["segments"] if address <= ptr < address + size}
+        need(len(handles) == 1, f"{what}: the block at {ptr:#x} is in {len(handles)} of PyTorch's segments")
+        of_segment.setdefault(number, set()).update(handles)
+    names = {what for what, *_ in said["blocks"]}
+    need(names == set(known), f"no stream is known of: {sorted(names - set(known))} (a PyTorch that torch_streams.c does not know?)")
+    need(len(of_segment) == 4, f"{len(of_segment)} streams, the program uses 4")
+    need(all(len(h) == 1 for h in of_segment.values()) and len(set.union(*of_segment.values())) == 4,
+         f"recorded streams and those of PyTorch's segments are not one to one: {of_segment}")
+    return (f"{sum(known.values())} blocks of {len(of_segment)} streams, of two threads, each recorded with the current one; "
+            f"unknown: {unknown}"), {"blocks": known, "unknown": unknown}
+
+
+@check("torch", "streams", gpu=True)
+def streams():
+    available()
+    done = run("streams")
+    return compare_streams(machine.events(main_trace(done)), json.loads(done.out.splitlines()[-1]))
+
+
 @check("torch", "exhausted", gpu=True)
 def exhausted():
     """The verdict on a device that was really filled: what was held, by whom, and how little was free."""

@@ -194,6 +194,36 @@ def torch_compare():
     fails(torch_events(), lazy, "allocated")
 
 
+@case("the streams of PyTorch's blocks are compared with the program's list")
+def torch_stream_compare():
+    import machine
+    import section_torch
+    numbers = {"default": 0, "first": 3, "second": 35, "external": 0x55d0c0ffee10}
+    said = {"blocks": [], "segments": [[n << 20, 1 << 20, handle] for n, handle in ((1, 0), (2, 0x91), (3, 0x92), (4, 0x93))]}
+    events = []
+    for n, (what, number) in enumerate(numbers.items(), 1):
+        said["blocks"] += [[what, (n << 20) + 512 * k, 500, number] for k in range(2)]
+        for k in range(2):
+            events += [{"op": "block-alloc", "ptr": hex((n << 20) + 512 * k), "bytes": 512, "stream": hex(s) if s else None}
+                       for s in (7, number)]  # the block before it at the address had another one
+    unknown = {**events[3], "stream": hex(section_torch.STREAM_UNKNOWN)}
+    detail, figures = section_torch.compare_streams(events[:3] + [unknown] + events[4:], said)
+    expect(figures["unknown"] == 1 and "7 blocks of 4 streams" in detail and "unknown: 1" in detail, detail)
+
+    def fails(events, said, text):
+        try:
+            section_torch.compare_streams(events, said)
+        except machine.Fail as e:
+            return expect(text in str(e), str(e))
+        raise AssertionError(f"not noticed: {text}")
+    fails(events[:5] + [{**events[5], "stream": "0x23"}] + events[6:], said, "first: recorded with stream 0x23")
+    fails([{**events[1], "stream": "0x3"} if e is events[1] else e for e in events], said, "default: recorded with stream 0x3")
+    fails([e if e["stream"] != "0x3" else {**e, "stream": unknown["stream"]} for e in events], said, "no stream is known of: ['first']")
+    fails(events[2:], said, "default: no block of 500 bytes at 0x100000")
+    fails(events, {**said, "segments": said["segments"][:3] + [[4 << 20, 1 << 20, 0x92]]}, "not one to one")
+    fails(events, {**said, "segments": said["segments"][:3]}, "in 0 of PyTorch's segments")
+
+
 # ---- what a GPU left behind ----------------------------------------------------------------------------------
 
 RESULTS = os.path.join(HERE, "results")

@@ -4,6 +4,7 @@
 Exit status 77: this PyTorch cannot do it; stderr says why. TORCH_WORK_DEVICE=cpu tries the programs
 where there is no GPU; nothing is measured then. TORCH_WORK_HISTORY=python|all records PyTorch's own history.
 """
+import ctypes
 import json
 import os
 import resource
@@ -334,6 +335,49 @@ def snapshot():
                        "blocks": [[b["address"], b["size"], b["state"]] for b in s["blocks"]]} for s in segments]))
 
 
+def external_stream():
+    """A stream that the driver made, not PyTorch."""
+    handle = ctypes.c_void_p()
+    if ctypes.CDLL("libcuda.so.1").cuStreamCreate(ctypes.byref(handle), 1):
+        unable("the driver makes no stream")
+    return torch.cuda.ExternalStream(handle.value)
+
+
+def streams():
+    """Blocks on the default stream, on two of PyTorch's, on an external one, and in a second thread.
+
+    The last line is the program's own list of them, each with the current stream's number, and PyTorch's list of segments.
+    """
+    if not CUDA or not hasattr(torch.cuda.current_stream(), "stream_id"):
+        unable("this PyTorch does not tell the number of a stream")
+    held, own = [], []
+
+    def take(what, stream=None):
+        with torch.cuda.stream(stream):
+            for n in range(40):
+                tensor = torch.empty((1 + n * 7919 % 97) << (n % 4 * 5), dtype=torch.uint8, device=DEVICE)
+                if n % 3:
+                    held.append(tensor)
+                    own.append([what, tensor.data_ptr(), tensor.numel(), torch.cuda.current_stream().stream_id])
+
+    first, second, outside = torch.cuda.Stream(), torch.cuda.Stream(), external_stream()
+    for turn in range(3):
+        for what, stream in (("default", None), ("first", first), ("second", second), ("external", outside)):
+            take(what, stream)
+
+    def thread():
+        take("thread, default")
+        take("thread, second", second)
+
+    other = threading.Thread(target=thread)
+    other.start()
+    other.join()
+    take("default", None)
+    checkpoint("at work")
+    print(json.dumps({"blocks": own, "segments": [[s["address"], s["total_size"], s["stream"]]
+                                                  for s in torch.cuda.memory_snapshot()]}))
+
+
 def endless():
     model = new_model(plain=True)
     while True:
@@ -396,7 +440,7 @@ def allocator():
 MODES = {f.__name__.replace("_", "-"): f for f in (
     training, inference, paged, compiled, graphs, mempool, refused, refused_killed, recovered, profiled, processes,
     endless, timing, exhausted, allocator, shared,
-    pinned, snapshot)}
+    pinned, snapshot, streams)}
 
 if __name__ == "__main__":
     if CUDA:

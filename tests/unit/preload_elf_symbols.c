@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Names from symbol tables: against nm, and with files that are damaged or change.
+#include <elf.h>
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -18,6 +19,7 @@
 #include "store/elf_symbols.h"
 
 static char name[CT_ELF_SYMBOLS_MAX_NAME + 1];
+static __thread int first_local[3] = {1}, second_local[5] = {1};
 
 struct known {
     uint64_t value, size;
@@ -159,6 +161,37 @@ static void another_file_has_no_names(void **state) {
     assert_null(ct_elf_symbols_load("/etc/passwd", NULL, 0, CT_ELF_SYMBOLS_NO_LIMIT));
 }
 
+// By name: the functions that nm knows have its addresses; thread-local variables lie as far apart
+// as they do in this thread.
+static void symbols_by_name(void **state) {
+    unsigned functions = 0;
+    struct ct_elf_symbol wanted[] = {{.name = "first_local", .type = STT_TLS},
+                                     {.name = "second_local", .type = STT_TLS},
+                                     {.name = "first_local", .type = STT_FUNC},
+                                     {.name = "no such name", .type = STT_FUNC},
+                                     {.name = "", .type = STT_TLS}};
+    (void)state;
+    assert_int_equal(ct_elf_symbols_look_up(own_path(), wanted, 5), 0);
+    assert_true(wanted[0].found && wanted[1].found);
+    assert_false(wanted[2].found || wanted[3].found || wanted[4].found);
+    assert_int_equal(wanted[0].bytes, sizeof first_local);
+    assert_int_equal(wanted[1].bytes, sizeof second_local);
+    assert_int_equal(wanted[1].value - wanted[0].value,
+                     (uintptr_t)second_local - (uintptr_t)first_local);
+    read_nm("", own_path());
+    for (size_t i = 0; i < known_n; i++) {
+        struct ct_elf_symbol f = {.name = known[i].name, .type = STT_FUNC};
+        if (known[i].type != 'T' || known[i].value == 0)
+            continue;
+        assert_int_equal(ct_elf_symbols_look_up(own_path(), &f, 1), 0);
+        assert_true(f.found && f.value == known[i].value && f.bytes == known[i].size);
+        functions++;
+    }
+    assert_true(functions > 3);
+    assert_int_equal(ct_elf_symbols_look_up("/nonexistent", wanted, 5), -1);
+    assert_int_equal(ct_elf_symbols_look_up("/dev/null", wanted, 5), -1);
+}
+
 // Whatever a file says of itself, reading it ends and stays in bounds (run with SAN=address).
 static void damaged_files(void **state) {
     char path[] = "/tmp/symbols.XXXXXX";
@@ -178,6 +211,8 @@ static void damaged_files(void **state) {
         struct ct_elf_symbols *s = ct_elf_symbols_load(path, NULL, 0, CT_ELF_SYMBOLS_NO_LIMIT);
         for (uint64_t a = 0; s && a < 50; a++)
             (void)ct_elf_symbols_find(s, a * 1777, name, &distance);
+        struct ct_elf_symbol wanted = {.name = "first_local", .type = STT_TLS};
+        (void)ct_elf_symbols_look_up(path, &wanted, 1);
         loaded += s != NULL;
         ct_elf_symbols_free(s);
         assert_int_equal(pwrite(fd, &before, 1, at), 1);
@@ -208,6 +243,7 @@ int main(void) {
         cmocka_unit_test(library_without_symtab),
         cmocka_unit_test(nothing_beyond_the_end),
         cmocka_unit_test(another_file_has_no_names),
+        cmocka_unit_test(symbols_by_name),
         cmocka_unit_test(damaged_files),
         cmocka_unit_test(checksum),
     };

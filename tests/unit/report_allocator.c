@@ -13,6 +13,7 @@
 #include "../lib/draw.h"
 #include "allocator/block_ids.h"
 #include "allocator/model.h"
+#include "allocator/recorded_streams.h"
 #include "allocator/stream_groups.h"
 
 #define MIB (UINT64_C(1) << 20)
@@ -367,6 +368,46 @@ static void know_a_second_refusal(void **state) {
     ct_stream_groups_free(&g);
 }
 
+// ---- the streams that blocks were recorded with -------------------------------------------------
+
+static void note_block(struct ct_recorded_streams *r, uint64_t key, uint64_t stream) {
+    struct ct_event e = {.stream = stream, .present = stream ? CT_BIT(stream) : 0};
+    ct_recorded_streams_note(r, key, &e);
+}
+
+// Blocks that agree are certain; one that disagrees makes all of them less so; what is not known
+// does not count.
+static void recorded_streams(void **state) {
+    struct ct_recorded_streams r = {.are_recorded = 1}, none = {0};
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        note_block(&r, 100, 0);
+        note_block(&r, 200, 35);
+        note_block(&r, 300, CT_STREAM_UNKNOWN);
+        note_block(&none, 100, 35);
+    }
+    ct_recorded_streams_finish(&r, 1000);
+    const uint32_t first = ct_recorded_streams_find(&r, 100);
+    const uint32_t second = ct_recorded_streams_find(&r, 200);
+    assert_true(first != second && first != CT_NO_RECORDED_STREAM);
+    assert_int_equal(ct_recorded_streams_find(&r, 300), CT_NO_RECORDED_STREAM);
+    assert_int_equal(ct_recorded_streams_find(&none, 100), CT_NO_RECORDED_STREAM);
+    assert_true(ct_recorded_streams_against(&r, 100, first) == 0);
+    assert_true(ct_recorded_streams_against(&r, 100, second) == 3000);
+    assert_true(ct_recorded_streams_against(&r, 300, second) == 0);
+    assert_true(ct_recorded_streams_against(&r, 100, CT_NO_RECORDED_STREAM) == 0);
+    note_block(&r, 100, 35); // 1 of 7: by a factor of 6 each
+    ct_recorded_streams_finish(&r, 1000);
+    assert_int_equal(ct_recorded_streams_find(&r, 100), first);
+    const double against = ct_recorded_streams_against(&r, 100, second);
+    assert_true(against > 3.58 && against < 3.59); // 2 * ln 6
+    for (uint64_t i = 0; i < 300; i++)             // more streams than can be told apart
+        note_block(&r, 1000 + i, 1000 + i);
+    assert_int_equal(ct_recorded_streams_find(&r, 1299), CT_NO_RECORDED_STREAM);
+    ct_recorded_streams_free(&r);
+    ct_recorded_streams_free(&none);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(read_settings),
@@ -384,6 +425,7 @@ int main(void) {
         cmocka_unit_test(know_how_large_a_request_is),
         cmocka_unit_test(know_the_order_of_releases),
         cmocka_unit_test(know_a_second_refusal),
+        cmocka_unit_test(recorded_streams),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -99,6 +99,9 @@ enum ct_stack_end {
     CT_STACK_LOST = 2,   // code without unwind information: its caller is unknown
 };
 
+// In `stream` of a block: the stream is not known. (A block without `stream`: FORMAT.md.)
+#define CT_STREAM_UNKNOWN UINT64_MAX
+
 enum ct_coding { CT_VARINT = 0, CT_DELTA = 1, CT_PACKED = 2 };
 
 enum ct_field {

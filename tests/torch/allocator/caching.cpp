@@ -34,11 +34,15 @@
 #include <random>
 #include <sys/wait.h>
 #include <time.h>
+#include <type_traits>
 #include <unistd.h>
 #include <vector>
 
 namespace allocator = c10::cuda::CUDACachingAllocator;
 using c10::cuda::CUDAStream;
+
+// What preload/intercept/torch_streams.c reads.
+static_assert(sizeof(c10::StreamId) == 8 && std::is_signed_v<c10::StreamId>);
 
 #define MIB (1ul << 20)
 

@@ -155,6 +155,64 @@ def compare(events, moments, seen=None):
     return [f"{len(left)} moments are not in the trace"] if left else []
 
 
+# ---- streams ---
+
+NO_STREAM = "0xffffffffffffffff"
+
+
+def stream_pairs(events, moments):
+    """How often a live block had which recorded stream in a segment of which stream, by device."""
+    pairs, live, left = collections.Counter(), {}, list(reversed(moments))
+    for e in events:
+        if left and e["op"] == "alloc" and e["bytes"] == left[-1]["marker"]:
+            for device in left.pop()["devices"]:
+                for s in device["segments"]:
+                    for address, _, state in blocks_of(s):
+                        if state == HANDED_OUT:
+                            pairs[device["device"], live[address], s[2]] += 1
+        elif e["op"] == "block-alloc":
+            live[segments.number(e["ptr"])] = e["stream"]
+    return pairs
+
+
+def mixed(pairs):
+    """Problems: recorded streams that are more than one of PyTorch's, and the other way round."""
+    return [f"{side}: {one} is {sorted(others, key=str)}" for side in (1, 2)
+            for one in sorted({(p[0], p[side]) for p in pairs}, key=str)
+            for others in [{p[3 - side] for p in pairs if (p[0], p[side]) == one}] if len(others) > 1]
+
+
+def check_streams(version):
+    """the recorded streams of blocks are those of their segments, one to one; of failed requests, streams that exist"""
+    for settings in "", "expandable_segments:True":
+        options = {"streams": 4, "raw": 0, "threads": 3, "devices": 2, "live_mb": 1300, "record": 50}
+        run = Run(ready(version), ("", settings, options, {}), 5, operations=3000, moments=30)
+        events = list(run.events())
+        pairs = stream_pairs(events, run.moments)
+        known = {(d, stream) for d, stream, _ in pairs}
+        tap.equal(mixed(pairs), [], settings)
+        tap.check(len(known) > 12 and all((d, None) in known for d in (0, 1)), f"too few streams: {known}")
+        tap.check(all((p[1] is None) == (p[2] == 0) for p in pairs), f"the default stream: {pairs}")
+        ooms = {(e["device"], e["stream"]) for e in events if e["op"] == "block-oom"}
+        tap.check(ooms and all(s != NO_STREAM for _, s in ooms), f"streams of failed requests: {ooms}")
+        # The comparison finds a planted fault.
+        other = [{**e, "stream": "0x23"} if e["stream"] == "0x3" else e for e in events]
+        tap.check(mixed(stream_pairs(other, run.moments)), "two streams as one")
+
+
+def check_raw_streams(version):
+    """a request that names its stream is recorded with the thread's current one, all others with their own"""
+    options = {"streams": 3, "live_mb": 800}
+    run = Run(ready(version), ("", "", options, {}), 9, operations=3000, moments=30)
+    by_segment = collections.defaultdict(collections.Counter)
+    for (_, recorded, its), n in stream_pairs(run.events(), run.moments).items():
+        by_segment[its][recorded] += n
+    first = {its: counts.most_common(1)[0] for its, counts in by_segment.items()}
+    tap.equal(len({recorded for recorded, _ in first.values()}), 4, f"{by_segment}")
+    for its, (_, n) in first.items():
+        tap.check(sum(by_segment[its].values()) * 6 // 10 < n < sum(by_segment[its].values()), f"{its}: {by_segment[its]}")
+
+
 # ---- the tests ------------------------------------------------------------------------------------------
 
 def ready(version):
@@ -293,6 +351,7 @@ def main():
             tap.case(f"PyTorch {version}: {case[0]}")(functools.partial(check_case, version, case))
     for function, version in ((check_stacks, wheels.versions()[0]), (check_stacks, wheels.versions()[-1]),
                               (check_faults, wheels.versions()[-1]),
+                              *((check, version) for version in wheels.versions() for check in (check_streams, check_raw_streams)),
                               *((check_said, version) for version in wheels.versions())):
         tap.case(f"PyTorch {version}: {function.__doc__}")(functools.partial(function, version))
     if not sys.argv[1:]:  # the sum over all cases above

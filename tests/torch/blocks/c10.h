@@ -22,6 +22,13 @@ C10_API void reportOutOfMemoryToProfiler(int64_t bytes, int64_t allocated, int64
                                          Device device);
 C10_API void reportOutOfMemoryToProfiler(int64_t bytes, size_t allocated, size_t reserved,
                                          Device device);
+namespace cuda {
+struct CUDAStream {
+    Device device;
+    int64_t id;
+};
+C10_API CUDAStream getCurrentCUDAStream(int8_t device);
+} // namespace cuda
 } // namespace c10
 
 enum { C10_USAGE_16, C10_USAGE_110, C10_USAGE_20, C10_OOM_113, C10_OOM_20, C10_VARIANTS };

@@ -8,12 +8,29 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <iterator>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <set>
+
+// As in CUDAStream.cpp: a thread's first call makes its array.
+namespace c10::cuda {
+namespace {
+thread_local std::unique_ptr<int64_t[]> current_streams;
+std::atomic<unsigned long> asked;
+} // namespace
+
+CUDAStream getCurrentCUDAStream(int8_t device) {
+    asked++;
+    if (!current_streams)
+        current_streams.reset(new int64_t[4]());
+    return {{1, device}, current_streams[size_t(device)]};
+}
+} // namespace c10::cuda
 
 namespace {
 struct Block {
@@ -166,6 +183,14 @@ C10_API void *fake_alloc(int device, size_t bytes) {
 }
 C10_API void fake_free(int device, void *ptr) {
     pools[device].give(ptr);
+}
+// Sets the calling thread's current stream.
+C10_API void fake_stream(int device, long id) {
+    (void)c10::cuda::getCurrentCUDAStream(int8_t(device));
+    c10::cuda::current_streams[size_t(device)] = id;
+}
+C10_API unsigned long fake_asked() {
+    return c10::cuda::asked;
 }
 C10_API void fake_release(int device) {
     const std::lock_guard<std::recursive_mutex> lock(pools[device].mutex);

@@ -9,6 +9,7 @@ import collections
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -235,6 +236,53 @@ def _():
             + ([] if forwarded(done)[:5] == (2, 2, 2, 1, 0) else [f"forwarded {forwarded(done)}"]))
 
 
+def streams_of(path):
+    """Of each size of blocks: the streams that its events have."""
+    out = collections.defaultdict(set)
+    for e in dumped(path):
+        if e["op"] in BLOCK_OPS:
+            out[e["op"].split("-")[1], e["bytes"]].add(e["stream"])
+    return out
+
+
+UNKNOWN = "0xffffffffffffffff"
+
+
+def as_torch(version, first=FIRST):
+    """A folder torch/lib with the libraries, beside version.py."""
+    lib = os.path.join(folder(), "torch/lib")
+    shutil.copytree(first, lib)
+    if version:
+        with open(os.path.join(lib, "../version.py"), "w", encoding="ascii") as f:
+            f.write(f"from typing import Optional\n\n__all__ = ['__version__']\n__version__ = '{version}'\ndebug = False\n")
+    return lib
+
+
+@case("the current stream of the thread, read without a call of PyTorch's; that of a forked process, too")
+def _():
+    done = run("uses_allocator", "streams", as_torch("2.15.0+cu132"))
+    first, child = (streams_of(done.traces[pid]) for pid in sorted(done.traces))
+    want = {("alloc", 1024): {None}, ("alloc", 1536): {"0x5"}, ("alloc", 2048): {None}, ("alloc", 2560): {"0x7"},
+            ("alloc", 3072): {"0x5"}, ("alloc", 3584): {UNKNOWN}, ("alloc", 4608): {"0xfffffffffffffff7"},
+            ("oom", 50 << 20): {"0x5"}, ("alloc", 5120): {None}}
+    got = {**first, **child}
+    want |= {("alloc", 5632): {None}, ("alloc", 6144): {"0xb"}}
+    return (ended(done) + same_blocks(done) + [f"{k}: {got.get(k)}, not {v}" for k, v in want.items() if got.get(k) != v]
+            + [f"{k}: {v}" for k, v in got.items() if k[0] == "free" and v != {None}])
+
+
+@case("a libc10_cuda without symbols, or of a PyTorch whose version is not known to have the array: streams are not known")
+def _():
+    out = []
+    stripped = as_torch("2.15.0")
+    subprocess.run(["strip", "--strip-all", os.path.join(stripped, "libc10_cuda.so")], check=True)
+    for lib in (stripped, as_torch(None), *map(as_torch, ("2.16.0a0+git0123456", "2.115.0", "3.0.0", "1.13.1", "2.", "2", "2.x.1"))):
+        done = run("uses_allocator", "streams", lib)
+        got = {s for path in done.traces.values() for (op, _), streams in streams_of(path).items() if op != "free" for s in streams}
+        out += ended(done) + same_blocks(done) + ([] if got == {UNKNOWN} else [f"{lib}: {got}"])
+    return out
+
+
 @case("memory of the CPU: forwarded, not recorded, and no trace where nothing calls the driver")
 def _():
     done = run("uses_allocator", "cpu", FIRST)
@@ -333,19 +381,13 @@ def _():
 
 @case("INFO: torch's version, the allocator's settings, and streams")
 def _():
-    where = folder()
-    lib = os.path.join(where, "torch/lib")
-    os.makedirs(lib)
-    for name in os.listdir(FIRST):
-        if name.endswith(".so"):
-            os.symlink(os.path.join(FIRST, name), os.path.join(lib, name))
-    with open(os.path.join(where, "torch/version.py"), "w", encoding="ascii") as f:
-        f.write("from typing import Optional\n\n__all__ = ['__version__']\n__version__ = '2.99.1+cu130'\ndebug = False\n")
+    lib = as_torch("2.99.1+cu130")
     done = run("uses_allocator", "threads", lib, 1, 50,
                env={"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True", "PYTORCH_NO_CUDA_MEMORY_CACHING": "0"})
     info = done.info()["info"]
-    want = {"torch.version": "2.99.1+cu130", "process.env.PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True",
-            "process.env.PYTORCH_NO_CUDA_MEMORY_CACHING": "0", "torch.not_forwarded": None, "hook.cuStreamCreate.calls": None}
+    want = {"torch.version": "2.99.1+cu130", "torch.block_streams": "current",
+            "process.env.PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True", "process.env.PYTORCH_NO_CUDA_MEMORY_CACHING": "0",
+            "torch.not_forwarded": None, "hook.cuStreamCreate.calls": None}
     return ended(done) + [f"{k}: {info.get(k)!r}" for k, v in want.items() if info.get(k) != v]
 
 

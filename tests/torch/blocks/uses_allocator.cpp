@@ -23,6 +23,8 @@ struct Torch {
     unsigned long (*calls)(int);
     long (*sum)();
     void (*cpu)(void *, long);
+    void (*stream)(int, long);
+    unsigned long (*asked)();
 };
 
 template <class F> void find(void *handle, F &function, const char *name) {
@@ -50,6 +52,8 @@ Torch open_torch(const std::string &folder) {
     find(t.handle, t.calls, "fake_calls");
     find(t.handle, t.sum, "fake_sum");
     find(t.handle, t.cpu, "fake_cpu");
+    find(t.handle, t.stream, "fake_stream");
+    find(t.handle, t.asked, "fake_asked");
     return t;
 }
 
@@ -129,6 +133,41 @@ int constructor(const std::string &folder, const char *another, const char *plug
     tell("all", t);
     return 0;
 }
+// Each block with a size of its own, so that the test knows its stream.
+void streams(const Torch &t) {
+    t.stream(0, 0);
+    t.alloc(0, 1024); // on the default stream
+    t.stream(0, 5);
+    t.alloc(0, 1536);
+    t.alloc(1, 2048); // each device has one
+    t.stream(1, 7);
+    t.alloc(1, 2560);
+    t.alloc(0, 3072);
+    std::thread other([&] {
+        for (int i = 0; i < 40; i++) // like raw_alloc_with_stream: nobody asks for the current stream
+            t.free(0, t.alloc(0, 3584));
+        t.stream(0, -9);
+        for (int i = 0; i < 64; i++) // some are still unknown
+            t.free(0, t.alloc(0, 4096));
+        t.alloc(0, 4608);
+    });
+    other.join();
+    t.limit(0, 40 << 20);
+    t.alloc(0, 50 << 20);
+    t.stream(0, 0);
+    t.alloc(0, 5120);
+    const pid_t child = fork();
+    if (!child) {
+        t.alloc(0, 5632);
+        t.stream(0, 11);
+        t.alloc(0, 6144);
+        std::exit(0);
+    }
+    int status = 1;
+    if (waitpid(child, &status, 0) != child || status || t.asked() != 5)
+        std::_Exit(9); // 5: nobody but this program asks
+}
+
 // One request after the other: `heal` is refused by the driver until the cache is freed, `raise` is refused for good, `own`
 // is a refused call of the program's own, `raw` one of the allocator's that it neither repeats nor reports. Then the process
 // is killed, if it does not `exit`.
@@ -202,6 +241,8 @@ int main(int argc, char **argv) {
         t.free(0, p);
     } else if (what == "refusals") {
         refusals(t, argc - 3, argv + 3);
+    } else if (what == "streams") {
+        streams(t);
     } else if (what == "old") {
         t.free(0, t.alloc(0, 512)); // the driver is at work
         t.old_reports(0);

@@ -61,10 +61,12 @@ static void note_block(struct placements *p, const struct ct_replay *r, const st
         note_oom(p, r, e);
     if (region && !region->maps) {
         const struct ct_block_segment s = {region->event, region->start, region->bytes};
-        if (e->op == CT_OP_BLOCK_FREE)
+        if (e->op == CT_OP_BLOCK_FREE) {
             ct_stream_groups_note_free(p->groups, &s, e->ptr, e->bytes);
-        else if (e->op == CT_OP_BLOCK_ALLOC)
+        } else if (e->op == CT_OP_BLOCK_ALLOC) {
+            ct_recorded_streams_note(&p->groups->recorded, region->event, e);
             ct_stream_groups_note_alloc(p->groups, &s, thread, e->ptr, e->bytes);
+        }
     }
     ct_stream_groups_note_oom(p->groups, thread);
     p->failed[thread % CT_RECORDED_THREADS] = 0;
@@ -100,11 +102,16 @@ static uint64_t roundest(uint64_t low, uint64_t high, uint64_t total) {
     return low;
 }
 
+static int are_streams_recorded(const struct ct_trace *t) {
+    return ct_definitions_info(&t->definitions, "torch.block_streams") != NULL;
+}
+
 int ct_placements_find_groups(struct ct_stream_groups *g, struct ct_what_if *w, struct ct_trace *t,
                               uint64_t total) {
     struct placements p = {
         .w = w, .groups = g, .device = w->request.device, .limit_high = UINT64_MAX};
     ct_stream_groups_init(g, &w->recorded);
+    g->recorded.are_recorded = are_streams_recorded(t);
     follow_placements(&p, t);
     if (w->limit == UINT64_MAX && p.limit_high > p.limit_low && p.limit_high != UINT64_MAX) {
         // What a limit freed looked like empty_cache().
@@ -112,6 +119,7 @@ int ct_placements_find_groups(struct ct_stream_groups *g, struct ct_what_if *w, 
         w->limit_is_inferred = 1;
         ct_stream_groups_free(g);
         ct_stream_groups_init(g, &w->recorded);
+        g->recorded.are_recorded = are_streams_recorded(t);
         p = (struct placements){
             .w = w, .groups = g, .device = w->request.device, .limit_high = UINT64_MAX};
         follow_placements(&p, t);

@@ -292,7 +292,7 @@ static uint32_t find_segment(struct ct_stream_groups *g, const struct ct_block_s
         return CT_NO_BLOCK;
     CT_HEAP_GROW(g->segments, g->segment_count, g->segment_room);
     g->segments[g->segment_count] = (struct ct_grouped_segment){
-        .bytes = s->bytes, .small = s->bytes == CT_ALLOCATOR_SMALL_SEGMENT};
+        .key = s->key, .bytes = s->bytes, .small = s->bytes == CT_ALLOCATOR_SMALL_SEGMENT};
     *ct_map_add(&g->by_key, s->key) = g->segment_count;
     return g->segment_count++;
 }
@@ -374,6 +374,7 @@ struct choice {
     uint32_t *begin; // of each root: its first segment
     uint32_t *next;  // of each segment: the next one of its root, or CT_NO_BLOCK
     double against;
+    uint32_t stream[2][CT_STREAM_GROUPS_MOST]; // recorded of the first member of each group
     uint32_t members[2][CT_STREAM_GROUPS_MOST];
 };
 
@@ -441,11 +442,15 @@ static uint32_t choose_group(const struct choice *c, uint32_t begin) {
     const int small = g->segments[begin].small;
     const uint32_t count = g->groups[small], *members = c->members[small];
     double sums[CT_STREAM_GROUPS_MOST] = {0};
-    for (uint32_t i = begin; i != CT_NO_BLOCK; i = c->next[i])
+    for (uint32_t i = begin; i != CT_NO_BLOCK; i = c->next[i]) {
         for (const struct link *l = c->links + c->first[i]; l < c->links + c->first[i + 1]; l++)
             if (g->segments[l->other].group < count)
                 sums[g->segments[l->other].group] +=
                     FOR_KEPT * l->kept - c->against * l->passed_over;
+        for (uint32_t k = 0; k < count; k++)
+            sums[k] -=
+                ct_recorded_streams_against(&g->recorded, g->segments[i].key, c->stream[small][k]);
+    }
     uint32_t best = count;
     for (uint32_t i = 0; i < count; i++)
         if (members[i] && sums[i] >= 0 &&
@@ -462,8 +467,8 @@ static void move_to(struct choice *c, uint32_t segment, uint32_t group) {
     if (s->group != NO_GROUP)
         c->members[s->small][s->group]--;
     s->group = (uint16_t)group;
-    if (group != NO_GROUP)
-        c->members[s->small][group]++;
+    if (group != NO_GROUP && !c->members[s->small][group]++)
+        c->stream[s->small][group] = ct_recorded_streams_find(&c->g->recorded, s->key);
 }
 
 static void move_all_to(struct choice *c, uint32_t begin, uint32_t group) {
@@ -542,6 +547,7 @@ enum { PLACEMENTS = 6 };
 int ct_stream_groups_finish(struct ct_stream_groups *g) {
     struct choice c = {.g = g, .against = g->waited ? AGAINST_IF_WAITING : AGAINST};
     int status = 0;
+    ct_recorded_streams_finish(&g->recorded, AGAINST);
     list_links(&c);
     join_surely(&c);
     for (uint32_t i = 0; i < g->segment_count; i++)
@@ -572,4 +578,5 @@ void ct_stream_groups_free(struct ct_stream_groups *g) {
     free(g->ranges);
     ct_map_free(&g->by_key);
     ct_map_free(&g->pairs);
+    ct_recorded_streams_free(&g->recorded);
 }

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which of PyTorch's segments belong together: those of one stream (and one private pool). A trace
-// does not carry streams, but where each block was placed tells: PyTorch takes the smallest free
-// block of the stream that fits. A smaller one that it passed over is of another stream, or waits
-// for one; where it passes over none in many requests, both segments are of one stream. What it
-// frees for a request that was refused is of the request's stream.
+// Which of PyTorch's segments belong together: those of one stream (and one private pool). Blocks
+// may be recorded with a stream (recorded_streams.h). Beyond that, where each block was placed
+// tells: PyTorch takes the smallest free block of the stream that fits. A smaller one that it passed
+// over is of another stream, or waits for one; where it passes over none in many requests, both
+// segments are of one stream. What it frees for a request that was refused is of the request's
+// stream.
 #ifndef CT_STREAM_GROUPS_H
 #define CT_STREAM_GROUPS_H
 
 #include "allocator/block_tree.h"
+#include "allocator/recorded_streams.h"
 #include "allocator/settings.h"
 #include "base/map.h"
 
@@ -20,7 +22,7 @@ struct ct_free_range {
 };
 
 struct ct_grouped_segment {
-    uint64_t bytes;
+    uint64_t key, bytes;
     uint8_t small;
     uint16_t group;
     uint32_t apart; // its group if only what is likely counts: often one of its own
@@ -30,10 +32,11 @@ struct ct_stream_groups {
     struct ct_allocator_settings settings; // of the recorded allocator
     struct ct_grouped_segment *segments;
     uint32_t segment_count, segment_room;
-    struct ct_map by_key; // key of a segment -> its index
-    struct ct_map pairs;  // two segments -> how often one was passed over for the other << 32,
-                          // whether they are surely of one stream << 31, and how often one could
-                          // have been passed over, but was not
+    struct ct_recorded_streams recorded; // the caller's
+    struct ct_map by_key;                // key of a segment -> its index
+    struct ct_map pairs; // two segments -> how often one was passed over for the other << 32,
+                         // whether they are surely of one stream << 31, and how often one could
+                         // have been passed over, but was not
     struct ct_free_range *ranges;
     uint32_t range_count, range_room, spare;
     uint32_t cached;                             // segments that are free as a whole

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "allocator/recorded_streams.h"
+
+#include <math.h>
+
+enum { MOST_SEGMENTS = 1 << 24 };
+
+static uint32_t number_of(struct ct_recorded_streams *r, const struct ct_event *e) {
+    const uint64_t stream = CT_HAS(e, stream) ? e->stream : 0;
+    if (stream == CT_STREAM_UNKNOWN)
+        return CT_NO_RECORDED_STREAM;
+    const uint64_t *known = ct_map_find(&r->number, stream);
+    if (known)
+        return (uint32_t)*known - 1;
+    if (r->number.count == CT_RECORDED_STREAMS_MOST)
+        return CT_NO_RECORDED_STREAM;
+    const uint32_t number = (uint32_t)r->number.count;
+    *ct_map_add(&r->number, stream) = number + 1;
+    return number;
+}
+
+static uint64_t vote_key(uint32_t segment, uint32_t stream) {
+    return (uint64_t)segment << 8 | stream;
+}
+
+void ct_recorded_streams_note(struct ct_recorded_streams *r, uint64_t key,
+                              const struct ct_event *e) {
+    const uint64_t *known = ct_map_find(&r->by_key, key);
+    const uint32_t stream = r->are_recorded ? number_of(r, e) : CT_NO_RECORDED_STREAM;
+    if (stream == CT_NO_RECORDED_STREAM || (!known && r->count == MOST_SEGMENTS))
+        return;
+    if (!known) {
+        CT_HEAP_GROW(r->segments, r->count, r->room);
+        r->segments[r->count] = (struct ct_recorded_segment){0};
+        *ct_map_add(&r->by_key, key) = r->count;
+    }
+    const uint32_t segment = known ? (uint32_t)*known : r->count++;
+    struct ct_recorded_segment *s = &r->segments[segment];
+    const uint64_t votes = ++*ct_map_add(&r->votes, vote_key(segment, stream));
+    s->blocks++;
+    if (votes > s->most) {
+        s->most = (uint32_t)votes;
+        s->stream = stream;
+    }
+}
+
+void ct_recorded_streams_finish(struct ct_recorded_streams *r, double certain) {
+    uint64_t blocks = 0, odd = 0;
+    for (uint32_t i = 0; i < r->count; i++) {
+        blocks += r->segments[i].blocks;
+        odd += r->segments[i].blocks - r->segments[i].most;
+    }
+    r->weight = certain;
+    if (!odd)
+        return;
+    // The other streams are alike.
+    const double wrong = (double)odd / (double)blocks, others = (double)r->number.count - 1;
+    r->weight = fmax(log((1 - wrong) / wrong * others), 0);
+}
+
+uint32_t ct_recorded_streams_find(const struct ct_recorded_streams *r, uint64_t key) {
+    const uint64_t *known = ct_map_find(&r->by_key, key);
+    return known ? r->segments[*known].stream : CT_NO_RECORDED_STREAM;
+}
+
+double ct_recorded_streams_against(const struct ct_recorded_streams *r, uint64_t key,
+                                   uint32_t stream) {
+    const uint64_t *known = ct_map_find(&r->by_key, key);
+    if (!known || stream == CT_NO_RECORDED_STREAM)
+        return 0;
+    const uint64_t *votes = ct_map_find(&r->votes, vote_key((uint32_t)*known, stream));
+    return r->weight * (r->segments[*known].most - (votes ? (double)*votes : 0));
+}
+
+void ct_recorded_streams_free(struct ct_recorded_streams *r) {
+    ct_map_free(&r->number);
+    ct_map_free(&r->by_key);
+    ct_map_free(&r->votes);
+    free(r->segments);
+}
