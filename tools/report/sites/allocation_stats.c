@@ -210,6 +210,7 @@ void ct_allocation_stats_read(struct ct_allocation_stats *s, struct ct_trace *t,
     uint64_t number;
     *s = (struct ct_allocation_stats){.calls = NULL};
     ct_replay_init(&p.replay, live_changed, &p);
+    p.replay.last_wanted_ns = request->to_ns;
     ct_trace_rewind(t);
     for (;;) {
         p.in_range = 0; // objects that a checkpoint restores are no new allocations
