@@ -180,8 +180,11 @@ static void set_since(struct reader *x) {
     const uint64_t end = x->series.end_ns;
     d->since_ns = x->of->since_ns ? x->of->since_ns : end > WINDOW_NS ? end - WINDOW_NS : 0;
     d->since_start = d->since_ns < x->trace.t_first_ns;
+    struct ct_trace_gap gap;
     if (d->since_start)
         d->since_ns = x->trace.start_ns;
+    else if (ct_trace_find_gap(&x->trace, d->since_ns, &gap) && gap.known_ns != UINT64_MAX)
+        d->since_ns = gap.known_ns; // what was held before is not known
 }
 
 static void add_site(struct reader *x, const struct ct_site_group *g,

@@ -46,10 +46,12 @@ static void begin(struct ct_series *s, uint64_t t_ns) {
 }
 
 void ct_series_note(struct ct_series *s, const struct ct_replay *r, const struct ct_event *e) {
-    if (r->resets != s->resets) { // nothing is known of what was before
-        const uint64_t end_ns = s->end_ns, resets = r->resets;
-        *s = (struct ct_series){.end_ns = end_ns, .resets = resets, .devices = CT_MAX_DEVICES};
+    if (r->gaps != s->gaps) { // nothing is known of what was before
+        const uint64_t end_ns = s->end_ns, gaps = r->gaps;
+        *s = (struct ct_series){.end_ns = end_ns, .gaps = gaps, .devices = CT_MAX_DEVICES};
     }
+    if (!r->is_known)
+        return;
     const int index = ct_event_device_index(e);
     if (index < CT_MAX_DEVICES && index >= s->devices)
         s->devices = index + 1;

@@ -19,7 +19,7 @@ struct ct_series_of_device {
 struct ct_series {
     uint64_t end_ns;  // the moment; set by the caller
     uint64_t next_ns; // the next point, 0: there was no event
-    uint64_t resets;
+    uint64_t gaps;
     int devices; // so many can have changed
     struct ct_series_of_device device[CT_MAX_DEVICES];
 };

@@ -33,11 +33,34 @@ static void segment_changed(void *user, const struct ct_object *o, int sign) {
             m->of.segment_changed(m->of.objects_self, o, sign);
 }
 
+static void end(struct ct_joint_pass *p, struct ct_joint_member *m) {
+    m->has_ended = 1;
+    if (m->of.end)
+        m->of.end(m->of.self, &p->replay);
+}
+
+// Returns whether an analysis goes on.
+static int before_gap(void *user, uint64_t number, uint64_t next_ns) {
+    struct ct_joint_pass *p = user;
+    int goes_on = 0;
+    for (struct ct_joint_member *m = p->list; m < p->list + p->count; m++) {
+        if (m->has_ended)
+            continue;
+        if (!m->of.before_gap || m->of.before_gap(m->of.self, &p->replay, number, next_ns))
+            goes_on = 1;
+        else
+            end(p, m);
+    }
+    return goes_on;
+}
+
 void ct_joint_pass_init(struct ct_joint_pass *p) {
     *p = (struct ct_joint_pass){.count = 0};
     ct_replay_init(&p->replay, live_changed, p);
     p->replay.tiles = 1;
     p->replay.live.owner_changed = owner_changed;
+    p->replay.before_gap = before_gap;
+    p->replay.gap_user = p;
     p->replay.watch = (struct ct_segment_watch){block_changed, segment_changed, p};
 }
 
@@ -46,12 +69,6 @@ void ct_joint_pass_add(struct ct_joint_pass *p, const struct ct_joint_analysis *
     p->list[p->count++] = (struct ct_joint_member){.of = *a};
     if (!a->objects_self)
         p->list[p->count - 1].of.objects_self = a->self;
-}
-
-static void end(struct ct_joint_pass *p, struct ct_joint_member *m) {
-    m->has_ended = 1;
-    if (m->of.end)
-        m->of.end(m->of.self, &p->replay);
 }
 
 // Returns whether an analysis goes on.

@@ -27,17 +27,32 @@ struct bound {
     uint64_t t_ns;  // of the last ones
 };
 
+// A gap behind the moment ends the replay.
+static void want(const struct bound *b, struct ct_replay *r) {
+    r->last_wanted = b->event ? b->event - 1 : 0;
+    r->last_wanted_ns = b->t_ns;
+}
+
+// Whether a keyframe's checkpoint says what is live behind a gap, and the moment lies before that.
+static int is_behind_gap(const struct ct_keyframe *k, const struct bound *b,
+                         const struct ct_index *x) {
+    return x->chunks[k->point.first].reset && ct_index_first_ns(x, k->point.first) > b->t_ns;
+}
+
 // Begins at a keyframe. Returns its event, or NULL: then the replay is as it was.
 static const struct ct_event *seek(const struct bound *b, struct ct_replay *r, struct ct_trace *t,
                                    const struct ct_keyframes *keyframes, uint64_t *number) {
     const struct ct_keyframe *k =
         b->event ? ct_keyframes_find(keyframes, b->event - 1, b->t_ns) : NULL;
+    if (k && is_behind_gap(k, b, &t->index))
+        return NULL;
     const struct ct_event *e = k ? ct_keyframe_seek(k, r, t, number) : NULL;
     const int tiles = r->tiles;
     if (!k || e)
         return e;
     ct_replay_free(r);
     ct_replay_init(r, NULL, NULL);
+    want(b, r);
     r->tiles = tiles;
     return NULL;
 }
@@ -52,20 +67,10 @@ static const struct ct_event *begin(const struct bound *b, struct ct_replay *r, 
     return ct_replay_next(r, t, number);
 }
 
-// The first chunk whose checkpoint restores what is live behind a gap, and whose events are all
-// behind the bound: up to there, the state is that before the gap. 0: there is none.
-static size_t find_end(const struct bound *b, const struct ct_index *x) {
-    for (size_t i = 1; i < x->count; i++)
-        if (x->chunks[i].reset &&
-            (x->chunks[i].head.first_event >= b->event || ct_index_first_ns(x, i) > b->t_ns))
-            return i;
-    return 0;
-}
-
 static void replay(const struct bound *b, struct ct_replay *r, struct ct_sharing *sharing,
                    struct ct_trace *t, const struct ct_keyframes *keyframes) {
     uint64_t number = 0;
-    t->end = find_end(b, &t->index);
+    want(b, r);
     const struct ct_event *e = begin(b, r, t, keyframes, &number);
     for (; e && number < b->event && e->t_ns <= b->t_ns; e = ct_replay_next(r, t, &number)) {
         if (e->op == CT_OP_EXPORT)
@@ -73,7 +78,6 @@ static void replay(const struct bound *b, struct ct_replay *r, struct ct_sharing
         ct_replay_apply(r, e, number);
     }
     ct_replay_stop(r);
-    t->end = 0;
 }
 
 void ct_moment_replay(const struct ct_moment *m, struct ct_replay *r, struct ct_sharing *sharing,

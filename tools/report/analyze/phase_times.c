@@ -266,6 +266,17 @@ static void behind_event(void *self, const struct ct_replay *r, const struct ct_
     p->current = 0;
 }
 
+// In a gap nothing is known of the phase.
+static int before_gap(void *self, const struct ct_replay *r, uint64_t number, uint64_t next_ns) {
+    struct ct_phase_times *p = self;
+    (void)r;
+    (void)number;
+    p->current = p->paused;
+    end_stretch(p, p->seen_ns);
+    p->current = p->paused = 0;
+    return next_ns <= p->request.to_ns;
+}
+
 static void end_pass(void *self, const struct ct_replay *r) {
     struct ct_phase_times *p = self;
     (void)r;
@@ -346,6 +357,7 @@ void ct_phase_times_join(struct ct_phase_times *p, struct ct_joint_pass *pass,
                                         .before = before_event,
                                         .behind = behind_event,
                                         .end = end_pass,
+                                        .before_gap = before_gap,
                                         .live_changed = live_changed,
                                         .owner_changed = owner_changed,
                                         .block_changed = block_changed,

@@ -52,6 +52,13 @@ void ct_pool_curve_advance(struct ct_pool_curve *c, const struct ct_replay *r, u
     }
 }
 
+void ct_pool_curve_skip(struct ct_pool_curve *c, uint64_t t_ns) {
+    while (c->passed < c->points && t_ns > c->next_ns) {
+        c->passed++;
+        c->next_ns = instant_of(c, c->passed);
+    }
+}
+
 static void note_request(struct ct_pool_curve_request *q, const struct ct_pool_curve_point *p,
                          unsigned point) {
     if (q->outdated) {

@@ -8,7 +8,7 @@
 #include "replay/replay.h"
 #include "replay/torch_pool.h"
 
-// `known` of figures is 0 where there was no block yet.
+// `known` of figures is 0 where there was no block yet, or what was live is not known.
 struct ct_pool_curve_point {
     uint64_t t_ns; // the instant
     struct ct_torch_pool_totals figures;
@@ -39,6 +39,8 @@ void ct_pool_curve_init(struct ct_pool_curve *c, uint64_t from_ns, uint64_t to_n
 // Records the instants before t_ns. Call it before an event of that time is applied, and at the end
 // with UINT64_MAX.
 void ct_pool_curve_advance(struct ct_pool_curve *c, const struct ct_replay *r, uint64_t t_ns);
+// Leaves out the instants before t_ns: what was live then is not known.
+void ct_pool_curve_skip(struct ct_pool_curve *c, uint64_t t_ns);
 // Updates the worst state. Call it behind an event that may have changed the pool of a device (an
 // index). `is_request`: it asked for memory of the device.
 void ct_pool_curve_update(struct ct_pool_curve *c, const struct ct_replay *r, int device,

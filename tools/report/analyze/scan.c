@@ -22,6 +22,11 @@ static int is_request_for_memory(const struct ct_event *e) {
     }
 }
 
+// Whether what is live is known, as far as it ever is.
+static int is_known(const struct ct_scan *s) {
+    return s->end.is_known || s->is_never_known;
+}
+
 static int is_wanted(const struct ct_scan *s, int index) {
     return s->request.device < 0 || s->request.device == index;
 }
@@ -221,8 +226,7 @@ const struct ct_oom_event *ct_scan_find_crossing(const struct ct_scan *s) {
 
 // ---- plot ---------------------------------------------------------------------------------------
 
-static void add_to_column(struct ct_plot_column *c, uint64_t live, uint64_t asleep,
-                          const struct ct_breakdown *split) {
+static void add_live_to_column(struct ct_plot_column *c, uint64_t live, uint64_t asleep) {
     if (asleep > c->asleep_max)
         c->asleep_max = asleep;
     if (!c->live_known || live < c->live_min)
@@ -230,6 +234,9 @@ static void add_to_column(struct ct_plot_column *c, uint64_t live, uint64_t asle
     if (!c->live_known || live > c->live_max)
         c->live_max = live;
     c->live_known = 1;
+}
+
+static void add_use_to_column(struct ct_plot_column *c, const struct ct_breakdown *split) {
     if (!split->used_known)
         return;
     const uint64_t used = split->used - split->in_flight;
@@ -256,8 +263,12 @@ static void plot(struct ct_scan *s, int index, unsigned to) {
     const struct ct_breakdown split = ct_replay_split(&s->end, index);
     const uint64_t live = s->end.live.device[index].live_bytes;
     CT_ASSERT(to < s->request.columns);
-    for (unsigned c = s->column[index]; c <= to; c++)
-        add_to_column(&s->plot[index][c], live, ct_live_at_sum_asleep(&s->end, index), &split);
+    for (unsigned c = s->column[index]; c <= to; c++) {
+        struct ct_plot_column *column = &s->plot[index][c];
+        if (is_known(s))
+            add_live_to_column(column, live, ct_live_at_sum_asleep(&s->end, index));
+        add_use_to_column(column, &split);
+    }
     if (to > s->column[index])
         s->column[index] = to;
 }
@@ -404,7 +415,9 @@ static void plot_freed(struct ct_scan *s, const struct ct_event *e, int index) {
 // retried.
 static void update_pools(struct ct_scan *s, const struct ct_event *e, uint64_t number, int counts) {
     const int is_outcome = e->op == CT_OP_BLOCK_ALLOC || e->op == CT_OP_BLOCK_OOM;
-    if (s->end.pool.on || is_outcome || ct_event_reports_oom(e))
+    if (!is_known(s))
+        ct_pool_curve_skip(&s->curve, e->t_ns);
+    else if (s->end.pool.on || is_outcome || ct_event_reports_oom(e))
         ct_pool_curve_advance(&s->curve, &s->end, e->t_ns);
     if (counts && is_outcome && s->of_event)
         ct_pool_growth_count(&s->growths, s->of_event, e, number);
@@ -426,7 +439,7 @@ static void before_event(struct ct_scan *s, const struct ct_event *e, uint64_t n
 
 static void behind_event(struct ct_scan *s, const struct ct_event *e, int index) {
     const struct ct_scan_request *q = &s->request;
-    if (s->end.pool.on)
+    if (s->end.pool.on && is_known(s))
         ct_pool_curve_update(&s->curve, &s->end, index, e->t_ns, is_request_for_memory(e));
     if (s->changed_device != index && s->in_range && is_wanted(s, s->changed_device) &&
         q->columns && e->t_ns >= q->columns_from)
@@ -487,14 +500,26 @@ static void plot_incidents(struct ct_scan *s) {
     }
 }
 
-// After a gap in the events: no call repeats one before the gap, and the columns up to the present
-// event stay empty.
-static void skip_gap(struct ct_scan *s, const struct ct_event *e) {
-    ct_driver_requests_free(&s->requests);
-    if (!s->request.columns || e->t_ns < s->request.columns_from)
-        return;
-    for (int d = 0; d < CT_DEVICES; d++)
-        s->column[d] = column_of(&s->request, e->t_ns);
+// Leaves out the columns and the instants before a time.
+static void skip_unknown(struct ct_scan *s, uint64_t t_ns) {
+    const struct ct_scan_request *q = &s->request;
+    ct_pool_curve_skip(&s->curve, t_ns);
+    for (int d = 0; d < CT_DEVICES && q->columns && t_ns >= q->columns_from; d++)
+        s->column[d] = column_of(q, t_ns);
+}
+
+// Before a gap: the last event was at last_ns, and nothing is known up to the next one.
+static int before_gap(void *user, uint64_t number, uint64_t next_ns) {
+    struct ct_scan *s = user;
+    const struct ct_scan_request *q = &s->request;
+    (void)number;
+    if (q->points && is_known(s))
+        ct_pool_curve_advance(&s->curve, &s->end, s->last_ns + 1);
+    for (int d = 0; d < CT_DEVICES && q->columns; d++)
+        if (s->plot[d] && s->last_ns >= q->columns_from)
+            plot(s, d, column_of(q, s->last_ns));
+    skip_unknown(s, next_ns);
+    return 1;
 }
 
 // Adds the devices that a checkpoint restored and no event has named since.
@@ -537,12 +562,17 @@ void ct_scan_run(struct ct_scan *s, struct ct_trace *t, const struct ct_scan_req
     uint64_t number;
     memset(s, 0, sizeof *s);
     s->request = *request;
+    s->is_never_known = !ct_trace_is_ever_known(t);
     s->follow.phases = request->phases;
     s->follow.open = &s->end.live.open;
     ct_replay_init(&s->end, live_changed, s);
     s->end.tiles = request->points || request->blocks;
     s->end.live.owner_changed = owner_changed;
     s->end.watch = (struct ct_segment_watch){block_changed, segment_changed, s};
+    s->end.before_gap = before_gap;
+    s->end.gap_user = s;
+    s->end.last_wanted = request->end_event ? request->end_event - 1 : UINT64_MAX;
+    s->end.last_wanted_ns = request->to_ns;
     ct_pool_curve_init(
         &s->curve, request->from_ns > t->t_first_ns ? request->from_ns : t->t_first_ns,
         request->to_ns < t->t_last_ns ? request->to_ns : t->t_last_ns, request->points);
@@ -551,22 +581,27 @@ void ct_scan_run(struct ct_scan *s, struct ct_trace *t, const struct ct_scan_req
     ct_trace_rewind(t);
     while (!s->exceeded) { // what comes later would not have happened
         const uint64_t resets = s->end.resets;
+        const int was_known = is_known(s);
         s->in_range = 0; // objects that a checkpoint restores are no new allocations
         e = ct_replay_next(&s->end, t, &number);
         if (!e || is_behind(request, e, number))
             break;
-        if (s->end.resets != resets) {
+        if (s->end.resets != resets) { // no call repeats one before the gap
             s->known_event = number;
-            skip_gap(s, e);
+            ct_driver_requests_free(&s->requests);
         }
+        if (is_known(s) && !was_known)
+            skip_unknown(s, e->t_ns);
         if (request->keyframes)
             ct_keyframes_note(&s->keyframes, &s->end, t, e, number, s->sharing.exported.count != 0);
         scan_event(s, e, number);
+        s->last_ns = e->t_ns;
     }
     ct_replay_stop(&s->end);
     if (s->exceeded)
         count_lost(s, t);
-    ct_pool_curve_advance(&s->curve, &s->end, UINT64_MAX);
+    if (is_known(s))
+        ct_pool_curve_advance(&s->curve, &s->end, UINT64_MAX);
     ct_pool_curve_finish(&s->curve);
     for (int d = 0; d < CT_DEVICES; d++)
         s->device[d].pool_at_end = ct_torch_pool_totals(&s->end.pool, &s->end.live, d);

@@ -96,6 +96,8 @@ struct ct_scan {
     struct ct_driver_requests requests;
     struct ct_driver_request *of_event; // the request that the present event belongs to, or NULL
     unsigned column[CT_DEVICES];
+    uint64_t last_ns;   // of the event before
+    int is_never_known; // what is live
     int in_range;
     const struct ct_phase_at *phase; // of the present event
     uint64_t event;                  // the present one

@@ -56,6 +56,7 @@ void ct_restrictions_print(struct ct_view *v) {
         return;
     if (!v->options->json) {
         ct_trace_state_print_incomplete(v);
+        ct_trace_state_print_gap(v);
         ct_trace_state_print_trimmed(v);
         ct_trace_state_print_estimate(v);
     } else if (v->options->command == CT_COMMAND_dump &&

@@ -311,8 +311,13 @@ static void copy_steps(struct copy *c) {
     while ((step = ct_trace_step(c->t, &e, &number)) != CT_STEP_END && !c->w.failed) {
         if (!is_kept(c, step, number))
             continue;
+        const int is_gap = step == CT_STEP_GAP || step == CT_STEP_RESET;
+        if (is_gap && e.t_ns > c->request->to_ns)
+            break;
         if (step == CT_STEP_RESET)
             put_reset(c);
+        else if (is_gap) // (put_event finds it by the numbers)
+            continue;
         else if (step == CT_STEP_OBJECT)
             put_object(c, &e);
         else if (step == CT_STEP_COMPLETE)

@@ -311,6 +311,8 @@ static void replay_window(struct ct_torch_snapshot *s, struct ct_trace *t, struc
     s->began = 0;
     memset(s->shown, 0, sizeof s->shown);
     ct_replay_init(r, NULL, s);
+    r->last_wanted = w->last;
+    r->last_wanted_ns = w->to_ns;
     ct_trace_rewind(t);
     for (; (e = ct_replay_next(r, t, &number)) && number <= w->last && e->t_ns <= w->to_ns;
          s->event = NULL) {

@@ -209,6 +209,13 @@ static int before_event(void *self, const struct ct_replay *r, const struct ct_e
     return 1;
 }
 
+static int before_gap(void *self, const struct ct_replay *r, uint64_t number, uint64_t next_ns) {
+    const struct ct_notable_pass *p = self;
+    (void)r;
+    (void)number;
+    return next_ns <= p->to_ns;
+}
+
 static void behind_event(void *self, const struct ct_replay *r, const struct ct_event *e,
                          uint64_t number) {
     struct ct_notable_pass *p = self;
@@ -250,6 +257,7 @@ void ct_notable_moments_join(struct ct_joint_pass *pass, struct ct_notable_momen
                                         .before = before_event,
                                         .behind = behind_event,
                                         .end = end_pass,
+                                        .before_gap = before_gap,
                                         .live_changed = live_changed};
     *m = (struct ct_notable_moments){0};
     *p = (struct ct_notable_pass){.scan = s, .device = device, .found = m, .replay = &pass->replay};

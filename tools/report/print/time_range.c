@@ -123,6 +123,18 @@ static int resolve(struct ct_view *v, const char *option, const struct ct_time *
     return 0;
 }
 
+// What is live in a gap is not known: goes back to the last event before it. Returns the time asked
+// for if it lies in a gap or behind one, else 0.
+static uint64_t leave_gap(const struct ct_trace *t, const struct ct_time *time, uint64_t *t_ns) {
+    const uint64_t asked_ns = *t_ns;
+    struct ct_trace_gap gap;
+    if (time->kind == CT_TIME_NONE || !ct_trace_find_gap(t, asked_ns, &gap))
+        return 0;
+    if (gap.from_ns && asked_ns < gap.next_ns)
+        *t_ns = gap.from_ns;
+    return asked_ns;
+}
+
 int ct_time_range_resolve(struct ct_view *v, struct ct_error *error) {
     uint64_t from = 0, to = UINT64_MAX;
     v->from_ns = 0;
@@ -139,6 +151,11 @@ int ct_time_range_resolve(struct ct_view *v, struct ct_error *error) {
     if (from > to)
         return ct_error_set(error, CT_EXIT_USAGE, "--from is later than --to");
     v->from_ns = from;
-    v->to_ns = to;
+    v->in_gap_ns = leave_gap(v->trace, &v->options->to, &to);
+    v->to_ns = to > from ? to : from;
+    if (v->options->at.kind != CT_TIME_OF_CROSSING && v->options->at.kind != CT_TIME_OF_PEAK) {
+        const uint64_t in_gap_ns = leave_gap(v->trace, &v->options->at, &v->at.t_ns);
+        v->in_gap_ns = in_gap_ns ? in_gap_ns : v->in_gap_ns;
+    }
     return 0;
 }

@@ -157,6 +157,22 @@ void ct_trace_state_print_incomplete(struct ct_view *v) {
     fprintf(v->out, "%s\n", v->terminal->reset);
 }
 
+void ct_trace_state_print_gap(struct ct_view *v) {
+    struct ct_trace_gap gap;
+    if (!v->in_gap_ns || !ct_trace_find_gap(v->trace, v->in_gap_ns, &gap))
+        return;
+    fprintf(v->out, "%sNOT KNOWN: what was live at %s, because events are missing",
+            v->terminal->bold, ct_label_time(v, v->in_gap_ns).text);
+    if (gap.from_ns)
+        fprintf(v->out, " after %s", ct_label_time(v, gap.from_ns).text);
+    if (gap.known_ns != UINT64_MAX)
+        fprintf(v->out, "%s %s", gap.from_ns ? "; it is known again from" : " before",
+                ct_label_time(v, gap.known_ns).text);
+    if (gap.from_ns && v->in_gap_ns < gap.next_ns)
+        fprintf(v->out, ". This is as of %s", ct_label_time(v, gap.from_ns).text);
+    fprintf(v->out, "%s\n", v->terminal->reset);
+}
+
 void ct_trace_state_print_trimmed(struct ct_view *v) {
     const struct ct_trace *t = v->trace;
     if (!t->trimmed_before && !t->trimmed_after)

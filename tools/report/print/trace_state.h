@@ -23,6 +23,9 @@ const char *ct_trace_state_missing(const struct ct_trace *t);
 // Prints that as the line INCOMPLETE, with what is missing, since when, and how to get it; or
 // nothing.
 void ct_trace_state_print_incomplete(struct ct_view *v);
+// Prints that the moment asked for lies in a gap of the events as the line NOT KNOWN, with what the
+// view shows instead, or nothing.
+void ct_trace_state_print_gap(struct ct_view *v);
 // Prints that the trace is a part of another one as the line PART, or nothing.
 void ct_trace_state_print_trimmed(struct ct_view *v);
 // " up to +4.200 s" if the trace is incomplete, else "": for statements that something did not

@@ -21,8 +21,11 @@ struct ct_view {
     struct ct_call_sites *sites;
     struct ct_phases *phases; // NULL: the view knows none
     FILE *out;
-    uint64_t from_ns, to_ns;                // the range of --from and --to
-    struct ct_instant at;                   // of --at, if it is a time or an event
+    uint64_t from_ns, to_ns; // the range of --from and --to
+    struct ct_instant at;    // of --at, if it is a time or an event
+    // The time of --at, else of --to, if it lies in a gap of the events, or behind one and what is
+    // live is not known again; 0: it does not. Views show the last event before the gap instead.
+    uint64_t in_gap_ns;
     const struct ct_companions *companions; // of --log, --error and --metrics; NULL: none
     struct ct_page *page;                   // of the command html; else NULL
     // All traces that are looked at together, and the position of this one; NULL: it is the only

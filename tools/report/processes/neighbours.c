@@ -158,9 +158,9 @@ void ct_neighbours_note(struct ct_neighbours *n, const struct ct_replay *r,
                         const struct ct_event *e) {
     const int device = ct_event_device_index(e);
     const int nvml = CT_HAS(e, flags) && e->flags & CT_FLAG_NVML;
-    if (r->resets != n->resets)
+    if (r->gaps != n->gaps)
         note_gap(n, e->t_ns);
-    n->resets = r->resets;
+    n->gaps = r->gaps;
     if (!nvml) {
         note_call(n, r, device, e);
         return;

@@ -59,7 +59,7 @@ struct ct_neighbours {
     size_t count, room;
     int left_out;    // there were more
     int own_numbers; // NVML's numbers are those of this process's namespace
-    uint64_t resets;
+    uint64_t gaps;
     struct ct_neighbour_device device[CT_DEVICES];
 };
 

@@ -109,7 +109,7 @@ static void read_device_facts(struct ct_process_device *d, const struct ct_trace
 struct curves {
     struct ct_tracked_curve device[CT_DEVICES], untracked[CT_DEVICES];
     uint64_t level[CT_DEVICES], untracked_level[CT_DEVICES];
-    uint64_t resets, last_ns;
+    uint64_t gaps, last_ns;
     int highest;
     struct ct_neighbours neighbours;
 };
@@ -139,7 +139,7 @@ static void end_before_gap(struct curves *c, const struct ct_replay *r) {
             ct_tracked_curve_add(&c->device[d], c->last_ns + 1, c->last_ns + 1, 0);
         c->level[d] = 0;
     }
-    c->resets = r->resets;
+    c->gaps = r->gaps;
     c->highest = CT_MAX_DEVICES - 1;
 }
 
@@ -147,7 +147,7 @@ static void follow(void *user, const struct ct_replay *r, const struct ct_event 
     struct curves *c = user;
     const int index = ct_event_device_index(e);
     ct_neighbours_note(&c->neighbours, r, e);
-    if (r->resets != c->resets)
+    if (r->gaps != c->gaps)
         end_before_gap(c, r);
     c->last_ns = e->t_ns;
     if (ct_op_is_block(e->op))
@@ -320,8 +320,7 @@ void ct_process_name(const struct ct_process *p, char *to) {
 
 // ---- the second pass ----------------------------------------------------------------------------
 
-// What is known at the moment. `gap`: events are missing between the last one up to the moment and
-// the next one.
+// What is known at the moment. `gap`: it lies in a gap of the events, or behind one.
 static enum ct_process_knowledge judge(const struct ct_process *p, uint64_t applied, int gap) {
     const uint64_t t = p->moment_ns;
     if (p->start_known && t < p->start_ns)
@@ -421,23 +420,28 @@ void ct_process_read_state(struct ct_process *p, struct ct_trace *t, struct ct_p
     struct ct_replay *r = ct_heap_alloc_zeroed(1, sizeof *r);
     struct ct_sharing sharing = {0};
     const struct ct_event *e;
-    uint64_t number, applied = 0, resets = 0;
+    struct ct_trace_gap gap;
+    uint64_t number, applied = 0, last_ns = 0;
     ct_replay_init(r, NULL, NULL);
     r->tiles = 1; // blocks say what sleeps
+    r->last_wanted = last;
+    r->last_wanted_ns = t_ns;
     ct_trace_rewind(t);
     while ((e = ct_replay_next(r, t, &number)) && e->t_ns <= t_ns) {
         if (e->op == CT_OP_EXPORT)
             ct_sharing_note_export(&sharing, &r->live, e);
         ct_replay_apply(r, e, number);
         note_reading(p, r, e);
-        resets = r->resets;
         applied++;
-        if (number >= last) // the next step may be a gap, behind which this state is gone
+        last_ns = e->t_ns;
+        if (number >= last)
             break;
     }
     ct_replay_stop(r);
     p->moment_ns = t_ns;
-    p->knowledge = judge(p, applied, r->resets != resets && applied);
+    p->knowledge =
+        judge(p, applied,
+              !r->is_known || (applied && t_ns > last_ns && ct_trace_find_gap(t, t_ns, &gap)));
     for (size_t i = 0; i < p->device_count; i++) {
         struct ct_process_device *d = &p->devices[i];
         d->split = ct_replay_split(r, d->ordinal);

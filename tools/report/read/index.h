@@ -22,6 +22,8 @@ struct ct_index_chunk {
     int reset;                      // the state starts empty here
     int restores;                   // its checkpoint is a part of the one that restores the state
     int completes;                  // it is the last part of it
+    int known;                      // what is live is known during its events: no gap, or restored
+    int loses;                      // it is not any more, since events before it are missing
 };
 
 // Bytes of a trace that could not be read.

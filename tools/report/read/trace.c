@@ -160,7 +160,7 @@ static void open_unpacked(void *user, size_t chunk, const struct ct_unpacked *u)
 // Decides which checkpoints restore the state: those after a gap, until the state is known in full.
 // A trace without gaps needs none.
 static void plan_state(struct ct_trace *t) {
-    int exact = 1, coarse = 0, restoring = 0, lost = 0;
+    int exact = 1, coarse = 0, restoring = 0, lost = 0, known = 1;
     for (size_t i = 0; i < t->index.count; i++) {
         struct ct_index_chunk *c = &t->index.chunks[i];
         lost |= c->gap;
@@ -169,18 +169,22 @@ static void plan_state(struct ct_trace *t) {
             continue;
         }
         c->reset = i && c->overwritten;
+        c->loses = known && lost;
         if (lost)
-            exact = restoring = lost = 0;
+            exact = restoring = lost = known = 0;
         if (!exact && c->checkpoint & CT_CHECKPOINT_FIRST &&
             (!coarse || !(c->checkpoint & CT_CHECKPOINT_INEXACT))) {
             c->reset = 1;
             restoring = 1;
             coarse = c->checkpoint & CT_CHECKPOINT_INEXACT;
         }
+        if (c->reset)
+            known = 0;
+        c->known = known;
         c->restores = restoring && c->has_checkpoint;
         if (!c->restores || !(c->checkpoint & CT_CHECKPOINT_LAST))
             continue;
-        c->completes = 1;
+        c->completes = c->known = known = 1;
         restoring = 0;
         exact = !(c->checkpoint & CT_CHECKPOINT_INEXACT);
         if (exact)
@@ -286,6 +290,43 @@ void ct_trace_begin_bodies(struct ct_trace *t) {
     t->columns.memory = ct_heap_resize(NULL, ct_decoder_memory_bytes(), 1);
 }
 
+// Whether what is known begins anew with a chunk.
+static int begins_anew(const struct ct_index *x, size_t i) {
+    const struct ct_index_chunk *c = &x->chunks[i];
+    return c->gap || c->reset || (i && !c[-1].known);
+}
+
+// Reads the time of a chunk's first event. Returns 0 if it has none.
+static int read_first_ns(struct ct_trace *t, size_t chunk, uint64_t *t_ns) {
+    struct ct_in body, section;
+    struct ct_event e;
+    unsigned kind;
+    if (ct_trace_read_body(t, chunk, &body))
+        return 0;
+    while (ct_section_next(&body, &kind, &section) > 0) {
+        if (kind != CT_SECTION_EVENTS || ct_decoder_open(&t->columns, section))
+            continue;
+        while (ct_decoder_next(&t->columns, &e) > 0)
+            if (CT_HAS(&e, t_ns) && !(CT_HAS(&e, op) && e.op == CT_OP_AMEND)) {
+                *t_ns = e.t_ns;
+                return 1;
+            }
+    }
+    return 0;
+}
+
+// A chunk's prefix has the exact time of its first event, the record may have it rounded down. A
+// gap ends where the records begin, as all who compare with the times of events have to know.
+static void round_gaps(struct ct_trace *t) {
+    uint64_t first_ns;
+    for (size_t i = 0; i < t->index.count; i++) {
+        struct ct_index_chunk *c = &t->index.chunks[i];
+        if (!c->bad && (c->loses || begins_anew(&t->index, i)) && read_first_ns(t, i, &first_ns) &&
+            first_ns < c->head.t_first_ns)
+            c->head.t_first_ns = first_ns;
+    }
+}
+
 int ct_trace_open_source(struct ct_trace *t, struct ct_error *error) {
     ct_definitions_init(&t->definitions);
     ct_trace_begin_bodies(t);
@@ -297,6 +338,7 @@ int ct_trace_open_source(struct ct_trace *t, struct ct_error *error) {
     ct_definitions_finish(&t->definitions);
     ct_trace_summarize_chunks(t);
     ct_trace_summarize_facts(t);
+    round_gaps(t);
     size_t readable = 0;
     for (size_t i = 0; i < t->index.count; i++)
         readable += !t->index.chunks[i].bad;
@@ -547,9 +589,11 @@ enum ct_step ct_trace_step(struct ct_trace *t, struct ct_event *e, uint64_t *num
         if (!t->in_events && !(t->in_events = open_section(t, CT_SECTION_EVENTS))) {
             if (!open_next_chunk(t))
                 return CT_STEP_END;
-            if (chunk_resets(t))
-                return CT_STEP_RESET;
-            continue;
+            if (!chunk_resets(t) && !t->index.chunks[t->chunk].loses)
+                continue;
+            *number = t->index.chunks[t->chunk].head.first_event;
+            e->t_ns = ct_index_first_ns(&t->index, t->chunk);
+            return chunk_resets(t) ? CT_STEP_RESET : CT_STEP_GAP;
         }
         t->in_events = read_record(t, e);
         if (!t->in_events || (CT_HAS(e, op) && e->op == CT_OP_AMEND))
@@ -619,6 +663,38 @@ void ct_trace_unshare(struct ct_trace *own) {
     free(own->index.damage);
     free(own->columns.memory);
     ct_unpacker_end(&own->unpacker);
+}
+
+int ct_trace_is_ever_known(const struct ct_trace *t) {
+    for (size_t i = 0; i < t->index.count; i++)
+        if (t->index.chunks[i].known)
+            return 1;
+    return 0;
+}
+
+int ct_trace_find_gap(const struct ct_trace *t, uint64_t t_ns, struct ct_trace_gap *gap) {
+    const struct ct_index *x = &t->index;
+    *gap = (struct ct_trace_gap){0, UINT64_MAX, UINT64_MAX};
+    for (size_t i = 0; i < x->count; i++) {
+        const struct ct_index_chunk *c = &x->chunks[i];
+        const uint64_t first_ns = ct_index_first_ns(x, i);
+        if (!c->known) {
+            if (gap->next_ns == UINT64_MAX && !c->bad)
+                gap->next_ns = first_ns;
+            continue;
+        }
+        if (begins_anew(x, i)) {
+            gap->known_ns = first_ns == UINT64_MAX ? ct_index_last_ns(x, i) : first_ns;
+            if (gap->next_ns > gap->known_ns)
+                gap->next_ns = gap->known_ns;
+            if (t_ns < gap->known_ns)
+                return 1;
+        }
+        if (i + 1 == x->count || t_ns <= ct_index_last_ns(x, i))
+            return 0;
+        *gap = (struct ct_trace_gap){ct_index_last_ns(x, i), UINT64_MAX, UINT64_MAX};
+    }
+    return x->count != 0;
 }
 
 void ct_trace_close(struct ct_trace *t) {

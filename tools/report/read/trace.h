@@ -68,13 +68,16 @@ struct ct_trace {
     struct ct_seek_point sought;
     uint64_t next_number, last_ns;
     uint64_t undated; // events without a time, which have that of the one before
-    size_t end;       // 0: all chunks are read; else those before this one (moment.c, trace_part.h)
+    size_t end;       // 0: all chunks are read; else those before this one (trace_part.h, parts.c)
 };
 
 enum ct_step {
     CT_STEP_END,
     CT_STEP_EVENT,
-    CT_STEP_RESET,    // the state becomes unknown: the events before were overwritten or lost
+    // Events are missing, and no checkpoint says what became of the state. With the number and the
+    // time of the first event behind them.
+    CT_STEP_GAP,
+    CT_STEP_RESET,    // likewise; a checkpoint begins, or nothing that was known is of use
     CT_STEP_OBJECT,   // an object of a checkpoint, as the event that created it, with its number
     CT_STEP_COMPLETE, // the checkpoint has no more objects
 };
@@ -137,6 +140,18 @@ int ct_trace_define(struct ct_trace *t, const struct ct_index_chunk *c, struct c
 // corrections, and which part of a checkpoint it has.
 void ct_trace_begin_bodies(struct ct_trace *t);
 void ct_trace_open_chunk(struct ct_trace *t, size_t chunk);
+// The gap in the events in which a time lies, or behind which it lies while what is live is not
+// known again.
+struct ct_trace_gap {
+    uint64_t from_ns; // of the last event before the gap; 0: there is none
+    uint64_t next_ns; // of the first one behind it; UINT64_MAX: there is none
+    uint64_t
+        known_ns; // of the one with which what is live is known again; UINT64_MAX: there is none
+};
+// Returns 0 if what is live at the time is known. (Behind an incomplete trace it counts as known.)
+int ct_trace_find_gap(const struct ct_trace *t, uint64_t t_ns, struct ct_trace_gap *gap);
+// Whether what is live is known at any time. Where it never is, views show what the events tell.
+int ct_trace_is_ever_known(const struct ct_trace *t);
 // The offset in the file where the chunks of the journal belong.
 uint64_t ct_trace_append_offset(const struct ct_trace *t);
 void ct_trace_close(struct ct_trace *t);

@@ -189,6 +189,8 @@ static struct ct_keyframe *make(const struct ct_replay *r, const struct ct_seek_
     k->position = r->at - 1;
     k->digest = digest(r);
     k->resets = r->resets;
+    k->gaps = r->gaps;
+    k->is_known = r->is_known;
     k->readings = r->readings;
     k->open = r->live.open;
     for (int d = 0; d < CT_DEVICES; d++)
@@ -243,6 +245,8 @@ static int restore(const struct ct_keyframe *k, struct ct_replay *r) {
     if (has_resumers(&r->resumers) || digest(r) != k->digest)
         return 0;
     r->resets = k->resets;
+    r->gaps = k->gaps;
+    r->is_known = k->is_known;
     r->readings = k->readings;
     r->live.open = k->open;
     for (int d = 0; d < CT_DEVICES; d++) {

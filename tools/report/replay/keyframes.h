@@ -28,7 +28,8 @@ struct ct_keyframe {
     uint64_t digest;
     struct ct_exact_time *times; // by object
     size_t time_count;
-    uint64_t resets;
+    uint64_t resets, gaps;
+    int is_known;
     struct ct_readings readings;
     struct ct_open_ranges open;
     struct ct_keyframe_pool pool[CT_DEVICES];

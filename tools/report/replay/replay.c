@@ -17,6 +17,8 @@ void ct_replay_init(struct ct_replay *r,
                     void (*changed)(void *user, const struct ct_object *object, int sign),
                     void *user) {
     memset(r, 0, sizeof *r);
+    r->last_wanted = r->last_wanted_ns = UINT64_MAX;
+    r->is_known = 1;
     ct_live_init(&r->live, ct_slab_memory_resize, user);
     r->live.total_changed = changed;
 }
@@ -159,9 +161,14 @@ static const struct ct_readahead_step *get_next_step(struct ct_replay *r, struct
 
 // ---- checkpoints --------------------------------------------------------------------------------
 
+// Whether a replay ends before the gap of a step. (What it begins with is no gap.)
+static int ends_before_gap(const struct ct_replay *r, const struct ct_readahead_step *s) {
+    return r->has_begun &&
+           (s->number > r->last_wanted || s->event.t_ns > r->last_wanted_ns ||
+            (r->before_gap && !r->before_gap(r->gap_user, s->number, s->event.t_ns)));
+}
+
 static void reset_state(struct ct_replay *r) {
-    if (r->before_reset)
-        r->before_reset(r->reset_user);
     ct_torch_pool_forget(&r->pool);
     r->live.region_changed = NULL;
     ct_torch_pool_free(&r->pool);
@@ -183,6 +190,7 @@ static void restore_object(struct ct_replay *r, const struct ct_event *e) {
 
 static void finish_checkpoint(struct ct_replay *r) {
     const struct ct_live *l = &r->live;
+    r->is_known = 1;
     ct_checkpoint_end_restore(&r->live);
     for (uint32_t i = 0, left = l->of_kind[CT_KIND_MAPPING]; left && i < ct_live_slot_count(l);
          i++) {
@@ -209,9 +217,18 @@ const struct ct_event *ct_replay_next(struct ct_replay *r, struct ct_trace *t, u
             return NULL;
         case CT_STEP_EVENT:
             r->reading_ahead = s->ahead;
+            r->has_begun = 1;
             return &s->event;
+        case CT_STEP_GAP:
         case CT_STEP_RESET:
-            reset_state(r);
+            if (ends_before_gap(r, s)) {
+                ct_replay_stop(r);
+                return NULL;
+            }
+            r->is_known = 0;
+            r->gaps++;
+            if (s->step == CT_STEP_RESET)
+                reset_state(r);
             break;
         case CT_STEP_OBJECT:
             restore_object(r, &s->event);

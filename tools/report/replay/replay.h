@@ -21,15 +21,22 @@ struct ct_replay {
     atomic_int *spare;
     int tiles; // set before the first event: replay the blocks of PyTorch's pools, too,
     struct ct_segment_watch watch; // likewise, zero if nobody watches
-    // Called before a gap makes the state unknown, while it is still that of the last event. May be
-    // NULL.
-    void (*before_reset)(void *reset_user);
-    void *reset_user;
+    // Called before a gap makes the state unknown, while it is still that of the last event.
+    // `number`, `t_ns`: of the first event behind the gap. May be NULL. Returns whether the replay
+    // goes on.
+    int (*before_gap)(void *gap_user, uint64_t number, uint64_t t_ns);
+    void *gap_user;
+    // Behind which event, by number or by time, nothing is wanted (UINT64_MAX: all is). A replay
+    // ends before a gap with nothing wanted behind it.
+    uint64_t last_wanted, last_wanted_ns;
+    int has_begun; // an event was returned
+    int is_known;  // what is live: no event is missing, or a checkpoint has restored it since
     struct ct_torch_pool pool;
     uint8_t *foreign; // ... with this: see ct_torch_segments_foreign_stacks
     size_t foreign_count;
     struct ct_resumers resumers;
-    uint64_t resets;            // how often the state became unknown after a gap
+    uint64_t resets;            // how often a checkpoint was to restore the state after a gap
+    uint64_t gaps;              // the same, and the gaps without a checkpoint behind them
     struct ct_readahead *ahead; // of the trace that is being replayed, or NULL
     const struct ct_readahead_batch *batch;
     unsigned at;                       // the next step in the batch

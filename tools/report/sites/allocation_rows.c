@@ -121,8 +121,10 @@ static void segment_changed(void *user, const struct ct_object *o, int sign) {
 
 // ---- gaps ---------------------------------------------------------------------------------------
 
-static void set_aside(void *user) {
+static int set_aside(void *user, uint64_t number, uint64_t t_ns) {
     struct pass *p = user;
+    (void)number;
+    (void)t_ns;
     const struct ct_live *l = &p->replay.live;
     for (uint32_t i = 0; i < ct_live_slot_count(l); i++) {
         const struct ct_object *o = ct_live_object_at(l, i);
@@ -133,6 +135,7 @@ static void set_aside(void *user) {
         describe(p, o, row);
         *ct_map_add(&p->aside_at, row->event) = p->aside_count;
     }
+    return 1;
 }
 
 // Once the checkpoint is complete: emits what it does not have.
@@ -190,8 +193,9 @@ void ct_allocation_rows_read(const struct ct_allocation_rows *request, struct ct
     ct_replay_init(&p->replay, q->row ? live_changed : NULL, p);
     p->replay.tiles = 1;
     p->replay.watch = (struct ct_segment_watch){NULL, segment_changed, p};
-    p->replay.before_reset = q->row ? set_aside : NULL;
-    p->replay.reset_user = p;
+    p->replay.before_gap = q->row ? set_aside : NULL;
+    p->replay.gap_user = p;
+    p->replay.last_wanted_ns = q->to_ns;
     ct_trace_rewind(t);
     while ((e = ct_replay_next(&p->replay, t, &number)) && e->t_ns <= q->to_ns) {
         if (p->replay.resets != resets)

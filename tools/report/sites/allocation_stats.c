@@ -259,6 +259,7 @@ static void read_whole(struct ct_allocation_stats *s, struct ct_trace *t,
     const struct ct_event *e;
     uint64_t number;
     ct_replay_init(&p.replay, live_changed, &p);
+    p.replay.last_wanted_ns = request->to_ns;
     ct_trace_rewind(t);
     while ((e = ct_replay_next(&p.replay, t, &number)) && e->t_ns <= request->to_ns)
         read_event(&p, e, number);

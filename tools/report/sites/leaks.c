@@ -59,6 +59,13 @@ static int before_event(void *self, const struct ct_replay *r, const struct ct_e
     return 1;
 }
 
+static int before_gap(void *self, const struct ct_replay *r, uint64_t number, uint64_t next_ns) {
+    const struct ct_leaks_finder *x = self;
+    const struct ct_moment *m = x->request.moment;
+    (void)r;
+    return number <= m->event && next_ns <= m->t_ns;
+}
+
 static void behind_event(void *self, const struct ct_replay *r, const struct ct_event *e,
                          uint64_t number) {
     struct ct_leaks_finder *f = self;
@@ -393,8 +400,11 @@ static void judge_all(struct ct_leaks_finder *f) {
 struct ct_leaks_finder *ct_leaks_join_first(struct ct_joint_pass *pass, struct ct_leaks *l,
                                             struct ct_trace *t, const struct ct_leaks_request *q) {
     struct ct_leaks_finder *f = ct_heap_alloc_zeroed(1, sizeof *f);
-    const struct ct_joint_analysis a = {
-        .self = f, .before = before_event, .behind = behind_event, .end = end_first_pass};
+    const struct ct_joint_analysis a = {.self = f,
+                                        .before = before_event,
+                                        .behind = behind_event,
+                                        .end = end_first_pass,
+                                        .before_gap = before_gap};
     *l = (struct ct_leaks){0};
     f->leaks = l;
     f->request = *q;

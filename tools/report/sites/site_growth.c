@@ -235,6 +235,13 @@ static int before_event(void *self, const struct ct_replay *r, const struct ct_e
     return 1;
 }
 
+static int before_gap(void *self, const struct ct_replay *r, uint64_t number, uint64_t next_ns) {
+    const struct ct_site_growth_pass *x = self;
+    const struct ct_moment *m = x->request->moment;
+    (void)r;
+    return number <= m->event && next_ns <= m->t_ns;
+}
+
 static void behind_event(void *self, const struct ct_replay *r, const struct ct_event *e,
                          uint64_t number) {
     struct ct_site_growth_pass *p = self;
@@ -307,6 +314,7 @@ struct ct_site_growth_pass *ct_site_growth_join(struct ct_joint_pass *pass,
                                         .before = before_event,
                                         .behind = behind_event,
                                         .end = end_pass,
+                                        .before_gap = before_gap,
                                         .live_changed = live_changed,
                                         .owner_changed = owner_changed,
                                         .block_changed = block_changed,

@@ -20,6 +20,7 @@
 enum { TEXT_SAMPLES = 12, JSON_SAMPLES = 64, TEXT_REQUESTS = 3, JSON_REQUESTS = 100 };
 
 struct sample {
+    int is_known; // what was live then
     uint64_t t_ns, live_bytes;
     struct ct_address_layout layout;
     struct ct_breakdown split;
@@ -53,11 +54,14 @@ struct ct_frag_shown {
 };
 
 static void take_samples(struct samples *h, const struct ct_replay *r, unsigned at, uint64_t t_ns) {
+    const struct ct_trace *t = h->shown->view->trace;
+    struct ct_trace_gap gap;
     for (int d = 0; d < CT_DEVICES; d++) {
         if (h->device[d] < 0)
             continue;
         struct sample *to = &h->list[(unsigned)h->device[d] * h->count + at];
         to->t_ns = t_ns;
+        to->is_known = !ct_trace_find_gap(t, t_ns, &gap) || !ct_trace_is_ever_known(t);
         to->live_bytes = r->live.device[d].live_bytes;
         to->layout = ct_address_layout_measure(r, d, h->capacity[d]);
         to->split = ct_replay_split(r, d);
@@ -113,6 +117,14 @@ static void look_at(struct samples *h, const struct ct_replay *r, const struct c
         h->obstruction = find_obstructions(h, r, number);
 }
 
+static int before_gap(void *self, const struct ct_replay *r, uint64_t number, uint64_t next_ns) {
+    struct ct_frag_shown *f = self;
+    (void)number;
+    take_samples_before(&f->text, r, next_ns);
+    take_samples_before(&f->json, r, next_ns);
+    return next_ns <= f->view->to_ns;
+}
+
 static int before_event(void *self, const struct ct_replay *r, const struct ct_event *e,
                         uint64_t number) {
     struct ct_frag_shown *f = self;
@@ -134,7 +146,8 @@ static void end_pass(void *self, const struct ct_replay *r) {
 struct ct_frag_shown *ct_frag_join(struct ct_joint_pass *pass, const struct ct_view *v,
                                    const struct ct_scan *s, unsigned forms) {
     struct ct_frag_shown *f = ct_heap_alloc_zeroed(1, sizeof *f);
-    const struct ct_joint_analysis a = {.self = f, .before = before_event, .end = end_pass};
+    const struct ct_joint_analysis a = {
+        .self = f, .before = before_event, .end = end_pass, .before_gap = before_gap};
     f->view = v;
     f->scan = s;
     if (forms & CT_FRAG_TEXT)
@@ -368,6 +381,11 @@ static void print_samples(struct ct_view *v, const struct sample *samples, unsig
     for (const struct sample *p = samples; p < samples + n; p++) {
         ct_table_begin_row(&t);
         ct_table_add_cell(&t, ct_label_time(v, p->t_ns).text);
+        if (!p->is_known) {
+            for (size_t i = 1; i < sizeof columns / sizeof *columns; i++)
+                ct_table_add_cell(&t, "-");
+            continue;
+        }
         ct_table_add_cell(&t, ct_label_size(v, p->live_bytes).text);
         ct_table_add_cell(&t, ct_label_size(v, p->layout.gap_bytes).text);
         ct_table_add_cell(&t, ct_human_count(p->layout.gaps).text);
@@ -465,6 +483,8 @@ static void add_history(struct ct_json *j, const struct samples *h, int d) {
     ct_json_open(j, "history", '[');
     for (unsigned i = 0; i < h->count; i++) {
         const struct sample *p = &h->list[(unsigned)h->device[d] * h->count + i];
+        if (!p->is_known)
+            continue;
         ct_json_open(j, NULL, '{');
         ct_json_number(j, "t_ns", p->t_ns);
         ct_json_number(j, "live_bytes", p->live_bytes);

@@ -38,7 +38,7 @@ static int find_moment(struct ct_view *v, struct ct_moment *m, struct ct_error *
     }
     if (ct_time_range_resolve(v, error))
         return -1;
-    m->t_ns = v->at.t_ns;
+    m->t_ns = v->in_gap_ns ? v->in_gap_ns : v->at.t_ns; // (whether it is known, the part says)
     return 0;
 }
 

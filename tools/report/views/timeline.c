@@ -92,6 +92,19 @@ static void print_coarse(struct ct_view *v, const struct ct_plot_column *c, unsi
     fprintf(v->out, "%s\n", v->terminal->reset);
 }
 
+// Marks the columns of which nothing is known: events are missing.
+static void print_unknown(struct ct_view *v, const struct ct_plot_column *c, unsigned n) {
+    int any = 0;
+    for (unsigned i = 0; i < n; i++)
+        any |= !c[i].live_known;
+    if (!any)
+        return;
+    fprintf(v->out, "%*s |", left_of(v) - 2, "not known");
+    for (unsigned i = 0; i < n; i++)
+        putc(c[i].live_known ? ' ' : '?', v->out);
+    putc('\n', v->out);
+}
+
 static void print_ooms(struct ct_view *v, const struct ct_plot_column *c, unsigned n) {
     unsigned any = 0;
     for (unsigned i = 0; i < n; i++)
@@ -226,6 +239,7 @@ static void print_plot(struct ct_view *v, const struct timeline *t, int device) 
     putc('\n', v->out);
     print_ooms(v, c, q->columns);
     print_marks(v, &t->marks, q->columns);
+    print_unknown(v, c, q->columns);
     print_coarse(v, c, q->columns);
     print_asleep(v, c, q->columns);
     print_processes(v, t, device, limit ? limit : top);

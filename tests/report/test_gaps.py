@@ -1,0 +1,264 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Traces that lack chunks in between. What is live at a time between the last event before a gap and the first one behind it is
+not known, and behind a gap without a checkpoint it is not, either: views that sample the state by time say so, and what they do
+say is what a model of the whole trace has at that time. The model reads the trace by FORMAT.md alone (lib/read_trace.py)."""
+import bisect
+import json
+import os
+import random
+import re
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
+import read_trace  # noqa: E402
+import schema  # noqa: E402
+from mktrace import FIRST_PART, LAST_PART, Trace, packed_columns  # noqa: E402
+from tap import case, check, equal, main, report  # noqa: E402
+
+FOLDER = tempfile.mkdtemp()
+Trace.version, Trace.columns = 3, staticmethod(packed_columns)  # as lib/read_trace.py reads
+M, S, START = 1 << 20, 10**9, 500
+STACKS = [[("f%d" % i, "/opt/app", 0x1000 + 16 * i), ("main", "/opt/app", 0x1900)] for i in range(5)]
+SEGMENT, CHUNKS, EVENTS = 1 << 40, 12, 30
+OF = {"device": 0, "space": "device", "tid": 1}
+
+
+class Program:
+    """Allocates and frees at random, and in a segment of PyTorch's blocks; a checkpoint in parts begins in every `every`th chunk.
+    Between two chunks nothing happens for some seconds."""
+
+    def __init__(self, seed, every, parts=1):
+        self.random, self.trace, self.live, self.blocks, self.t = random.Random(seed), Trace(), {}, {}, S
+        self.segment = None
+        left = []
+        for n in range(CHUNKS):
+            checkpoint = None
+            if n and n % every == 0:
+                self.trace.restart()
+                keys = [(self.live, p) for p in sorted(self.live)] + [(self.blocks, p) for p in sorted(self.blocks)]
+                left = [keys[k * len(keys) // parts:(k + 1) * len(keys) // parts] for k in range(parts)]
+            if left:
+                part = left.pop(0)
+                checkpoint = ((FIRST_PART if n % every == 0 else 0) | (0 if left else LAST_PART),
+                              [self.record(of, p) for of, p in part if p in of])
+            self.trace.info = {"process.start_ns": str(START), "device.0.total_bytes": str(1 << 35)}
+            for _ in range(EVENTS):
+                self.step()
+            self.t += self.random.randrange(2, 5) * S
+            self.trace.flush(checkpoint=checkpoint, last=n + 1 == CHUNKS)
+        self.chunks = list(self.trace.out)
+
+    def record(self, of, ptr):
+        number, t_ns, size, stack = of[ptr]
+        more = {"flags": ("segment",)} if of is self.live and ptr == SEGMENT else {}
+        op = "block-alloc" if of is self.blocks else "alloc"
+        return self.trace.record(op, t_ns, ptr=ptr, bytes=size, device=0, stack=STACKS[stack], event=number, tid=1, **more)
+
+    def step(self):
+        t, r = self.trace, self.random
+        self.t += r.randrange(1000, 3 * S // 10)
+        if self.segment is None:
+            self.segment = t.event("alloc", self.t, ptr=SEGMENT, bytes=64 * M, result=0, stack=STACKS[4], **OF)
+            self.live[SEGMENT] = self.segment, self.t, 64 * M, 4
+        elif len(self.blocks) < 8 and (not self.blocks or r.random() < 0.3):
+            ptr = r.choice([SEGMENT + k * 8 * M for k in range(8) if SEGMENT + k * 8 * M not in self.blocks])
+            size = r.randrange(1, 8) * M
+            self.blocks[ptr] = None
+            number = t.event("block-alloc", self.t, ptr=ptr, bytes=size, device=0, stack=STACKS[3], tid=1, reserved_bytes=64 * M,
+                             allocated_bytes=sum(b[2] for b in self.blocks.values() if b) + size)
+            self.blocks[ptr] = number, self.t, size, 3
+        elif self.blocks and r.random() < 0.4:
+            ptr = r.choice(sorted(self.blocks))
+            size = self.blocks.pop(ptr)[2]
+            t.event("block-free", self.t, ptr=ptr, bytes=size, device=0, tid=1, reserved_bytes=64 * M,
+                    allocated_bytes=sum(b[2] for b in self.blocks.values()))
+        elif len(self.live) > 4 and r.random() < 0.45:
+            ptr = r.choice(sorted(set(self.live) - {SEGMENT}))
+            del self.live[ptr]
+            t.event("free", self.t, ptr=ptr, device=0, tid=1)
+        else:
+            ptr = r.choice([p for p in range(2 * M, 1000 * M, 2 * M) if p not in self.live])
+            size, stack = r.choice((M, 2 * M, 64 * M, 512 * M)), r.randrange(3)
+            self.live[ptr] = t.event("alloc", self.t, ptr=ptr, bytes=size, result=0, stack=STACKS[stack], **OF), self.t, size, stack
+
+
+def damaged(chunk):
+    return chunk[:8] + bytes(b ^ 0x55 for b in chunk[8:104]) + chunk[104:]
+
+
+def write(chunks, name):
+    path = os.path.join(FOLDER, name)
+    with open(path, "wb") as f:
+        f.write(b"".join(chunks))
+    return path
+
+
+class Model:
+    """What is live at each time of the whole trace, and when that is known without the chunks of `lost`."""
+
+    def __init__(self, whole, lost, every, parts):
+        trace = read_trace.Trace(whole)
+        self.times, self.live, self.blocks = [], [], []
+        sizes = {"alloc": {}, "block-alloc": {}}
+        for e in trace.events:
+            of = sizes["block-alloc" if e["op"].startswith("block") else "alloc"]
+            if e["op"] in sizes:
+                of[e["ptr"]] = e["bytes"]
+            else:
+                del of[e["ptr"]]
+            self.times.append(e["t_ns"])
+            self.live.append(sum(sizes["alloc"].values()))
+            self.blocks.append(sum(sizes["block-alloc"].values()))
+        heads = [(self.times[n * EVENTS], self.times[n * EVENTS + EVENTS - 1]) for n in range(CHUNKS)]
+        self.known, exact, restoring = [], True, 0  # [from, to]
+        for n, (first, last) in enumerate(heads):
+            if n in lost:
+                exact, restoring = False, 0
+                continue
+            begins = not exact and n and n % every == 0
+            restoring = parts if begins else restoring
+            if restoring:
+                restoring -= 1
+                exact = not restoring
+                begins |= exact
+            if exact and n and n - 1 not in lost and not begins:
+                self.known[-1][1] = last
+            elif exact:
+                self.known.append([first, last])
+        self.gaps = [(heads[min(lost) - 1][1], heads[max(lost) + 1][0])]
+
+    def is_known(self, t_ns):
+        return any(a <= t_ns <= b for a, b in self.known)
+
+    def at(self, t_ns):
+        """Position of the last event up to a time."""
+        return bisect.bisect_right(self.times, t_ns) - 1
+
+
+def read(view, path, *more):
+    code, out, err = report(view, "--json", *more, path)
+    check(code in (0, 4), "%s: exit %d %r" % (view, code, err))
+    schema.check_run((view, "--json", *more), out.decode())
+    return json.loads(out)
+
+
+def elapsed(t_ns):
+    return "%d.%09d" % divmod(t_ns - START, S)
+
+
+# Which chunks are lost, how often a checkpoint begins, in how many parts: right before a checkpoint, in the midst of a segment,
+# two of them, before a checkpoint in parts.
+HOW = [({3}, 4, 1), ({5}, 4, 1), ({2, 3}, 4, 1), ({5, 6}, 4, 3), ({3}, 4, 3)]
+
+
+def cases():
+    for seed, (lost, every, parts) in enumerate(HOW):
+        program = Program(seed, every, parts)
+        whole = write(program.chunks, "whole-%d.zst" % seed)
+        for name, chunks in (("damaged", [damaged(c) if n in lost else c for n, c in enumerate(program.chunks)]),
+                             ("lacks", [c for n, c in enumerate(program.chunks) if n not in lost])):
+            yield write(chunks, "%s-%d.zst" % (name, seed)), Model(whole, lost, every, parts)
+
+
+@case("frag samples what is live and PyTorch's pool where it is known, and nowhere else")
+def samples():
+    known = unknown = 0
+    for path, m in cases():
+        d = read("frag", path)["devices"][0]
+        first, last = m.times[0], m.times[-1]
+        instants = [first + (last - first) * (i + 1) // 64 for i in range(64)]
+        equal([h["t_ns"] for h in d["history"]], [t for t in instants if m.is_known(t)], path)
+        for h in d["history"]:
+            equal(h["live_bytes"], m.live[m.at(h["t_ns"])], "%s at %d" % (path, h["t_ns"]))
+        curve = d["fragmentation"]
+        instants = [first + (last - first) * (i + 1) // 60 for i in range(60)]
+        equal([p["t_ns"] for p in curve], [t for t in instants if m.is_known(t)], path)
+        for p in curve:
+            equal(p["allocated_bytes"], m.blocks[m.at(p["t_ns"])], "%s at %d" % (path, p["t_ns"]))
+            worst = p["worst_t_ns"]
+            check(worst is None or m.is_known(worst), "%s: worst at %r" % (path, worst))
+        known += len(curve)
+        unknown += 60 - len(curve)
+        said = re.search(r"\n  \+[^\n]*\S( +-){5} *\n", report("frag", path)[1].decode())
+        equal(bool(said), not all(m.is_known(first + (last - first) * (i + 1) // 12) for i in range(12)), "the text says it")
+    return "%d points known, %d not" % (known, unknown)
+
+
+@case("a column of the timeline has the least and the most of what is known in it, or says that nothing is")
+def columns():
+    empty = 0
+    for path, m in cases():
+        d = read("timeline", path)["devices"][0]["columns"]
+        ends = [c["t_ns"] for c in d[1:]] + [m.times[-1] + 1]
+        for c, end in zip(d, ends):
+            begin = c["t_ns"]
+            spans = [(max(a, begin), min(b, end - 1)) for a, b in m.known if a < end and b >= begin]
+            empty += not spans
+            if not spans:
+                equal((c["live_bytes_min"], c["live_bytes_max"]), (None, None), "%s at %d" % (path, begin))
+                continue
+            states = [m.live[k] for a, b in spans for k in range(m.at(a), m.at(b) + 1)]
+            low, high = c["live_bytes_min"], c["live_bytes_max"]
+            # A checkpoint has the state before its first event, too.
+            states += [m.live[m.at(a) - 1] if m.at(a) else 0 for a, _ in spans if a in [k[0] for k in m.known]]
+            equal((low, high), (min(states), max(states)), "%s at %d" % (path, begin))
+        text = report("timeline", path)[1].decode()
+        check("not known |" in text and "?" in text, text)
+    check(empty > 100, "%d columns" % empty)
+    return "%d columns of which nothing is known" % empty
+
+
+VIEWS = ("summary", "top", "frag", "leaks", "stats", "phases", "timeline")
+
+
+def without(document):
+    return {k: v for k, v in document.items() if k not in ("file",)}
+
+
+@case("--to and --at in a gap show the last event before it, in every view, and say that the time asked for is not known")
+def ends_in_gap():
+    for path, m in cases():
+        (before, behind), = m.gaps
+        for t_ns in (before + 1, (before + behind) // 2, behind - 1):
+            for view in VIEWS:
+                equal(without(read(view, path, "--to", elapsed(t_ns))), without(read(view, path, "--to", elapsed(before))),
+                      "%s %s --to %s" % (path, view, elapsed(t_ns)))
+            text = report("top", "--to", elapsed(t_ns), path)[1].decode()
+            check(text.startswith("NOT KNOWN: what was live at +"), text)
+            live = m.live[m.at(before)]
+            equal(read("summary", path, "--to", elapsed(t_ns))["devices"][0]["live_bytes"], live)
+            equal(read("stats", path, "--to", elapsed(t_ns))["devices"][0]["allocations"]["live"]["bytes"], live)
+            equal(read("frag", path, "--to", elapsed(t_ns), "--at=end")["devices"][0]["live_bytes"], live)
+            for view in ("top", "frag", "leaks"):
+                d = read(view, path, "--at", elapsed(t_ns))
+                equal(d, read(view, path, "--at", elapsed(before)), "%s %s --at" % (path, view))
+            equal(read("frag", path, "--at", elapsed(t_ns))["devices"][0]["live_bytes"], live)
+        for t_ns in (before, m.times[-1]):
+            text = report("top", "--to", elapsed(t_ns), path)[1].decode()
+            check("NOT KNOWN" not in text, text)
+
+
+@case("where nothing restores what is live, its time says so, and the figures are those of the events")
+def behind_gap():
+    said = 0
+    for path, m in cases():
+        for t_ns in m.times[::7]:
+            code, out, _ = report("top", "--at", elapsed(t_ns), path)
+            equal(code, 0)
+            equal("NOT KNOWN" in out.decode(), not m.is_known(t_ns), "%s at %s" % (path, elapsed(t_ns)))
+            said += not m.is_known(t_ns)
+    check(said > 20, said)
+
+
+@case("a phase ends before a gap, and the time in the gap is no phase")
+def phases():
+    for path, m in cases():
+        (before, behind), = m.gaps
+        for p in read("phases", path)["phases"]:
+            if p["stretches"] == 1:
+                check(not (p["begin_t_ns"] < behind - 1 and p["end_t_ns"] > before), "%s: %r" % (path, p))
+
+
+main()
