@@ -106,6 +106,7 @@ cp tests/lib/vllm_*.py "$pack/tests/lib/"
 mkdir -p "$pack/tests/torch/allocator"
 cp tests/torch/allocator/segments.py "$pack/tests/torch/allocator/"
 cp -R tests/gpu tests/vllm "$pack/tests/"
+rm -rf "$pack/tests/gpu/results" # of other machines
 mkdir "$pack/tests/report"
 cp -R tests/report/vllm "$pack/tests/report/" # what libraries hold on the simulated GPU, beside what they hold there
 find "$pack/tests" -name __pycache__ -exec rm -rf {} +
