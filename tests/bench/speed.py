@@ -5,7 +5,7 @@
 usage: speed.py [--json FILE] [first|full|workers|record]...     (without names: all four; BENCH=quick: three minutes)
 
 first    the first screen of a ring of 256 MiB, with a warm and a cold page cache, and single moments
-full     passes over all events: on one core and on several, their memory, and against heaptrack_print
+full     passes over all events: their memory, and against heaptrack_print
 workers  a pass over all events with 1, 2, 4, 8 and 16 workers
 record   the hook's cost by threads, the writer's time for an event, and what the digests are of that
 

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The second table: passes over all events."""
+"""The second table: passes over all events, their memory and their speed beside heaptrack's."""
 import statistics
 
 import peer_arms as arms
 from peer_figures import Row, ratios
-from speed_runs import FEW, MANY, PROCESSORS, figure, in_turns, report, run
+from speed_runs import FEW, MANY, figure, in_turns, report, run
 
 TITLE = "Passes over all events (`cutrace-report stats`)"
 VIEW = "stats"  # lifetimes: each needs its allocation and its free
@@ -25,22 +25,6 @@ def with_workers(path, workers):
 
 def seconds(runs):
     return [r.wall for r in runs]
-
-
-def speed_up(traces, live, workers, wanted):
-    """One worker is the main thread alone."""
-    name = "speed-up with %d workers, %d live" % (workers, live)
-    if PROCESSORS < workers:
-        return Row(name, "x", wanted, None, [], reason="not claimed: this machine has %d processors" % PROCESSORS,
-                   at_least=True)
-    if not reads_workers():
-        return Row(name, "x", wanted, None, [], reason=NOT_THERE, at_least=True)
-    path, info = traces.ring(live)
-    told = in_turns({"one": with_workers(path, 0), "all": with_workers(path, workers)})
-    one, several = (seconds(told[arm]) for arm in ("one", "all"))
-    beside = "%.2f s instead of %.2f; %.1f M events" % (statistics.median(several), statistics.median(one),
-                                                        info["events"] / 1e6)
-    return Row(name, "x", wanted, None, ratios(one, several), beside, at_least=True)
 
 
 def memory(traces):
@@ -72,8 +56,5 @@ def against_heaptrack(traces, live):
 
 
 def measure(traces):
-    rows = [speed_up(traces, live, 2, 1.8) for live in (FEW, MANY)]
-    rows.append(speed_up(traces, FEW, 16, 10))
-    rows += memory(traces)
-    return rows + [figure("speed of heaptrack_print's", lambda live=live: against_heaptrack(traces, live))
-                   for live in (FEW, MANY)]
+    return memory(traces) + [figure("speed of heaptrack_print's", lambda live=live: against_heaptrack(traces, live))
+                             for live in (FEW, MANY)]

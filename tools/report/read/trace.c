@@ -116,6 +116,7 @@ static int read_state(struct ct_trace *t, struct ct_index_chunk *c, struct ct_in
     while (ct_section_next(&body, &kind, &section) > 0) {
         if (kind == CT_SECTION_CHECKPOINT) {
             c->has_checkpoint = 1;
+            c->checkpoint_bytes += (uint64_t)(section.end - section.at);
             c->checkpoint |= (int)(ct_get_varint(&section) & 0xFF);
             if (section.bad)
                 return -1;

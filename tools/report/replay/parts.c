@@ -12,7 +12,10 @@
 #include "base/workers.h"
 #include "replay/keyframes.h"
 
-enum { LEAST_EVENTS = 1 << 18 }; // of a part: fewer are read as fast by one thread
+enum {
+    LEAST_EVENTS = 1 << 18, // of a part: fewer are read as fast by one thread
+    LEAST_TIMES = 4, // that a part is larger than its checkpoint: else restoring takes its time
+};
 
 // Numbers of events in a part are below that, so that objects have them in full.
 #define MOST_EVENTS (UINT64_C(1) << 45)
@@ -90,6 +93,28 @@ static void note_small(struct ct_parts *p, const struct ct_trace *t) {
     }
 }
 
+static uint64_t measure_checkpoint(const struct ct_index *x, const struct ct_seek_point *point) {
+    uint64_t bytes = 0;
+    for (size_t i = point->first; i <= point->last; i++)
+        bytes += x->chunks[i].checkpoint_bytes;
+    return bytes;
+}
+
+// How many parts are worth their states: each restores one, and has the memory of one.
+static size_t count_worth(const struct ct_trace *t, size_t workers) {
+    uint64_t most = 1, all = 0;
+    for (size_t i = 0; i < t->index.count; i++)
+        all += t->index.chunks[i].bad ? 0 : t->index.chunks[i].head.raw_bytes;
+    for (size_t i = 0; i < t->seek_points.count; i++) {
+        const uint64_t bytes = measure_checkpoint(&t->index, &t->seek_points.list[i]);
+        most = bytes > most ? bytes : most;
+    }
+    uint64_t worth = t->events / LEAST_EVENTS;
+    if (worth > all / most / LEAST_TIMES)
+        worth = all / most / LEAST_TIMES;
+    return worth < workers ? (size_t)worth : workers;
+}
+
 // ---- readers ------------------------------------------------------------------------------------
 
 static void note_progress(void *user, uint64_t done, uint64_t total) {
@@ -103,8 +128,8 @@ static void note_progress(void *user, uint64_t done, uint64_t total) {
 void ct_parts_begin(struct ct_parts *p, const struct ct_trace *t) {
     *p = (struct ct_parts){.trace = t};
     size_t most = ct_workers_count();
-    if (!is_set_to("tell") && most > t->events / LEAST_EVENTS)
-        most = (size_t)(t->events / LEAST_EVENTS);
+    if (!is_set_to("tell"))
+        most = count_worth(t, most);
     if (most < 2 || t->end || !t->exact || is_set_to("no"))
         return;
     p->list = ct_heap_alloc_zeroed(most, sizeof *p->list);
