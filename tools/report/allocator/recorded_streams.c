@@ -63,11 +63,6 @@ uint32_t ct_recorded_streams_find(const struct ct_recorded_streams *r, uint64_t 
     return known ? r->segments[*known].stream : CT_NO_RECORDED_STREAM;
 }
 
-int64_t ct_recorded_streams_lead(const struct ct_recorded_streams *r, uint64_t key) {
-    const uint64_t *known = ct_map_find(&r->by_key, key);
-    return known ? 2 * (int64_t)r->segments[*known].most - (int64_t)r->segments[*known].blocks : 0;
-}
-
 double ct_recorded_streams_against(const struct ct_recorded_streams *r, uint64_t key,
                                    uint32_t stream) {
     const uint64_t *known = ct_map_find(&r->by_key, key);

@@ -35,8 +35,6 @@ void ct_recorded_streams_note(struct ct_recorded_streams *r, uint64_t key,
 void ct_recorded_streams_finish(struct ct_recorded_streams *r, double certain);
 // The most frequent stream of a segment, or CT_NO_RECORDED_STREAM.
 uint32_t ct_recorded_streams_find(const struct ct_recorded_streams *r, uint64_t key);
-// How many more blocks of a segment are of its most frequent stream than of others; 0: none is known.
-int64_t ct_recorded_streams_lead(const struct ct_recorded_streams *r, uint64_t key);
 // How much the blocks of a segment speak against a stream, compared with the most frequent one:
 // 0 or more.
 double ct_recorded_streams_against(const struct ct_recorded_streams *r, uint64_t key,

@@ -373,14 +373,8 @@ struct choice {
     uint32_t *root;  // of each segment: one of those that are surely of the same stream
     uint32_t *begin; // of each root: its first segment
     uint32_t *next;  // of each segment: the next one of its root, or CT_NO_BLOCK
-    struct turn {    // the roots, in the order in which they are placed
-        uint32_t begin;
-        int64_t certain;
-    } * turns;
-    uint32_t turn_count;
-    double against, for_new;
-    uint32_t recorded;                         // so many groups are the recorded streams
-    uint32_t stream[2][CT_STREAM_GROUPS_MOST]; // recorded of each group
+    double against;
+    uint32_t stream[2][CT_STREAM_GROUPS_MOST]; // recorded of the first member of each group
     uint32_t members[2][CT_STREAM_GROUPS_MOST];
 };
 
@@ -440,43 +434,6 @@ static void join_surely(struct choice *c) {
 #define FOR_KEPT 0.67
 #define AGAINST_IF_WAITING 3.2
 #define AGAINST 1e6
-// A group that is none of the recorded streams, where streams are recorded.
-#define FOR_NEW (-10)
-
-static int compare_turns(const void *a, const void *b) {
-    const struct turn *x = a, *y = b;
-    if (x->certain != y->certain)
-        return x->certain > y->certain ? -1 : 1;
-    return x->begin < y->begin ? -1 : x->begin > y->begin;
-}
-
-// Those come first whose recorded streams leave the least doubt: where the others belong shows
-// beside them. What is equal comes in the order of allocation.
-static void list_turns(struct choice *c) {
-    const struct ct_stream_groups *g = c->g;
-    c->turns = ct_heap_alloc_zeroed((size_t)g->segment_count + 1, sizeof *c->turns);
-    for (uint32_t i = 0; i < g->segment_count; i++) {
-        if (c->begin[root_of(c, i)] != i)
-            continue;
-        struct turn *t = &c->turns[c->turn_count++];
-        t->begin = i;
-        for (uint32_t k = i; k != CT_NO_BLOCK; k = c->next[k])
-            t->certain += ct_recorded_streams_lead(&g->recorded, g->segments[k].key);
-    }
-    qsort(c->turns, c->turn_count, sizeof *c->turns, compare_turns);
-}
-
-// A group for each recorded stream. That a segment is of none of them (but of a private pool, or of
-// a stream that was never the current one) has to be shown.
-static void begin_groups(struct choice *c) {
-    c->recorded = c->g->recorded.number.count;
-    c->for_new = c->recorded ? FOR_NEW : 0;
-    for (int small = 0; small < 2; small++) {
-        c->g->groups[small] = c->recorded;
-        for (uint32_t i = 0; i < c->recorded; i++)
-            c->stream[small][i] = i;
-    }
-}
 
 // The group that segments of one stream fit best, from the first of them, or a new one. Segments
 // without a group do not count.
@@ -496,7 +453,7 @@ static uint32_t choose_group(const struct choice *c, uint32_t begin) {
     }
     uint32_t best = count;
     for (uint32_t i = 0; i < count; i++)
-        if ((members[i] || i < c->recorded) && sums[i] >= c->for_new &&
+        if (members[i] && sums[i] >= 0 &&
             (best == count || sums[i] > sums[best] ||
              (sums[i] == sums[best] && members[i] > members[best])))
             best = i;
@@ -510,7 +467,7 @@ static void move_to(struct choice *c, uint32_t segment, uint32_t group) {
     if (s->group != NO_GROUP)
         c->members[s->small][s->group]--;
     s->group = (uint16_t)group;
-    if (group != NO_GROUP && !c->members[s->small][group]++ && group >= c->recorded)
+    if (group != NO_GROUP && !c->members[s->small][group]++)
         c->stream[s->small][group] = ct_recorded_streams_find(&c->g->recorded, s->key);
 }
 
@@ -519,11 +476,13 @@ static void move_all_to(struct choice *c, uint32_t begin, uint32_t group) {
         move_to(c, i, group);
 }
 
-// Puts each segment into the best group. Returns -1 if there are too many groups.
+// Puts each segment into the best group, in the order in which they were allocated. Returns -1 if
+// there are too many groups.
 static int place_all(struct choice *c) {
-    for (uint32_t n = 0; n < c->turn_count; n++) {
-        const uint32_t i = c->turns[n].begin;
+    for (uint32_t i = 0; i < c->g->segment_count; i++) {
         const int small = c->g->segments[i].small;
+        if (c->begin[root_of(c, i)] != i)
+            continue;
         move_all_to(c, i, NO_GROUP);
         const uint32_t group = choose_group(c, i);
         if (group == CT_STREAM_GROUPS_MOST - 1)
@@ -591,8 +550,6 @@ int ct_stream_groups_finish(struct ct_stream_groups *g) {
     ct_recorded_streams_finish(&g->recorded, AGAINST);
     list_links(&c);
     join_surely(&c);
-    list_turns(&c);
-    begin_groups(&c);
     for (uint32_t i = 0; i < g->segment_count; i++)
         g->segments[i].group = NO_GROUP;
     for (int n = 0; n < PLACEMENTS && !status; n++)
@@ -607,7 +564,6 @@ int ct_stream_groups_finish(struct ct_stream_groups *g) {
     free(c.root);
     free(c.begin);
     free(c.next);
-    free(c.turns);
     return status;
 }
 

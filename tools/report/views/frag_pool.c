@@ -229,12 +229,11 @@ static void print_request(struct ct_view *v, const struct ct_frag_request *n) {
     ct_print_name(v, label);
     putc('\n', v->out);
     if (g->others.free.bytes)
-        fprintf(
-            v->out,
-            "      when it failed, %s was free in segments of other streams, largest %s: " CT_WRAP_HANG
-            "no request of its own stream gets that\n",
-            ct_label_size(v, g->others.free.bytes).text,
-            ct_label_size(v, g->others.free.largest).text);
+        fprintf(v->out,
+                "      other streams when it failed: " CT_WRAP_HANG
+                "%s was free, largest %s, which no request of this stream gets\n",
+                ct_label_size(v, g->others.free.bytes).text,
+                ct_label_size(v, g->others.free.largest).text);
     if (g->cause == CT_GROWTH_FRAGMENTED)
         print_obstruction(v, n);
 }
