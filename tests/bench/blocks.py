@@ -5,6 +5,8 @@ import ctypes
 import json
 import os
 import re
+import shutil
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -13,6 +15,7 @@ ROOT = os.path.realpath(os.path.join(os.path.dirname(os.path.abspath(__file__)),
 BUILD = os.environ.get("CUTRACE_BUILD") or os.environ.get("BENCH_BUILD") or os.path.join(ROOT, "build")
 TIMES = 1000
 DEPTH = 30
+ROUNDS = 9
 
 
 def memory():
@@ -27,7 +30,7 @@ def at_depth(n, function):
 
 def work(how, events):
     """In a process of its own: prints what was measured."""
-    library = ctypes.CDLL(os.path.join(BUILD, "tests/bench/libblocks_report.so"))
+    library = ctypes.CDLL(os.environ.get("BENCH_LIBRARY") or os.path.join(BUILD, "tests/bench/libblocks_report.so"))
     median, least = ctypes.c_double(), ctypes.c_double()
 
     def bursts(function=library.bench_bursts):
@@ -60,6 +63,26 @@ def run(how, folder, preload, events=0, **env):
     return json.loads(out.stdout)
 
 
+def measure_streams(folder):
+    """A report with the stream and without, by turns: the library in a PyTorch of a version that is known, or not."""
+    took = {}
+    for turn in range(ROUNDS):
+        for version in ("2.15.0", "3.0.0") if turn % 2 else ("3.0.0", "2.15.0"):
+            lib = os.path.join(folder, version, "torch/lib")
+            if not os.path.exists(lib):
+                os.makedirs(lib)
+                shutil.copy(os.path.join(BUILD, "tests/bench/libblocks_report.so"), lib)
+                with open(os.path.join(lib, "../version.py"), "w", encoding="ascii") as f:
+                    f.write(f"__version__ = '{version}'\n")
+            done = run("off", folder, True, CUTRACE_STACKS="off", BENCH_STREAM="35",
+                       BENCH_LIBRARY=os.path.join(lib, "libblocks_report.so"),
+                       LD_LIBRARY_PATH=os.path.join(BUILD, "tests/torch/blocks/first"))
+            took.setdefault(version, []).append(done["median"])
+    known, unknown = (statistics.median(took[v]) for v in ("2.15.0", "3.0.0"))
+    print(f"block report with its stream: {known:.1f} ns, without: {unknown:.1f} ns, ratio {known / unknown:.3f} (medians of {ROUNDS} "
+          "processes each, by turns)", flush=True)
+
+
 def main():
     with tempfile.TemporaryDirectory() as folder:
         print("Python %s; half of the reports are of blocks that are given back, which have no stack" % sys.version.split()[0])
@@ -70,6 +93,7 @@ def main():
             more = {k: with_it[k] - plain[k] for k in plain}
             print("block report, %-36s %6.1f ns median, %6.1f ns least, beyond %4.1f ns without the library%s" % (
                 name + ":", more["median"], more["least"], plain["median"], "   (target: %d)" % target if target else ""), flush=True)
+        measure_streams(folder)
         events = int(os.environ.get("BENCH_EVENTS", 10000000))
         plain, with_it = run("many", folder, False, events), run("many", folder, True, events)
         size = os.path.getsize(os.path.join(folder, "many.zst"))

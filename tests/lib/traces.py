@@ -408,6 +408,19 @@ def on_an_instance():
     return t.bytes()
 
 
+def on_streams():
+    """A request of stream 3 that fails beside free memory of the default stream."""
+    t = Trace()
+    t.info = {"process.pid": "7", "torch.block_streams": "current"}
+    for n, stream in enumerate(({}, {"stream": 3})):
+        at = {"tid": 7, "device": 0, "ptr": (n + 1) << 32}
+        t.event("alloc", 1000 + n * 10, **at, api="cudaMalloc", bytes=40 << 20, result=0, space="device")
+        t.event("block-alloc", 1001 + n * 10, **at, bytes=30 << 20, **stream)
+    t.event("block-oom", 1030, tid=7, device=0, bytes=9 << 20, stream=3)
+    t.flush(last=True)
+    return t.bytes()
+
+
 def growing(needed=False):
     """Six hours: two blocks in five minutes that are never freed, and a pool that grows because each request is larger than what
     those before left idle; `needed`: because none of them ends before the last."""

@@ -129,6 +129,10 @@ def every_key_is_documented():
     with open(slow, "wb") as f:
         f.write(traces.growing())
     keys(read("leaks", slow), "leaks", found)
+    streams = os.path.join(FOLDER, "streams.zst")
+    with open(streams, "wb") as f:
+        f.write(traces.on_streams())
+    keys(read("frag", streams), "frag", found)
     shared = os.path.join(FOLDER, "shared.zst")
     with open(shared, "wb") as f:
         f.write(traces.on_an_instance())

@@ -928,8 +928,9 @@ def many_of_both():
     equal({p["site"].split(" ")[1]: [p["blocks"], p["segments"], p["free_bytes"], p["exclusive_bytes"]] for p in pool["held_by"]}, rows)
 
 
-def small(name, *events):
+def small(name, *events, **info):
     t = trace_with()
+    t.info.update(info)
     for number, (op, fields) in enumerate(events):
         t.event(op, (number + 1) * 10**9, **{"device": 0, "tid": 1, **fields})
     t.flush(last=True)
@@ -1005,6 +1006,69 @@ def vmm_objects():
         equal(rows_of(path, to), ("blocks", rows), to)
         equal(rows_of(path, to, "--segments")[1],
               [("segment" if to in (3, 4, 7) else "allocation", "grow", 2 * M, 2 * M if to < 5 or to in (3, 4, 7) else 0)][:len(rows)], to)
+
+
+UNKNOWN = 2**64 - 1
+STREAMS = {"torch.block_streams": "current"}
+
+
+def beside_streams(name, first, second, failed, more=(), **info):
+    """15 MiB are free in a segment with blocks of the first stream, 2 MiB in one of the second; then 12 MiB are refused."""
+    at = 0x7000000000
+    first, second, failed = ({"stream": n} if n else {} for n in (first, second, failed))
+    fails = "alloc", {"api": "cudaMalloc", "bytes": 12 * M, "space": "device", "result": 2}
+    return small(name, ("memory-sample", {"api": "cudaMemGetInfo", "free_bytes": 83 * M, "total_bytes": 83 * M}), memory(at, 40 * M),
+                 block(at, 25 * M, **first), memory(at + G, 40 * M), block(at + G, 38 * M, 1, **second), *more,
+                 ("memory-sample", {"api": "cudaMemGetInfo", "free_bytes": 3 * M, "total_bytes": 83 * M}), fails, fails,
+                 ("block-oom", {"bytes": 12 * M, "stack": SITES[2], "allocated_bytes": 63 * M, "reserved_bytes": 80 * M, **failed}),
+                 **info)
+
+
+def free_on_others(path):
+    (d,) = read("frag", path)["devices"]
+    (r,) = [r for r in d["requests"] if r["outcome"] == "oom"]
+    o = r["other_streams"]
+    return o and [o["free_bytes"] // M, o["free_blocks"], o["largest_free_bytes"] // M, o["unknown_free_bytes"] // M]
+
+
+@case("what was free in segments of other streams when a request failed; nothing of that where a stream is not known")
+def other_streams():
+    at, page = 0x7000000000, {"bytes": 20 * M, "result": 0}
+    path = beside_streams("others.zst", 0, 3, 3, **STREAMS)
+    equal(free_on_others(path), [15, 1, 15, 0])
+    cause = read("summary", path)["crossing"]["cause"]["pool"]
+    equal((cause["cause"], cause["other_streams"]["largest_free_bytes"]), ("fit_unused", 15 * M))
+    sentence = "a free block of 15.00 MiB was in a segment of another stream, whose memory no request of this stream gets"
+    check(sentence in " ".join(report("summary", path)[1].decode().split()), "summary")
+    check("other streams when it failed: 15.00 MiB was free, largest 15.00 MiB" in " ".join(report("frag", path)[1].decode().split()), "frag")
+    (v,) = [v for v in read("explain", path)["verdicts"] if v["scenario"] == "fragmentation"]
+    check(any(e["bytes"] == 15 * M and "15.00 MiB" in e["text"] for e in v["evidence"]), v)
+
+    equal(free_on_others(beside_streams("same.zst", 3, 3, 3, **STREAMS)), [0, 0, 0, 0])
+    other = free_on_others(beside_streams("smaller.zst", 3, 0, 3, **STREAMS))
+    equal(other, [2, 1, 2, 0])
+    path = beside_streams("smaller.zst", 3, 0, 3, **STREAMS)
+    check("of another stream" not in report("summary", path)[1].decode(), "2 MiB are not enough for 12")
+    check(not any("another stream" in v["summary"] for v in read("explain", path)["verdicts"]), "nor are they a cause")
+    equal(free_on_others(beside_streams("older.zst", 0, 3, 3)), None)
+    equal(free_on_others(beside_streams("unknown.zst", 0, 3, UNKNOWN, **STREAMS)), None)
+    equal(free_on_others(beside_streams("part.zst", UNKNOWN, 3, 3, **STREAMS)), [0, 0, 0, 15])
+    # Blocks of one segment with two streams: requests name theirs.
+    equal(free_on_others(beside_streams("named.zst", 0, 3, 3, [block(at + 30 * M, M, stream=5)], **STREAMS)), None)
+    # A new segment in the place of an earlier one is of its own blocks' stream; so is new address space.
+    again = [("block-free", {"ptr": at, "bytes": 25 * M}), ("free", {"ptr": at, "result": 0}), memory(at, 40 * M), block(at, 30 * M, stream=3)]
+    equal(free_on_others(beside_streams("again.zst", 0, 3, 3, again, **STREAMS)), [0, 0, 0, 0])
+    space = at + 2 * G
+
+    def one(stream, size):
+        return [("reserve", {"ptr": space, "bytes": G, "result": 0}), ("create", {"handle": 7, "space": "device", **page}),
+                ("map", {"ptr": space, "handle": 7, **page}), block(space, size, stream=stream)]
+
+    gone = [("block-free", {"ptr": space, "bytes": 13 * M}), ("unmap", {"ptr": space, **page}), ("release", {"handle": 7, "result": 0}),
+            ("unreserve", {"ptr": space, "bytes": G, "result": 0})]
+    equal(free_on_others(beside_streams("space.zst", 3, 3, 3, one(5, 13 * M), **STREAMS)), [7, 1, 7, 0])
+    equal(free_on_others(beside_streams("new-space.zst", 3, 3, 3, one(5, 13 * M) + gone + one(6, 14 * M), **STREAMS)), [6, 1, 6, 0])
+    equal(free_on_others(beside_streams("unknown-space.zst", 3, 3, 3, one(5, 13 * M) + gone + one(UNKNOWN, 14 * M), **STREAMS)), [0, 0, 0, 6])
 
 
 @case("blocks that overlap, because a free was lost, do not add up: then the rows are by segment, and still add up")

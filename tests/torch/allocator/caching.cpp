@@ -7,6 +7,7 @@
 //   requests up to then: [allocations, frees, failures]; `profiler` counts the reports to PyTorch's profiler.
 //   segments: [address, bytes, stream, large, expandable, [pool], [[bytes, state, requested]...]], where the state is 2 for a
 //   allocated block, 1 for one that was freed and still waits for a stream, 0 for a free one.
+//   failed: the stream that was current when the last request failed, or null.
 //   With `host`, a moment also has the page-locked host memory: [blocks, bytes].
 //   With `peer`, the program does nothing but share blocks with a child, which it forks before all else; both write what is
 //   shared at two moments, the child into TRUTH.peer: [address, bytes] of each, where bytes 0 are not known.
@@ -232,6 +233,7 @@ static std::mutex exchange_lock;
 static pthread_barrier_t work_begins, work_is_done;
 static bool over;
 static std::atomic<bool> failed; // a request has
+static size_t failed_stream;     // which stream the last one was on
 static long gone_back; // to a checkpoint
 
 // Most are small; all magnitudes occur.
@@ -292,6 +294,7 @@ static bool take(worker &w, int device, size_t bytes, bool on_current_stream) {
     } catch (const c10::OutOfMemoryError &) {
         w.counts[device][REFUSALS]++;
         failed = true;
+        failed_stream = (size_t)c10::cuda::getCurrentCUDAStream((c10::DeviceIndex)device).stream();
         return false;
     }
     w.counts[device][ALLOCATIONS]++;
@@ -421,7 +424,7 @@ static void operate(worker &w) {
     if (!w.blocks.empty() && (w.live[device] > w.target[device] || w.below(100) < 38)) {
         size_t young = std::min<size_t>(w.blocks.size(), 8);
         give_back(w, w.one_in(2) ? w.below(w.blocks.size()) : w.blocks.size() - 1 - w.below(young));
-    } else if (!take(w, device, any_size(w), false)) {
+    } else if (!take(w, device, any_size(w), false) && !options.stop) {
         give_back_some(w);
     }
 }
@@ -532,8 +535,12 @@ static void write_moment(FILE *out, long number) {
             pieces++;
             bytes += size;
         }
-    fprintf(out, "{\"marker\":%zu,\"host\":[%zu,%zu],\"gone_back\":%ld,\"devices\":[", marker,
-            pieces, bytes, gone_back);
+    fprintf(out, "{\"marker\":%zu,\"host\":[%zu,%zu],\"gone_back\":%ld,\"failed\":", marker, pieces,
+            bytes, gone_back);
+    if (failed)
+        fprintf(out, "%zu,\"devices\":[", failed_stream);
+    else
+        fputs("null,\"devices\":[", out);
     for (int d = 0; d < options.devices; d++) {
         fputs(d ? "," : "", out);
         write_device(out, d, all);
@@ -723,7 +730,8 @@ int main(int, char **argv) {
         pthread_barrier_wait(&work_is_done);
         if (options.quiet)
             continue;
-        one_more_free();
+        if (!options.stop || !failed)
+            one_more_free();
         write_moment(out, number);
     }
     over = true;

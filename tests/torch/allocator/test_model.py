@@ -120,19 +120,21 @@ def check_settings(version, settings, runs, unknown, what=NOTHING):
 
 def one_own_streams(version, settings, seed):
     rng = random.Random(seed)
-    chosen = {**options(rng), "streams": rng.choice([1, 2, 3]), "raw": 0}
+    chosen = {**options(rng, {}), "streams": rng.choice([1, 2, 3]), "raw": 0}
     run = test_blocks.Run(test_blocks.ready(version), ("", settings, chosen, {}), seed, operations=OPERATIONS, moments=4)
     rows, total = model(run.trace)
     rows = rows[-sum(run.moments[-1]["devices"][0]["blocks"]):]
     return seed, 1000 * deviation(rows, run.moments) / max(row[1] for row in rows), total["state"] == 0
 
 
-def check_own_streams(version, settings):
-    """Where no request names its stream, the recorded streams leave nothing to guess: each run is known."""
-    done = all_runs(functools.partial(one_own_streams, version, settings), seeds_of(version + settings, max(RUNS // 10, 12)))
+def check_own_streams(version, settings, runs):
+    """Where no request names its stream, the recorded streams leave nearly nothing to guess."""
+    done = all_runs(functools.partial(one_own_streams, version, settings), seeds_of(version + settings, runs))
     off = [d for d in done if d[1] > BOUND or not d[2]]
-    tap.note(f"{len(done)} runs, deviation {max(d[1] for d in done) / 10:.2f} % (worst)")
-    tap.check(not off, f"{len(off)} of {len(done)} are not known: {off[:8]}")
+    tap.note(f"{len(done)} runs, deviation {max(d[1] for d in done) / 10:.2f} % (worst), {sum(d[1] > BOUND for d in done)} above "
+             f"{BOUND / 10} %, {len(off)} not known")
+    tap.check(all(not d[2] for d in done if d[1] > BOUND), f"more than {BOUND / 10} %, and the report does not say so: {off[:8]}")
+    tap.check(len(off) <= len(done) // 100, f"{len(off)} of {len(done)} are not known: {off[:8]}")
 
 
 # ---- what the model says of other settings -----------------------------------------------------------------
@@ -181,9 +183,9 @@ def main():
     for version, settings, runs, unknown in wanted:
         tap.case(f"PyTorch {version}: the model with {settings or 'default settings'}")(
             functools.partial(check_settings, version, settings, max(runs, 3), unknown))
-    for version in versions:
-        tap.case(f"PyTorch {version}: streams as recorded, with max_split_size_mb:128")(
-            functools.partial(check_own_streams, version, "max_split_size_mb:128"))
+    for version, settings, runs, _ in wanted:
+        tap.case(f"PyTorch {version}: streams as recorded, with {settings or 'default settings'}")(
+            functools.partial(check_own_streams, version, settings, max(runs, 3)))
     for recorded in ASKED:
         for asked in ASKED:
             if asked != recorded:

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The figures of `frag` and `summary` on PyTorch's pools, against the allocator's own snapshots at some of the moments.
 test_pools.py [WORD]... runs the cases whose names contain one of the words."""
+import collections
 import functools
 import json
 import os
@@ -119,10 +120,43 @@ def check_wrapped(version, case):
     compare(run, left[1:4] + left[-4:], case[2].get("streams") != 0, whole=False)
 
 
+def other_streams(moment):
+    """What is free in segments of other streams than that of the request that failed: large and small segments'."""
+    free = {}
+    for large in (True, False):
+        gaps = [size for s in moment["devices"][0]["segments"] if s[3] == large and s[2] != moment["failed"]
+                for _, size in whole_gaps(s)]
+        free["large" if large else "small"] = {"free_bytes": sum(gaps), "free_blocks": len(gaps),
+                                               "largest_free_bytes": max(gaps, default=0), "unknown_free_bytes": 0}
+    return free
+
+
+def check_other_streams(version):
+    """what was free on other streams when a request failed is what the allocator's snapshot right behind it has"""
+    seen = collections.Counter()
+    for settings in "", "max_split_size_mb:128", "expandable_segments:True":
+        for seed in range(8):
+            options = {"streams": 1 + seed % 3, "raw": 0, "live_mb": 2000, "largest_mb": 128, "stop": 1}
+            run = Run(ready(version), ("", settings, options, {}), seed, operations=3000, moments=4)
+            ooms = [r for r in view("frag", run.trace)["devices"][0]["requests"] if r["outcome"] == "oom"]
+            behind = [m for m in run.moments if m["failed"] is not None]
+            tap.equal(len(ooms), bool(behind), f"{settings} {seed}: requests failed")
+            if not behind:
+                continue
+            want = other_streams(behind[0])[ooms[0]["class"]]
+            tap.equal(ooms[0]["other_streams"], want, f"{settings} {seed}")
+            seen.update(all=1, some=want["free_bytes"] > 0, fits=want["largest_free_bytes"] >= ooms[0]["requested_bytes"])
+    tap.note(f"{seen['some']} of {seen['all']} requests failed beside free memory of other streams, {seen['fits']} beside a large enough block")
+    tap.check(seen["some"] > 12 and seen["fits"], f"{seen}")
+    named = Run(ready(version), ("", "", {"streams": 3, "live_mb": 1400, "stop": 1}, {}), 1, operations=3000, moments=4)
+    tap.equal({r["other_streams"] for r in view("frag", named.trace)["devices"][0]["requests"]}, {None}, "requests that name their stream")
+
+
 def main():
     for version in wheels.versions():
         for case in cases(version):
             tap.case(f"PyTorch {version}: {case[0]}")(functools.partial(check_case, version, case))
+        tap.case(f"PyTorch {version}: {check_other_streams.__doc__}")(functools.partial(check_other_streams, version))
     version = wheels.versions()[-1]
     for case in (CASES[0], CASES[5]):
         name = f"PyTorch {version}: {case[0]}, {check_wrapped.__doc__}"

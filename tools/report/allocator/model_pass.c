@@ -28,6 +28,7 @@ struct models {
     // has ended.
     struct ct_map spaces;
     uint32_t space_groups[CT_MODEL_CLASSES];
+    struct ct_map ends; // of address space: how often there
     struct thread_state threads[CT_RECORDED_THREADS];
     uint64_t refused_untracked; // the least that is untracked, if the last calls failed for that
     unsigned trials;            // of requests that failed, in copies of the model
@@ -275,12 +276,24 @@ static int explains_space(struct models *p, enum ct_model_class class, uint32_t 
 }
 
 // The group of a new address space. PyTorch reserves one for a stream that has none, or has no
-// place left in those that it has. All that have none are alike.
-static uint32_t place_space(struct models *p, enum ct_model_class class, const struct ct_event *e) {
+// place left in those that it has: that which its blocks were recorded with, if it is one of these.
+// All others that have none are alike.
+static uint32_t place_space(struct models *p, uint64_t space, enum ct_model_class class,
+                            const struct ct_event *e) {
+    const struct ct_recorded_streams *r = &p->groups->recorded;
+    const uint32_t first = r->number.count; // group of no recorded stream
+    const uint32_t own =
+        ct_recorded_streams_find(r, ct_recorded_streams_space_key(&p->ends, space));
     uint32_t empty = CT_NO_BLOCK, *groups = &p->space_groups[class];
+    if (*groups < first)
+        *groups = first;
+    if (own != CT_NO_RECORDED_STREAM &&
+        (ct_allocator_model_is_empty(&p->model[CT_WHAT_IF_CHECK], own, class) ||
+         explains_space(p, class, own, e)))
+        return own;
     for (uint32_t i = 0; i < *groups; i++) {
         if (ct_allocator_model_is_empty(&p->model[CT_WHAT_IF_CHECK], i, class))
-            empty = i;
+            empty = i >= first ? i : empty;
         else if (explains_space(p, class, i, e))
             return i;
     }
@@ -293,7 +306,7 @@ static uint32_t group_of_space(struct models *p, uint64_t space, enum ct_model_c
                                const struct ct_event *e) {
     uint64_t *known = ct_map_add(&p->spaces, space);
     if (!*known) {
-        const uint32_t group = place_space(p, class, e);
+        const uint32_t group = place_space(p, space, class, e);
         *known = (uint64_t)(group + 1) * CT_MODEL_CLASSES + class;
     }
     return (uint32_t)(*known / CT_MODEL_CLASSES) - 1;
@@ -375,6 +388,7 @@ static void note_space(struct models *p, struct thread_state *thread, const stru
         thread->mapped = space.start;
     if (e->op != CT_OP_UNRESERVE)
         return;
+    ++*ct_map_add(&p->ends, e->ptr);
     uint64_t *known = ct_map_find(&p->spaces, e->ptr);
     if (!known || !*known)
         return;
@@ -493,5 +507,6 @@ void ct_model_pass_run(struct ct_what_if *w, struct ct_trace *t, const struct ct
     }
     free(p->ids.slots);
     ct_map_free(&p->spaces);
+    ct_map_free(&p->ends);
     free(p);
 }

@@ -7,6 +7,7 @@
 struct placements {
     struct ct_what_if *w;
     struct ct_stream_groups *groups;
+    struct ct_map ends; // of address space: how often there
     int device;
     struct ct_release release;
     uint8_t failed[CT_RECORDED_THREADS]; // a call of the thread has failed since its last block
@@ -59,6 +60,9 @@ static void note_block(struct placements *p, const struct ct_replay *r, const st
         p->limit_low = own;
     if (e->op == CT_OP_BLOCK_OOM)
         note_oom(p, r, e);
+    if (region && region->maps && e->op == CT_OP_BLOCK_ALLOC)
+        ct_recorded_streams_note(&p->groups->recorded,
+                                 ct_recorded_streams_space_key(&p->ends, region->reservation), e);
     if (region && !region->maps) {
         const struct ct_block_segment s = {region->event, region->start, region->bytes};
         if (e->op == CT_OP_BLOCK_FREE) {
@@ -84,10 +88,13 @@ static void follow_placements(struct placements *p, struct ct_trace *t) {
         else if (!ct_recorded_is_block(e))
             note_call(p, &r, e);
         ct_replay_apply(&r, e, number);
+        if (e->op == CT_OP_UNRESERVE)
+            ++*ct_map_add(&p->ends, e->ptr);
         if (ct_recorded_is_block(e) && e->op != CT_OP_BLOCK_FREE)
             note_block(p, &r, e);
     }
     ct_replay_free(&r);
+    ct_map_free(&p->ends);
 }
 
 // The limit in an interval: the roundest part of the device, as people set it, else the least.

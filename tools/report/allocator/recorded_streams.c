@@ -23,6 +23,11 @@ static uint64_t vote_key(uint32_t segment, uint32_t stream) {
     return (uint64_t)segment << 8 | stream;
 }
 
+uint64_t ct_recorded_streams_space_key(const struct ct_map *ends, uint64_t start) {
+    const uint64_t *ended = ct_map_find(ends, start);
+    return start | 1 | (ended ? *ended % 2048 : 0) << 1;
+}
+
 void ct_recorded_streams_note(struct ct_recorded_streams *r, uint64_t key,
                               const struct ct_event *e) {
     const uint64_t *known = ct_map_find(&r->by_key, key);

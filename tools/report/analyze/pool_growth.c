@@ -42,8 +42,17 @@ static void add_to_list(struct ct_pool_growths *g, const struct ct_pool_growth *
     g->list[g->count++] = *w;
 }
 
+enum ct_torch_pool_class ct_pool_growth_class(uint64_t requested) {
+    return requested <= CT_TORCH_POOL_SMALL_BLOCK ? CT_TORCH_POOL_SMALL : CT_TORCH_POOL_LARGE;
+}
+
+int ct_pool_growth_fits_other_stream(const struct ct_pool_growth *w) {
+    return w->others.known && w->requested && w->others.free.largest >= w->requested;
+}
+
 void ct_pool_growth_count(struct ct_pool_growths *g, const struct ct_driver_request *q,
-                          const struct ct_event *e, uint64_t number) {
+                          const struct ct_other_streams *others, const struct ct_event *e,
+                          uint64_t number) {
     struct ct_pool_growth w = {.event = number,
                                .t_ns = e->t_ns,
                                .before_event = q->before_event,
@@ -53,8 +62,9 @@ void ct_pool_growth_count(struct ct_pool_growths *g, const struct ct_driver_requ
                                .thread = CT_HAS(e, thread) ? e->thread : 0,
                                .device = q->device,
                                .oom = e->op == CT_OP_BLOCK_OOM,
-                               .driver_failed = q->failed != 0};
-    w.class = w.requested <= CT_TORCH_POOL_SMALL_BLOCK ? CT_TORCH_POOL_SMALL : CT_TORCH_POOL_LARGE;
+                               .driver_failed = q->failed != 0,
+                               .others = *others};
+    w.class = ct_pool_growth_class(w.requested);
     w.free = q->of_class[w.class];
     w.cause = cause_of(&w);
     struct ct_pool_growth_counts *c = &g->device[w.device];
@@ -85,6 +95,11 @@ struct ct_pool_growth *ct_pool_growth_pick_worst(const struct ct_pool_growths *g
     if (*count)
         qsort(list, *count, sizeof *list, compare_events);
     return list;
+}
+
+void ct_pool_growth_forget_streams(struct ct_pool_growths *g) {
+    for (size_t i = 0; i < g->count; i++)
+        g->list[i].others = (struct ct_other_streams){0};
 }
 
 void ct_pool_growth_free(struct ct_pool_growths *g) {

@@ -5,6 +5,7 @@
 #define CT_POOL_GROWTH_H
 
 #include "analyze/driver_requests.h"
+#include "analyze/segment_streams.h"
 
 enum ct_growth_cause {
     CT_GROWTH_NOT_ENOUGH_FREE, // the request exceeds all free memory of its class
@@ -23,6 +24,8 @@ struct ct_pool_growth {
     uint8_t class, cause;  // enum ct_torch_pool_class, enum ct_growth_cause
     uint8_t oom;           // the request ended in a block-oom
     uint8_t driver_failed; // the driver had no memory for it at first
+    // Of an OOM: when it was reported, after PyTorch gave back what it could.
+    struct ct_other_streams others;
 };
 
 struct ct_pool_growth_counts {
@@ -43,9 +46,16 @@ struct ct_pool_growths {
 
 // Counts a request whose outcome is the event `e`, a block-alloc or block-oom.
 void ct_pool_growth_count(struct ct_pool_growths *g, const struct ct_driver_request *q,
-                          const struct ct_event *e, uint64_t number);
+                          const struct ct_other_streams *others, const struct ct_event *e,
+                          uint64_t number);
+// The class of segments that serve a request of so many bytes.
+enum ct_torch_pool_class ct_pool_growth_class(uint64_t requested);
+// Whether a free block of another stream was large enough for a request that failed.
+int ct_pool_growth_fits_other_stream(const struct ct_pool_growth *w);
 // Finds the listed request that an event reports, or returns NULL.
 const struct ct_pool_growth *ct_pool_growth_find(const struct ct_pool_growths *g, uint64_t event);
+// Makes what was free on other streams unknown.
+void ct_pool_growth_forget_streams(struct ct_pool_growths *g);
 void ct_pool_growth_free(struct ct_pool_growths *g);
 // Picks the requests of a device (an index) with the most free bytes outside the largest free
 // block, OOMs first: at most `most`, in the order of events. The caller frees the list.

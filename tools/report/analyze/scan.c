@@ -419,8 +419,14 @@ static void update_pools(struct ct_scan *s, const struct ct_event *e, uint64_t n
         ct_pool_curve_skip(&s->curve, e->t_ns);
     else if (s->end.pool.on || is_outcome || ct_event_reports_oom(e))
         ct_pool_curve_advance(&s->curve, &s->end, e->t_ns);
-    if (counts && is_outcome && s->of_event)
-        ct_pool_growth_count(&s->growths, s->of_event, e, number);
+    if (!counts || !is_outcome || !s->of_event)
+        return;
+    struct ct_other_streams others = {0};
+    if (e->op == CT_OP_BLOCK_OOM && is_known(s))
+        others =
+            ct_segment_streams_find_others(&s->streams, &s->end, e, s->of_event->device,
+                                           ct_pool_growth_class(CT_HAS(e, bytes) ? e->bytes : 0));
+    ct_pool_growth_count(&s->growths, s->of_event, &others, e, number);
 }
 
 static void before_event(struct ct_scan *s, const struct ct_event *e, uint64_t number, int index,
@@ -439,6 +445,8 @@ static void before_event(struct ct_scan *s, const struct ct_event *e, uint64_t n
 
 static void behind_event(struct ct_scan *s, const struct ct_event *e, int index) {
     const struct ct_scan_request *q = &s->request;
+    if (q->points)
+        ct_segment_streams_note(&s->streams, &s->end, e);
     if (s->end.pool.on && is_known(s))
         ct_pool_curve_update(&s->curve, &s->end, index, e->t_ns, is_request_for_memory(e));
     if (s->changed_device != index && s->in_range && is_wanted(s, s->changed_device) &&
@@ -576,6 +584,7 @@ void ct_scan_run(struct ct_scan *s, struct ct_trace *t, const struct ct_scan_req
     ct_pool_curve_init(
         &s->curve, request->from_ns > t->t_first_ns ? request->from_ns : t->t_first_ns,
         request->to_ns < t->t_last_ns ? request->to_ns : t->t_last_ns, request->points);
+    ct_segment_streams_init(&s->streams, t);
     if (request->keyframes)
         ct_keyframes_begin(&s->keyframes, t);
     ct_trace_rewind(t);
@@ -598,6 +607,8 @@ void ct_scan_run(struct ct_scan *s, struct ct_trace *t, const struct ct_scan_req
         s->last_ns = e->t_ns;
     }
     ct_replay_stop(&s->end);
+    if (s->streams.disagree)
+        ct_pool_growth_forget_streams(&s->growths);
     if (s->exceeded)
         count_lost(s, t);
     if (is_known(s))
@@ -633,6 +644,7 @@ void ct_scan_free(struct ct_scan *s) {
     ct_driver_requests_free(&s->requests);
     ct_pool_curve_free(&s->curve);
     ct_pool_growth_free(&s->growths);
+    ct_segment_streams_free(&s->streams);
     ct_sharing_free(&s->sharing);
     ct_keyframes_free(&s->keyframes);
     ct_phase_follow_free(&s->follow);

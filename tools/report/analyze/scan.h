@@ -89,6 +89,7 @@ struct ct_scan {
     struct ct_replay end; // the state behind the last event of the range
     struct ct_pool_curve curve;
     struct ct_pool_growths growths;
+    struct ct_segment_streams streams;
     struct ct_sharing sharing;
     struct ct_keyframes keyframes; // none unless they are requested
     struct ct_phase_follow follow;

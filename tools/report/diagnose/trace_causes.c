@@ -166,9 +166,38 @@ static int judge_fragmentation(const struct ct_judged *j) {
     e->bytes = w->free.bytes;
     ct_judged_add_bytes(j, v, j->oom->pool.held_open_bytes,
                         "idle in segments that blocks hold open");
+    if (w->others.free.bytes)
+        ct_judged_add_bytes(
+            j, v, w->others.free.bytes,
+            "of it in segments of other streams, which no request of this stream gets");
     ct_trace_advice_fragmentation(j, v);
     ct_verdict_set_refuted_by(v, "the same request failing with expandable segments");
     return is_much;
+}
+
+// A free block was large enough, but of another stream: PyTorch had given back what it could.
+static int judge_other_streams(const struct ct_judged *j) {
+    const struct ct_pool_growth *w = j->cause.pool;
+    if (!w || w->cause != CT_GROWTH_FIT_UNUSED || !ct_pool_growth_fits_other_stream(w))
+        return 0;
+    struct ct_verdict *v = ct_judged_add(
+        j, CT_SCENARIO_FRAGMENTATION, 0.8,
+        "a free block of PyTorch's pool was large enough, but of another stream, whose "
+        "memory no request of this stream gets");
+    ct_judged_add_phase(j, v);
+    struct ct_evidence *e = ct_verdict_add_event(
+        v, w->event, w->t_ns,
+        "%s was free in segments of other streams, in %s free blocks, the largest of %s",
+        size(w->others.free.bytes).text, ct_human_count(w->others.free.ranges).text,
+        size(w->others.free.largest).text);
+    e->bytes_known = 1;
+    e->bytes = w->others.free.bytes;
+    (void)ct_verdict_add_advice(
+        v, "allocate such tensors on one stream (record_stream() tells PyTorch "
+           "where else they are used), or free the blocks that hold these segments: "
+           "cutrace-report frag names their call sites");
+    ct_verdict_set_refuted_by(v, "the same request failing where all is allocated on one stream");
+    return 1;
 }
 
 static int is_server(const struct ct_judged *j) {
@@ -287,7 +316,7 @@ static int judge_untracked(const struct ct_judged *j) {
 }
 
 int ct_trace_causes_full(const struct ct_judged *j) {
-    const int others = judge_others(j), scattered = judge_fragmentation(j),
+    const int others = judge_others(j), scattered = judge_fragmentation(j) | judge_other_streams(j),
               leak = ct_leak_verdict_add(j->c, j, j->verdicts);
     return (int)(others | scattered | leak | judge_budget(j) | judge_untracked(j));
 }

@@ -215,6 +215,7 @@ static void add_cause_pool(struct ct_json *j, const struct ct_pool_growth *w) {
     ct_json_number(j, "free_bytes", w->free.bytes);
     ct_json_number(j, "free_blocks", w->free.ranges);
     ct_json_number(j, "largest_free_bytes", w->free.largest);
+    ct_pool_json_add_other_streams(j, &w->others);
     ct_json_close(j, '}');
 }
 

@@ -73,6 +73,19 @@ void ct_pool_json_add_growths(struct ct_json *j, const struct ct_view *v,
     ct_json_bool(j, "retries_is_bound", ct_torch_settings_hide_retries(v->trace));
 }
 
+void ct_pool_json_add_other_streams(struct ct_json *j, const struct ct_other_streams *o) {
+    if (!o->known) {
+        ct_json_null(j, "other_streams");
+        return;
+    }
+    ct_json_open(j, "other_streams", '{');
+    ct_json_number(j, "free_bytes", o->free.bytes);
+    ct_json_number(j, "free_blocks", o->free.ranges);
+    ct_json_number(j, "largest_free_bytes", o->free.largest);
+    ct_json_number(j, "unknown_free_bytes", o->unknown);
+    ct_json_close(j, '}');
+}
+
 void ct_pool_json_add_curve(struct ct_json *j, const struct ct_pool_curve *c, int device,
                             int bound) {
     ct_json_open(j, "fragmentation", '[');

@@ -23,6 +23,8 @@ void ct_pool_json_add_growths(struct ct_json *j, const struct ct_view *v,
                               const struct ct_pool_growth_counts *g, int known);
 // Adds `without_blocks`: the setting by which PyTorch has no blocks.
 void ct_pool_json_add_without_blocks(struct ct_json *j, const struct ct_trace *t);
+// Adds `other_streams`: what was free in segments of other streams than a request's.
+void ct_pool_json_add_other_streams(struct ct_json *j, const struct ct_other_streams *o);
 // Adds `fragmentation`: the curve of a device (an index).
 void ct_pool_json_add_curve(struct ct_json *j, const struct ct_pool_curve *c, int device,
                             int bound);

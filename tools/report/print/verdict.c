@@ -92,6 +92,11 @@ static void print_pool(const struct ct_view *v, FILE *out, const struct ct_pool_
     if (w->cause == CT_GROWTH_FRAGMENTED)
         fprintf(out, "but in %s pieces of at most %s", ct_human_count(w->free.ranges).text,
                 ct_label_size(v, w->free.largest).text);
+    else if (ct_pool_growth_fits_other_stream(w))
+        fprintf(out,
+                "but did not use it: a free block of %s was in a segment of another stream, whose "
+                "memory no request of this stream gets",
+                ct_label_size(v, w->others.free.largest).text);
     else
         fputs("but did not use it (see frag)", out);
 }

@@ -228,6 +228,12 @@ static void print_request(struct ct_view *v, const struct ct_frag_request *n) {
             ct_pool_text_largest(v, g->free.largest).text);
     ct_print_name(v, label);
     putc('\n', v->out);
+    if (g->others.free.bytes)
+        fprintf(v->out,
+                "      other streams when it failed: " CT_WRAP_HANG
+                "%s was free, largest %s, which no request of this stream gets\n",
+                ct_label_size(v, g->others.free.bytes).text,
+                ct_label_size(v, g->others.free.largest).text);
     if (g->cause == CT_GROWTH_FRAGMENTED)
         print_obstruction(v, n);
 }
@@ -477,6 +483,7 @@ static void add_requests(struct ct_view *v, struct ct_json *j, const struct ct_f
         ct_json_number(j, "free_blocks", g->free.ranges);
         ct_json_number(j, "largest_free_bytes", g->free.largest);
         ct_json_bool(j, "largest_free_is_bound", bound);
+        ct_pool_json_add_other_streams(j, &g->others);
         add_obstruction(v, j, &q->list[i].obstruction);
         add_site(v, j, g->stack);
         ct_json_close(j, '}');
