@@ -299,7 +299,7 @@ static int begins_anew(const struct ct_index *x, size_t i) {
 // Reads the time of a chunk's first event. Returns 0 if it has none.
 static int read_first_ns(struct ct_trace *t, size_t chunk, uint64_t *t_ns) {
     struct ct_in body, section;
-    struct ct_event e;
+    struct ct_event e = {.t_ns = 0};
     unsigned kind;
     if (ct_trace_read_body(t, chunk, &body))
         return 0;
