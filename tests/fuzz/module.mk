@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-# The fuzz drivers of the report: traces, seeking in traces, texts, snapshots of PyTorch's, and zip files.
+# The fuzz drivers of the report: traces, seeking in traces, quick answers, texts, snapshots of PyTorch's, and zip files.
 # `make CC=clang build/tests/fuzz/libfuzzer_reader` makes it a libFuzzer target.
 
-FUZZERS := $(patsubst %,$(BUILD)/tests/fuzz/fuzz_%,reader seek text snapshot zip)
+FUZZERS := $(patsubst %,$(BUILD)/tests/fuzz/fuzz_%,quick reader seek text snapshot zip)
 TESTS += $(FUZZERS)
 
 $(FUZZERS): $(BUILD)/tests/fuzz/%: tests/fuzz/%.c $(REPORT_OBJS)

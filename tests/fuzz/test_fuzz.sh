@@ -23,7 +23,7 @@ fuzz() { # NUMBER WHAT PROGRAM SEED-FILE...
     fi
 }
 
-echo 1..7
+echo 1..8
 fuzz 1 traces fuzz_reader "$root"/tests/report/golden/traces/*.zst
 PYTHONDONTWRITEBYTECODE=1 python3 "$root/tests/lib/mkjournal.py" "$last.journal"
 fuzz 2 journals fuzz_reader "$last.journal"
@@ -61,6 +61,21 @@ mkdir "$last.seek"
 PYTHONDONTWRITEBYTECODE=1 python3 "$root/tests/lib/checkpoint_program.py" "$last.seek"
 fuzz 7 "traces with checkpoints: replays from one print the same" fuzz_seek "$last.seek"/*.zst \
     "$root"/tests/report/golden/traces/ringed.zst "$root"/tests/report/golden/traces/blocks.zst
+PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=$root/tests/lib python3 - "$last.seek" <<'END'
+import glob
+import os
+import sys
+import add_digests
+import checkpoint_program
+from mktrace import Trace, packed_columns
+Trace.version, Trace.columns = 3, staticmethod(packed_columns)  # as read_trace reads
+checkpoint_program.main(sys.argv[1])
+for path in glob.glob(os.path.join(sys.argv[1], "seek-*.zst")):
+    data = add_digests.add(path, True)
+    with open(path.replace("seek-", "noted-"), "wb") as f:
+        f.write(data)
+END
+fuzz 8 "traces with digests: no answer of --quick is contradicted by all events" fuzz_quick "$last.seek"/noted-*.zst
 rm -rf "$last.seek"
 rm -f "$last" "$last.zip" "$last.out" "$last.journal" "$last".pool.* "$last".text.*
 [ $failed = 0 ]

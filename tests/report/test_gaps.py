@@ -112,7 +112,7 @@ class Model:
             self.live.append(sum(sizes["alloc"].values()))
             self.blocks.append(sum(sizes["block-alloc"].values()))
         heads = [(self.times[n * EVENTS], self.times[n * EVENTS + EVENTS - 1]) for n in range(CHUNKS)]
-        self.known, exact, restoring = [], True, 0  # [from, to]
+        self.known, self.restored, exact, restoring = [], {self.times[0]}, True, 0  # [from, to]
         for n, (first, last) in enumerate(heads):
             if n in lost:
                 exact, restoring = False, 0
@@ -125,8 +125,11 @@ class Model:
                 begins |= exact
             if exact and n and n - 1 not in lost and not begins:
                 self.known[-1][1] = last
-            elif exact:
+            elif exact and parts == 1:
+                self.restored.add(first)
                 self.known.append([first, last])
+            elif exact:  # what the last part restores is the state since the last event before it
+                self.known.append([heads[n - 1][1] if n else first, last])
         self.gaps = [(heads[min(lost) - 1][1], heads[max(lost) + 1][0])]
 
     def is_known(self, t_ns):
@@ -202,7 +205,7 @@ def columns():
             states = [m.live[k] for a, b in spans for k in range(m.at(a), m.at(b) + 1)]
             low, high = c["live_bytes_min"], c["live_bytes_max"]
             # A checkpoint has the state before its first event, too.
-            states += [m.live[m.at(a) - 1] if m.at(a) else 0 for a, _ in spans if a in [k[0] for k in m.known]]
+            states += [m.live[m.at(a) - 1] if m.at(a) else 0 for a, _ in spans if a in m.restored]
             equal((low, high), (min(states), max(states)), "%s at %d" % (path, begin))
         text = report("timeline", path)[1].decode()
         check("not known |" in text and "?" in text, text)

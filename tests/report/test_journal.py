@@ -830,5 +830,22 @@ def seal_without():
     equal(report("seal", "-", data=t.bytes())[0], 2)
 
 
+@case("seal removes the file in memory that a journal links to, and the link; a link to anything else loses nothing but itself")
+def linked_journal():
+    elsewhere = os.path.join(FOLDER, "elsewhere.journal")
+    for target in ("/dev/shm/cutrace-0-%d-test.journal" % os.getpid(), elsewhere):
+        write(begun().bytes(), left().bytes())
+        os.rename(JOURNAL, JOURNAL + ".made")
+        shutil.copy(JOURNAL + ".made", target)
+        os.remove(JOURNAL + ".made")
+        os.symlink(target, JOURNAL)
+        try:
+            equal(report("seal", TRACE)[0], 0)
+            equal((os.path.lexists(JOURNAL), os.path.exists(target)), (False, target == elsewhere), target)
+        finally:
+            if os.path.exists(target):
+                os.remove(target)
+
+
 main()
 shutil.rmtree(FOLDER)

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/human.h"
+#include "base/journal_remove.h"
 #include "base/now.h"
 #include "watch/finished.h"
 
@@ -95,15 +96,10 @@ static uint64_t count_bytes(const struct enforcement *e, const struct ct_folder_
 
 // The trace goes last: a journal without a trace would not be found again.
 static int unlink_file(const struct enforcement *e, const struct ct_folder_file *f) {
-    char journal[512], target[4200];
+    char journal[512];
     (void)snprintf(journal, sizeof journal, "%s%s", f->name, CT_JOURNAL_SUFFIX);
-    if (f->kind == CT_FOLDER_TRACE) {
-        const ssize_t n = readlinkat(e->folder.fd, journal, target, sizeof target - 1);
-        target[n > 0 ? n : 0] = 0;
-        if (ct_journal_links_to_shm(target))
-            (void)unlink(target);
-        (void)unlinkat(e->folder.fd, journal, 0);
-    }
+    if (f->kind == CT_FOLDER_TRACE)
+        (void)ct_journal_remove(e->folder.fd, journal, -1);
     return unlinkat(e->folder.fd, f->name, 0);
 }
 

@@ -14,7 +14,7 @@
 
 #include "base/file_use.h"
 #include "base/human.h"
-#include "base/journal_probe.h"
+#include "base/journal_remove.h"
 #include "base/now.h"
 #include "base/process_alive.h"
 #include "copy/seal_trace.h"
@@ -110,24 +110,10 @@ static int lock_trace(const struct seal *s) {
 
 // ---- the journal --------------------------------------------------------------------------------
 
-// Removes a name if it is that of the journal, or of the link to it.
-static int remove_name(const struct seal *s, int folder, const char *name, int is_link) {
-    struct stat st, journal;
-    if (fstatat(folder, name, &st, AT_SYMLINK_NOFOLLOW) || fstat(s->journal.fd, &journal))
-        return -1;
-    if (!is_link && (st.st_dev != journal.st_dev || st.st_ino != journal.st_ino))
-        return 0; // somebody has put another file there
-    return unlinkat(folder, name, 0);
-}
-
 static int remove_journal(const struct seal *s) {
-    char name[512], target[4200];
+    char name[512];
     (void)snprintf(name, sizeof name, "%s%s", s->name, CT_JOURNAL_SUFFIX);
-    const ssize_t n = readlinkat(s->folder, name, target, sizeof target - 1);
-    target[n > 0 ? n : 0] = 0;
-    if (n <= 0)
-        return remove_name(s, s->folder, name, 0);
-    return remove_name(s, AT_FDCWD, target, 0) || remove_name(s, s->folder, name, 1);
+    return ct_journal_remove(s->folder, name, s->journal.fd);
 }
 
 // Whether a journal that cannot be read may become one, or is none any more: its process is just

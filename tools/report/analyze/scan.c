@@ -513,7 +513,8 @@ static void skip_unknown(struct ct_scan *s, uint64_t t_ns) {
     const struct ct_scan_request *q = &s->request;
     ct_pool_curve_skip(&s->curve, t_ns);
     for (int d = 0; d < CT_DEVICES && q->columns && t_ns >= q->columns_from; d++)
-        s->column[d] = column_of(q, t_ns);
+        if (s->column[d] < column_of(q, t_ns))
+            s->column[d] = column_of(q, t_ns);
 }
 
 // Before a gap: the last event was at last_ns, and nothing is known up to the next one.
@@ -600,7 +601,7 @@ void ct_scan_run(struct ct_scan *s, struct ct_trace *t, const struct ct_scan_req
             ct_driver_requests_free(&s->requests);
         }
         if (is_known(s) && !was_known)
-            skip_unknown(s, e->t_ns);
+            skip_unknown(s, s->last_ns); // (the state since then is restored)
         if (request->keyframes)
             ct_keyframes_note(&s->keyframes, &s->end, t, e, number, s->sharing.exported.count != 0);
         scan_event(s, e, number);

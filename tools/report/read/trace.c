@@ -300,7 +300,7 @@ static int begins_anew(const struct ct_index *x, size_t i) {
 // Reads the time of a chunk's first event. Returns 0 if it has none.
 static int read_first_ns(struct ct_trace *t, size_t chunk, uint64_t *t_ns) {
     struct ct_in body, section;
-    struct ct_event e;
+    struct ct_event e = {.t_ns = 0};
     unsigned kind;
     if (ct_trace_read_body(t, chunk, &body))
         return 0;
@@ -666,6 +666,15 @@ void ct_trace_unshare(struct ct_trace *own) {
     ct_unpacker_end(&own->unpacker);
 }
 
+// Since when what is live is known that a chunk restores: since the last event before it, if none is
+// missing in between.
+static uint64_t find_known(const struct ct_index *x, size_t i) {
+    const struct ct_index_chunk *c = &x->chunks[i];
+    const uint64_t first_ns = ct_index_first_ns(x, i);
+    const int follows = i && !c->gap && !c->reset && !c[-1].bad;
+    return follows || first_ns == UINT64_MAX ? ct_index_last_ns(x, i - (size_t)follows) : first_ns;
+}
+
 int ct_trace_is_ever_known(const struct ct_trace *t) {
     for (size_t i = 0; i < t->index.count; i++)
         if (t->index.chunks[i].known)
@@ -685,7 +694,7 @@ int ct_trace_find_gap(const struct ct_trace *t, uint64_t t_ns, struct ct_trace_g
             continue;
         }
         if (begins_anew(x, i)) {
-            gap->known_ns = first_ns == UINT64_MAX ? ct_index_last_ns(x, i) : first_ns;
+            gap->known_ns = find_known(x, i);
             if (gap->next_ns > gap->known_ns)
                 gap->next_ns = gap->known_ns;
             if (t_ns < gap->known_ns)

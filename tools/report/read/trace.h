@@ -143,10 +143,9 @@ void ct_trace_open_chunk(struct ct_trace *t, size_t chunk);
 // The gap in the events in which a time lies, or behind which it lies while what is live is not
 // known again.
 struct ct_trace_gap {
-    uint64_t from_ns; // of the last event before the gap; 0: there is none
-    uint64_t next_ns; // of the first one behind it; UINT64_MAX: there is none
-    uint64_t
-        known_ns; // of the one with which what is live is known again; UINT64_MAX: there is none
+    uint64_t from_ns;  // of the last event before the gap; 0: there is none
+    uint64_t next_ns;  // of the first one behind it; UINT64_MAX: there is none
+    uint64_t known_ns; // since when what is live is known again; UINT64_MAX: it is not
 };
 // Returns 0 if what is live at the time is known. (Behind an incomplete trace it counts as known.)
 int ct_trace_find_gap(const struct ct_trace *t, uint64_t t_ns, struct ct_trace_gap *gap);

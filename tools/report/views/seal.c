@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/journal_probe.h"
+#include "base/journal_remove.h"
 #include "base/utf8.h"
 #include "copy/seal_trace.h"
 #include "print/document.h"
@@ -41,15 +41,6 @@ static int sync_folder(const char *path) {
     return rc;
 }
 
-// Removes the journal, and the file that points to it.
-static int remove_journal(struct seal *s, const char *path) {
-    char target[4200];
-    const char *place = ct_journal_probe_path(path, target, sizeof target);
-    if (place != path && unlink(place) && errno != ENOENT)
-        return fail_with_errno(s, "cannot be removed", place);
-    return unlink(path) ? fail_with_errno(s, "cannot be removed", path) : 0;
-}
-
 // With --force the lock does not count: a process that outlived the traced one may have inherited
 // it.
 static int lock(struct seal *s, int fd) {
@@ -74,7 +65,9 @@ static int seal_in_place(struct seal *s) {
     }
     // A new trace must survive a crash that follows the removal of the journal.
     (void)sync_folder(s->source->name);
-    return remove_journal(s, journal);
+    return ct_journal_remove(AT_FDCWD, journal, -1)
+               ? fail_with_errno(s, "cannot be removed", journal)
+               : 0;
 }
 
 // ---- into another file --------------------------------------------------------------------------
