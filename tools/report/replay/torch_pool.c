@@ -91,10 +91,9 @@ static uint32_t find_region(struct ct_torch_pool *p, uint64_t address, uint64_t 
 const struct ct_torch_region *ct_torch_pool_find_segment(const struct ct_torch_pool *p,
                                                          uint64_t address) {
     const uint32_t recent = p->recent[(address >> 23) % (sizeof p->recent / sizeof *p->recent)];
-    const struct ct_torch_region *r = recent < p->region_count ? &p->regions[recent] : NULL;
     struct ct_tree_range found;
-    if (r && address - r->start < r->bytes)
-        return r->held ? r : NULL;
+    if (recent < p->region_count && address - p->regions[recent].start < p->regions[recent].bytes)
+        return p->regions[recent].held ? &p->regions[recent] : NULL;
     if (!ct_range_tree_find(&p->memory, address, &found) || found.start > address)
         return NULL;
     return p->regions[found.mark].held ? &p->regions[found.mark] : NULL;
