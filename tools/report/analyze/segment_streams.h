@@ -16,6 +16,7 @@ struct ct_segment_streams {
     // The event of a segment, or the address space that its mappings lie in -> the stream of its
     // blocks + 1; 0: of none.
     struct ct_map of;
+    uint64_t looked_at; // segments and free blocks, for all requests that failed
 };
 
 // What is free for a class of requests in segments of other streams than a request's.
@@ -29,8 +30,8 @@ void ct_segment_streams_init(struct ct_segment_streams *s, const struct ct_trace
 // Every event, after it was applied.
 void ct_segment_streams_note(struct ct_segment_streams *s, const struct ct_replay *r,
                              const struct ct_event *e);
-// For a block-oom.
-struct ct_other_streams ct_segment_streams_find_others(const struct ct_segment_streams *s,
+// For a block-oom. Of a trace with too many of them and too many segments, later ones are not known.
+struct ct_other_streams ct_segment_streams_find_others(struct ct_segment_streams *s,
                                                        const struct ct_replay *r,
                                                        const struct ct_event *e, int device,
                                                        enum ct_torch_pool_class class);
