@@ -17,7 +17,7 @@ LIBZ := $(filter /%,$(shell $(CC) -print-file-name=libz.a))
 REPORT_CFLAGS := $(if $(LIBSQLITE),-DCT_HAS_SQLITE) $(if $(LIBZ),-DCT_HAS_ZLIB)
 REPORT_ARCHIVES = $(if $(LIBIBERTY),$(DEMANGLER:%=-Wl$(comma)-u$(comma)%) $(LIBIBERTY)) $(LIBSQLITE) $(LIBZ) $(ZSTD_LIBS)
 # (libdl: for glibc before 2.34)
-REPORT_LIBS = $(REPORT_ARCHIVES) $(if $(LIBSQLITE),-lm) -ldl
+REPORT_LIBS = $(REPORT_ARCHIVES) -lm -ldl
 TOOLS_LDFLAGS := -static-libgcc -Wl,--gc-sections -Wl,--as-needed
 
 # The programs run with glibc 2.28, too, whichever they are built with. A program and its archives are first linked to one
@@ -54,7 +54,7 @@ $(BUILD)/tools/report/page/page_bundle.o: $(GENERATED)/page_bundle.c
 	$(CC) $(CFLAGS_ALL) $(DEPFLAGS) -Itools/report -c $< -o $@
 
 $(BUILD)/cutrace-report: $(BUILD)/tools/report/main.o $(REPORT_OBJS) $(TOOLS_START)
-	$(call link_tool,$(BUILD)/tools/report/main.o $(REPORT_OBJS) $(REPORT_ARCHIVES),$(if $(LIBSQLITE),-lm) -ldl)
+	$(call link_tool,$(BUILD)/tools/report/main.o $(REPORT_OBJS) $(REPORT_ARCHIVES),-lm -ldl)
 
 # The report of the packages (scripts/package): libdw is not loaded, but linked in.
 # (The others unpack what libdw's own search of files would find.)
@@ -74,7 +74,7 @@ $(BUILD)/tools/report.a: $(REPORT_OBJS)
 	@rm -f $@
 	$(AR) rcs $@ $^
 $(BUILD)/cutrace: $(RUN_OBJS) $(BUILD)/tools/report.a $(TOOLS_START)
-	$(call link_tool,$(RUN_OBJS) $(BUILD)/tools/report.a $(REPORT_ARCHIVES),$(if $(LIBSQLITE),-lm) -ldl)
+	$(call link_tool,$(RUN_OBJS) $(BUILD)/tools/report.a $(REPORT_ARCHIVES),-lm -ldl)
 
 # Manual pages and completion: made from the tables of commands and options by a program of the tree.
 MANUAL_OBJS := $(patsubst %.c,$(BUILD)/%.o,$(wildcard tools/manual/*.c)) $(BUILD)/tools/report/cli/argument_table.o $(BUILD)/tools/base/nearest.o

@@ -44,14 +44,22 @@ static int has_address_space(const struct ct_allocator_model *m, uint32_t block,
     return sum >= bytes;
 }
 
+// A multiple of pages. A stream's address spaces are searched in the order of their addresses: where
+// the driver's are known, in that order.
+static uint64_t choose_address(struct ct_allocator_model *m, uint64_t size, uint64_t page) {
+    const uint64_t place = m->space_hint >> 20; // two spaces are further apart
+    return place && place < CT_MODEL_ADDRESSES / page ? place * page
+                                                      : ct_model_address_space(m, size, page);
+}
+
 // A new range of address space: an unmapped block.
 static uint32_t reserve(struct ct_allocator_model *m, uint32_t arena, uint64_t bytes) {
     const uint64_t page = page_of(m, arena);
     uint64_t size = round_up(m->device_total + m->device_total / 8, page);
     if (size < bytes)
         size = round_up(bytes, page);
-    const uint32_t block =
-        ct_model_block_new(m, arena, ct_model_address_space(m, size, page), size);
+    const uint32_t block = ct_model_block_new(m, arena, choose_address(m, size, page), size);
+    m->spaces++;
     const struct ct_tree_nodes nodes = ct_model_nodes(m);
     m->blocks[block].unmapped = m->blocks[block].expandable = 1;
     ct_block_tree_insert(&m->arenas[arena].unmapped, &nodes, block);

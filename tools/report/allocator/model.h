@@ -35,6 +35,7 @@ struct ct_allocator_model {
     uint64_t room;         // the driver's memory for segments, at this time: the caller's
     uint64_t allowed;      // most bytes of segments by a memory fraction, UINT64_MAX: all; likewise
     uint64_t hint;         // where the driver puts the next segment: the caller's; 0: anywhere
+    uint64_t space_hint;   // and the next address space: only their order matters
     uint64_t allocated, reserved, allocated_peak, reserved_peak;
     uint64_t driver_allocs, driver_frees; // memory taken from the driver and given back: calls
     uint64_t retries;                     // requests for which all cached segments were freed
@@ -46,7 +47,8 @@ struct ct_allocator_model {
     struct ct_model_arena *arenas;
     uint32_t arena_count, arena_room;
     uint64_t next_address;
-    int exhausted; // no address space is left, by a hostile trace: no request succeeds any more
+    uint64_t spaces; // address spaces reserved so far
+    int exhausted;   // no address space is left, by a hostile trace: no request succeeds any more
     uint64_t requests[CT_MODEL_CLASSES];
 };
 

@@ -255,7 +255,7 @@ static struct trial try_request(struct models *p, int side, uint32_t group, uint
     struct ct_allocator_model copy;
     ct_allocator_model_copy(&copy, m);
     const int fails = ct_allocator_model_alloc(&copy, group, bytes) == CT_NO_BLOCK;
-    const struct trial trial = {fails, copy.next_address != m->next_address, copy.reserved};
+    const struct trial trial = {fails, copy.spaces != m->spaces, copy.reserved};
     ct_allocator_model_free(&copy);
     p->trials++;
     return trial;
@@ -407,6 +407,8 @@ static void apply_block(struct models *p, const struct ct_event *e, uint64_t num
         free_block(p, e);
     } else {
         set_room(p);
+        for (int i = 0; i < CT_WHAT_IF_SIDES; i++)
+            p->model[i].space_hint = w->by_creation ? 0 : thread->space;
         if (e->op == CT_OP_BLOCK_OOM) {
             struct candidates c;
             guess_groups(p, thread, e, &c);
