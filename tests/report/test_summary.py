@@ -126,7 +126,7 @@ def pool_events(free_pieces, asked):
 def pool_in_pieces():
     said, document = cause_of(save(pool_events([30 * M, 20 * M, 30 * M], 40 * M)))
     equal(document["pool"], {"cause": "fragmented", "class": "large", "free_bytes": 80 * M, "free_blocks": 3,
-                             "largest_free_bytes": 30 * M})
+                             "largest_free_bytes": 30 * M, "other_streams": None})
     check("PyTorch's pool had 80.00 MiB free for large requests, but in 3 pieces of at most 30.00 MiB" in said, said)
     said, document = cause_of(save(pool_events([10 * M, 20 * M], 40 * M)))
     check("pool" not in document and "PyTorch's pool" not in said, said)
@@ -140,7 +140,7 @@ def causes_on_a_gpu():
     path = recorded("exhausted.zst")
     document = read("summary", path)
     request = next(r for r in read("frag", path)["devices"][0]["requests"] if r["event"] == document["crossing"]["event"])
-    equal({k: request[k] for k in ("cause", "class", "free_bytes", "free_blocks", "largest_free_bytes")},
+    equal({k: request[k] for k in ("cause", "class", "free_bytes", "free_blocks", "largest_free_bytes", "other_streams")},
           document["crossing"]["cause"]["pool"])
     path = recorded("recovered.zst")
     crossing = read("summary", path)["crossing"]
