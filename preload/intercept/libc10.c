@@ -19,7 +19,6 @@
 #include "base/real_dlsym.h"
 #include "intercept/own_image.h"
 #include "record/rescan.h"
-#include "store/loaded_modules.h"
 #include "write/info_table.h"
 #include "write/package_versions.h"
 
@@ -68,9 +67,8 @@ static _Atomic(void *) next_of[CT_TORCH_HOOKS];
 
 static atomic_uint not_forwarded;
 
-// Held by the thread that changes the tables above, and only between ct_loader_gate_enter and
-// ct_loader_gate_leave, so that a fork does not copy it.
-static atomic_int changing;
+// Of the tables above.
+static struct ct_loaded_tables tables;
 
 static const char *base_name(const char *path) {
     const char *slash = strrchr(path, '/');
@@ -87,12 +85,9 @@ static int is_same_folder(const char *a, const char *b) {
 
 // ---- rescan ---------------------------------------------------------------------------------
 
-// Of the thread that holds `changing`.
+// Of the thread that holds `tables.changing`.
 static struct copy found[COPIES];
 static unsigned found_n;
-
-// The number of objects that were ever loaded, at the last rescan.
-static _Atomic uint64_t rescanned_at;
 
 static int is_known(const char *path) {
     for (unsigned i = 0; i < atomic_load(&copies_n); i++)
@@ -138,7 +133,7 @@ static int keep_open(const struct copy *c) {
 
 static void add_copies(void) {
     int first = 1;
-    CT_ASSERT(ct_loader_gate_is_busy() && atomic_load(&changing));
+    CT_ASSERT(ct_loader_gate_is_busy() && atomic_load(&tables.changing));
     found_n = 0;
     dl_iterate_phdr(visit_copy, &first);
     for (unsigned i = 0; i < found_n; i++) {
@@ -156,17 +151,7 @@ static void add_copies(void) {
 }
 
 void ct_libc10_rescan(void) {
-    const int saved = errno;
-    if (!ct_loader_gate_enter()) {
-        const uint64_t loaded = ct_loaded_modules_count_loads();
-        if (atomic_load(&rescanned_at) != loaded && !atomic_exchange(&changing, 1)) {
-            add_copies();
-            atomic_store(&rescanned_at, loaded);
-            atomic_store(&changing, 0);
-        }
-        ct_loader_gate_leave();
-    }
-    errno = saved;
+    ct_rescan_tables(&tables, add_copies);
 }
 
 // ---- the search of a report -----------------------------------------------------------------
@@ -221,13 +206,13 @@ static void remember_caller(const struct search *s, enum ct_torch_id id, const v
         copy++;
     if (copy == copies_now) {
         ct_rescan_request();
-    } else if (!atomic_exchange(&changing, 1)) {
+    } else if (!atomic_exchange(&tables.changing, 1)) {
         const unsigned n = atomic_load(&callers_n);
         if (n < CALLERS) {
             callers[n] = (struct caller){s->start, s->end, copy};
             atomic_store_explicit(&callers_n, n + 1, memory_order_release);
         }
-        atomic_store(&changing, 0);
+        atomic_store(&tables.changing, 0);
     }
 }
 

@@ -35,7 +35,6 @@
 #include "base/real_dlsym.h"
 #include "record/rescan.h"
 #include "store/elf_symbols.h"
-#include "store/loaded_modules.h"
 
 #define SOURCES 8
 #define PATH_BYTES 1024
@@ -63,14 +62,10 @@ static atomic_uint sources_n;
 
 // ---- rescan ---------------------------------------------------------------------------------
 
-// Of the thread that holds `changing`, and only inside the loader gate, so that a fork does not copy
-// it.
-static atomic_int changing;
+static struct ct_loaded_tables tables;
+// Of the thread that holds `tables.changing`.
 static struct source found[SOURCES];
 static unsigned found_n;
-
-// The number of objects that were ever loaded, at the last rescan.
-static _Atomic uint64_t rescanned_at;
 
 static int visit_object(struct dl_phdr_info *info, size_t size, void *user) {
     uint64_t bytes;
@@ -137,7 +132,7 @@ static uint64_t find_place(const struct source *s) {
 }
 
 static void add_sources(void) {
-    CT_ASSERT(ct_loader_gate_is_busy() && atomic_load(&changing));
+    CT_ASSERT(ct_loader_gate_is_busy() && atomic_load(&tables.changing));
     found_n = 0;
     dl_iterate_phdr(visit_object, NULL);
     for (unsigned i = 0; i < found_n; i++) {
@@ -151,17 +146,7 @@ static void add_sources(void) {
 }
 
 void ct_torch_streams_rescan(void) {
-    const int saved = errno;
-    if (!ct_loader_gate_enter()) {
-        const uint64_t loaded = ct_loaded_modules_count_loads();
-        if (atomic_load(&rescanned_at) != loaded && !atomic_exchange(&changing, 1)) {
-            add_sources();
-            atomic_store(&rescanned_at, loaded);
-            atomic_store(&changing, 0);
-        }
-        ct_loader_gate_leave();
-    }
-    errno = saved;
+    ct_rescan_tables(&tables, add_sources);
 }
 
 // ---- the read in a report -------------------------------------------------------------------

@@ -2,11 +2,13 @@
 // Looks again at what the loader has loaded.
 #include "record/rescan.h"
 
-#include <stdatomic.h>
+#include <errno.h>
 #include <stddef.h>
 
+#include "base/loader_gate.h"
 #include "record/wakeup.h"
 #include "stack/capture.h"
+#include "store/loaded_modules.h"
 
 static void (*_Atomic hook_scan)(void);
 static _Atomic int requested;
@@ -21,6 +23,20 @@ void ct_rescan(void) {
     ct_capture_rescan();
     if (scan)
         scan();
+}
+
+void ct_rescan_tables(struct ct_loaded_tables *tables, void (*add)(void)) {
+    const int saved = errno;
+    if (!ct_loader_gate_enter()) {
+        const uint64_t loads = ct_loaded_modules_count_loads();
+        if (atomic_load(&tables->loads) != loads && !atomic_exchange(&tables->changing, 1)) {
+            add();
+            atomic_store(&tables->loads, loads);
+            atomic_store(&tables->changing, 0);
+        }
+        ct_loader_gate_leave();
+    }
+    errno = saved;
 }
 
 void ct_rescan_request(void) {

@@ -169,18 +169,22 @@ def torch_points():
             {"name": "c", "t_ns": 45, "free": total - (20 << 20), "reserved": 2 << 20, "allocated": 1024}]
 
 
+def must_fail(compare, events, said, text):
+    import machine
+    try:
+        compare(events, said)
+    except machine.Fail as e:
+        return expect(text in str(e), str(e))
+    raise AssertionError(f"not noticed: {text}")
+
+
 @case("PyTorch's reserved bytes are compared with the trace")
 def torch_compare():
-    import machine
     import section_torch
     section_torch.compare(torch_events(), torch_points())
 
     def fails(events, points, text):
-        try:
-            section_torch.compare(events, points)
-        except machine.Fail as e:
-            return expect(text in str(e), str(e))
-        raise AssertionError(f"not noticed: {text}")
+        must_fail(section_torch.compare, events, points, text)
     fails(torch_events()[1:], torch_points(), "b: the trace has")
     fails(torch_events()[:3] + torch_events()[4:], torch_points(), "c: the trace has")
     fails(torch_events()[:4] + torch_events()[5:], torch_points(), "b: 1024 bytes in blocks")
@@ -196,7 +200,6 @@ def torch_compare():
 
 @case("the streams of PyTorch's blocks are compared with the program's list")
 def torch_stream_compare():
-    import machine
     import section_torch
     numbers = {"default": 0, "first": 3, "second": 35, "external": 0x55d0c0ffee10}
     said = {"blocks": [], "segments": [[n << 20, 1 << 20, handle] for n, handle in ((1, 0), (2, 0x91), (3, 0x92), (4, 0x93))]}
@@ -211,11 +214,7 @@ def torch_stream_compare():
     expect(figures["unknown"] == 1 and "7 blocks of 4 streams" in detail and "unknown: 1" in detail, detail)
 
     def fails(events, said, text):
-        try:
-            section_torch.compare_streams(events, said)
-        except machine.Fail as e:
-            return expect(text in str(e), str(e))
-        raise AssertionError(f"not noticed: {text}")
+        must_fail(section_torch.compare_streams, events, said, text)
     fails(events[:5] + [{**events[5], "stream": "0x23"}] + events[6:], said, "first: recorded with stream 0x23")
     fails([{**events[1], "stream": "0x3"} if e is events[1] else e for e in events], said, "default: recorded with stream 0x3")
     fails([e if e["stream"] != "0x3" else {**e, "stream": unknown["stream"]} for e in events], said, "no stream is known of: ['first']")

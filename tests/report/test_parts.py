@@ -16,10 +16,9 @@ import tempfile
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 import make_checkpoint  # noqa: E402
 import whole_trace  # noqa: E402
-from death import program, run, traces  # noqa: E402
+from death import record_ring  # noqa: E402
 from mktrace import FIRST_PART, LAST_PART, Trace  # noqa: E402
 from tap import FULL, ROOT, case, check, equal, main, report  # noqa: E402
-from ways import folder  # noqa: E402
 from whole_trace import Whole  # noqa: E402
 
 FOLDER = tempfile.mkdtemp()
@@ -272,12 +271,7 @@ def vllm():
 
 @case("a ring that the recorder wrote, whose checkpoints have rounded times, also with bits that are wrong: the same")
 def recorded():
-    where = folder()
-    _, status = run(program("alloc_free_logged"), 2, 400_000, 3000, os.path.join(where, "log"), 0, where=where,
-                    env={"SIM_LEDGER_MAP": None, "SIM_BACKED": 0, "SIM_MEM_MB": 65536, "CUTRACE_MAX_SIZE": "2M",
-                         "CUTRACE_NVML": 0, "CUTRACE_SAMPLE_MS": 10})
-    equal(status, 0)
-    path, = traces(where).values()
+    path = record_ring("2M", 400_000)
     most, told = compare(path)
     check(most >= 6, told)
     with open(path, "rb") as f:

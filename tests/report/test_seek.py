@@ -19,10 +19,9 @@ import checkpoint_program  # noqa: E402
 import make_checkpoint  # noqa: E402
 import whole_trace  # noqa: E402
 from checkpoint_program import STACKS  # noqa: E402
-from death import program, run, traces  # noqa: E402
+from death import record_ring  # noqa: E402
 from mktrace import FIRST_PART, LAST_PART, Trace  # noqa: E402
 from tap import FULL, ROOT, case, check, equal, main, report  # noqa: E402
-from ways import folder  # noqa: E402
 from whole_trace import Whole  # noqa: E402
 
 FOLDER = tempfile.mkdtemp()
@@ -300,12 +299,7 @@ def of_event():
 
 @case("a ring that the recorder wrote, whose checkpoints have rounded times: the same")
 def recorded():
-    where = folder()
-    _, status = run(program("alloc_free_logged"), 2, 150_000, 3000, os.path.join(where, "log"), 0, where=where,
-                    env={"SIM_LEDGER_MAP": None, "SIM_BACKED": 0, "SIM_MEM_MB": 65536, "CUTRACE_MAX_SIZE": "1M",
-                         "CUTRACE_NVML": 0, "CUTRACE_SAMPLE_MS": 10})
-    equal(status, 0)
-    path, = traces(where).values()
+    path = record_ring("1M", 150_000)
     d = json.loads(report("summary", "--json", path)[1])
     t = d["trace"]
     times = [t["exact_from_t_ns"] + (t["t_last_ns"] - t["exact_from_t_ns"]) * k // 10 for k in (5, 8, 9)]

@@ -39,21 +39,21 @@ static size_t find_last_disturbance(const struct ct_index *x) {
     return i;
 }
 
-static uint64_t count_before(const struct ct_index *x, size_t chunk) {
-    uint64_t n = 0;
-    for (size_t i = 0; i < chunk; i++)
-        n += x->chunks[i].bad ? 0 : x->chunks[i].head.events;
-    return n;
+// How many events lie before each chunk; the last element: in all. Ownership passes to the caller.
+static uint64_t *count_before(const struct ct_index *x) {
+    uint64_t *before = ct_heap_alloc_zeroed(x->count + 1, sizeof *before);
+    for (size_t i = 0; i < x->count; i++)
+        before[i + 1] = before[i] + (x->chunks[i].bad ? 0 : x->chunks[i].head.events);
+    return before;
 }
 
 // The seek point from `from` on that is nearest to a number of events; the count: there is none.
-static size_t find_nearest(const struct ct_trace *t, size_t from, uint64_t wanted) {
-    const struct ct_seek_points *s = &t->seek_points;
+static size_t find_nearest(const struct ct_seek_points *s, const uint64_t *before, size_t from,
+                           uint64_t wanted) {
     uint64_t least = UINT64_MAX;
     size_t nearest = s->count;
     for (size_t i = from; i < s->count; i++) {
-        const uint64_t at = count_before(&t->index, s->list[i].last),
-                       far = at > wanted ? at - wanted : wanted - at;
+        const uint64_t at = before[s->list[i].last], far = at > wanted ? at - wanted : wanted - at;
         if (far >= least || s->list[i].event >= MOST_EVENTS)
             continue;
         least = far;
@@ -66,7 +66,8 @@ static void add(struct ct_parts *p, const struct ct_seek_point *point) {
     p->list[p->count++] = (struct ct_part){.of = p, .point = *point};
 }
 
-static void plan(struct ct_parts *p, const struct ct_trace *t, size_t most) {
+static void plan(struct ct_parts *p, const struct ct_trace *t, const uint64_t *before,
+                 size_t most) {
     const struct ct_seek_points *s = &t->seek_points;
     const size_t disturbed = find_last_disturbance(&t->index);
     size_t next = 0;
@@ -74,7 +75,7 @@ static void plan(struct ct_parts *p, const struct ct_trace *t, size_t most) {
         next++;
     add(p, &(struct ct_seek_point){0});
     for (size_t i = 1; i < most && next < s->count; i++) {
-        const size_t at = find_nearest(t, next, t->events / most * i);
+        const size_t at = find_nearest(s, before, next, t->events / most * i);
         if (at == s->count)
             break;
         add(p, &s->list[at]);
@@ -83,12 +84,10 @@ static void plan(struct ct_parts *p, const struct ct_trace *t, size_t most) {
 }
 
 // A small part has ended when a thread that reads ahead for another one needs its processor.
-static void note_small(struct ct_parts *p, const struct ct_trace *t) {
-    const uint64_t all = count_before(&t->index, t->index.count);
+static void note_small(struct ct_parts *p, const uint64_t *before, uint64_t all) {
     for (size_t i = 0; i < p->count; i++) {
-        const uint64_t begin = count_before(&t->index, p->list[i].point.last),
-                       end = i + 1 < p->count ? count_before(&t->index, p->list[i + 1].point.last)
-                                              : all;
+        const uint64_t begin = before[p->list[i].point.last],
+                       end = i + 1 < p->count ? before[p->list[i + 1].point.last] : all;
         p->list[i].is_small = end < begin || end - begin < all / p->count / 4 * 3;
     }
 }
@@ -133,13 +132,15 @@ void ct_parts_begin(struct ct_parts *p, const struct ct_trace *t) {
     if (most < 2 || t->end || !t->exact || is_set_to("no"))
         return;
     p->list = ct_heap_alloc_zeroed(most, sizeof *p->list);
-    plan(p, t, most);
+    uint64_t *before = count_before(&t->index);
+    plan(p, t, before, most);
+    note_small(p, before, before[t->index.count]);
+    free(before);
     if (p->count < 2) {
         free(p->list);
         *p = (struct ct_parts){.trace = t};
         return;
     }
-    note_small(p, t);
     atomic_init(&p->spare, (int)(ct_workers_count() - p->count));
     for (size_t i = 0; i < p->count; i++) {
         struct ct_part *part = &p->list[i];

@@ -71,14 +71,22 @@ static void resize_region(struct ct_torch_pool *p, uint32_t at, uint64_t start, 
     ct_range_tree_insert_marked(&p->memory, start, start + bytes, at);
 }
 
+// The place that keeps which region held an address near this one last.
+static unsigned recent_place(const struct ct_torch_pool *p, uint64_t address) {
+    return (unsigned)((address >> 23) % (sizeof p->recent / sizeof *p->recent));
+}
+
+static int region_holds(const struct ct_torch_pool *p, uint32_t at, uint64_t address) {
+    return at < p->region_count && address - p->regions[at].start < p->regions[at].bytes;
+}
+
 // Finds the region that holds an address. If there is none, returns CT_TORCH_POOL_NO_REGION, and in
 // `next` the start of the first region after it.
 static uint32_t find_region(struct ct_torch_pool *p, uint64_t address, uint64_t *next) {
     struct ct_tree_range found;
-    uint32_t *recent = &p->recent[(address >> 23) % (sizeof p->recent / sizeof *p->recent)];
+    uint32_t *recent = &p->recent[recent_place(p, address)];
     *next = UINT64_MAX;
-    if (*recent < p->region_count &&
-        address - p->regions[*recent].start < p->regions[*recent].bytes)
+    if (region_holds(p, *recent, address))
         return *recent;
     if (!ct_range_tree_find(&p->memory, address, &found))
         return CT_TORCH_POOL_NO_REGION;
@@ -90,9 +98,9 @@ static uint32_t find_region(struct ct_torch_pool *p, uint64_t address, uint64_t 
 
 const struct ct_torch_region *ct_torch_pool_find_segment(const struct ct_torch_pool *p,
                                                          uint64_t address) {
-    const uint32_t recent = p->recent[(address >> 23) % (sizeof p->recent / sizeof *p->recent)];
+    const uint32_t recent = p->recent[recent_place(p, address)];
     struct ct_tree_range found;
-    if (recent < p->region_count && address - p->regions[recent].start < p->regions[recent].bytes)
+    if (region_holds(p, recent, address))
         return p->regions[recent].held ? &p->regions[recent] : NULL;
     if (!ct_range_tree_find(&p->memory, address, &found) || found.start > address)
         return NULL;
@@ -119,9 +127,9 @@ static enum ct_block_place find_place(void *user, const struct ct_object *o) {
 }
 
 void ct_torch_pool_prefetch(const struct ct_torch_pool *p, uint64_t address, int stage) {
-    const uint32_t recent = p->recent[(address >> 23) % (sizeof p->recent / sizeof *p->recent)];
-    const struct ct_torch_region *r = recent < p->region_count ? &p->regions[recent] : NULL;
-    if (r && r->held && address - r->start < r->bytes)
+    const uint32_t recent = p->recent[recent_place(p, address)];
+    const struct ct_torch_region *r = region_holds(p, recent, address) ? &p->regions[recent] : NULL;
+    if (r && r->held)
         ct_range_tree_prefetch(&p->device[r->device].free[ct_torch_pool_region_class(r)], address,
                                stage);
 }

@@ -53,17 +53,16 @@ static int before_event(void *self, const struct ct_replay *r, const struct ct_e
     struct ct_leaks_finder *f = self;
     const struct ct_moment *m = f->request.moment;
     (void)r;
-    if (number > m->event || e->t_ns > m->t_ns)
+    if (!ct_moment_includes(m, number, e->t_ns))
         return 0;
     ct_start_up_note_event(&f->start_up, e);
     return 1;
 }
 
 static int before_gap(void *self, const struct ct_replay *r, uint64_t number, uint64_t next_ns) {
-    const struct ct_leaks_finder *x = self;
-    const struct ct_moment *m = x->request.moment;
+    const struct ct_leaks_finder *f = self;
     (void)r;
-    return number <= m->event && next_ns <= m->t_ns;
+    return ct_moment_includes(f->request.moment, number, next_ns);
 }
 
 static void behind_event(void *self, const struct ct_replay *r, const struct ct_event *e,

@@ -222,7 +222,7 @@ static int before_event(void *self, const struct ct_replay *r, const struct ct_e
                         uint64_t number) {
     struct ct_site_growth_pass *p = self;
     const struct ct_moment *m = p->request->moment;
-    if (number > m->event || e->t_ns > m->t_ns)
+    if (!ct_moment_includes(m, number, e->t_ns))
         return 0;
     if (r->resets != p->resets) {
         p->known_event = number;
@@ -236,10 +236,9 @@ static int before_event(void *self, const struct ct_replay *r, const struct ct_e
 }
 
 static int before_gap(void *self, const struct ct_replay *r, uint64_t number, uint64_t next_ns) {
-    const struct ct_site_growth_pass *x = self;
-    const struct ct_moment *m = x->request->moment;
+    const struct ct_site_growth_pass *p = self;
     (void)r;
-    return number <= m->event && next_ns <= m->t_ns;
+    return ct_moment_includes(p->request->moment, number, next_ns);
 }
 
 static void behind_event(void *self, const struct ct_replay *r, const struct ct_event *e,

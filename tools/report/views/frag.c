@@ -56,12 +56,13 @@ struct ct_frag_shown {
 static void take_samples(struct samples *h, const struct ct_replay *r, unsigned at, uint64_t t_ns) {
     const struct ct_trace *t = h->shown->view->trace;
     struct ct_trace_gap gap;
+    const int is_known = !ct_trace_find_gap(t, t_ns, &gap) || !ct_trace_is_ever_known(t);
     for (int d = 0; d < CT_DEVICES; d++) {
         if (h->device[d] < 0)
             continue;
         struct sample *to = &h->list[(unsigned)h->device[d] * h->count + at];
         to->t_ns = t_ns;
-        to->is_known = !ct_trace_find_gap(t, t_ns, &gap) || !ct_trace_is_ever_known(t);
+        to->is_known = is_known;
         to->live_bytes = r->live.device[d].live_bytes;
         to->layout = ct_address_layout_measure(r, d, h->capacity[d]);
         to->split = ct_replay_split(r, d);
