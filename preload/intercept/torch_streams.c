@@ -41,7 +41,7 @@
 #define MOST_REQUESTS 16 // of a rescan
 #define TRIES 16         // in a row; later ones at powers of two
 
-// PyTorch 2.0 to 2.15. A later version is added once its source was read, and the tests ran with it.
+// PyTorch 2.0 to 2.15. A later version is added once its source was read and the tests ran with it.
 #define MINOR_MOST 15
 
 #define FUNCTION "_ZN3c104cuda20getCurrentCUDAStreamEa"

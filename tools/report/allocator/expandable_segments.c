@@ -44,8 +44,8 @@ static int has_address_space(const struct ct_allocator_model *m, uint32_t block,
     return sum >= bytes;
 }
 
-// A multiple of pages. A stream's address spaces are searched in the order of their addresses: where
-// the driver's are known, in that order.
+// A multiple of pages. A stream's address spaces are searched in the order of their addresses: in
+// that of the driver's, where these are known.
 static uint64_t choose_address(struct ct_allocator_model *m, uint64_t size, uint64_t page) {
     const uint64_t place = m->space_hint >> 20; // two spaces are further apart
     return place && place < CT_MODEL_ADDRESSES / page ? place * page

@@ -24,8 +24,8 @@ struct ct_recorded_streams {
     struct ct_map votes;  // index of a segment << 8 | our number of a stream -> blocks
     struct ct_recorded_segment *segments;
     uint32_t count, room;
-    double
-        weight; // after _finish: of a block, as a logarithm of how likely its stream is the right one
+    // After _finish: of a block, as a logarithm of how likely its stream is the right one.
+    double weight;
 };
 
 // The key of address space (of an expandable segment) that begins at a multiple of pages. `ends`: of

@@ -30,7 +30,7 @@ void ct_segment_streams_init(struct ct_segment_streams *s, const struct ct_trace
 // Every event, after it was applied.
 void ct_segment_streams_note(struct ct_segment_streams *s, const struct ct_replay *r,
                              const struct ct_event *e);
-// For a block-oom. Of a trace with too many of them and too many segments, later ones are not known.
+// For a block-oom. If a trace has too many of them and of segments, later ones are not known.
 struct ct_other_streams ct_segment_streams_find_others(struct ct_segment_streams *s,
                                                        const struct ct_replay *r,
                                                        const struct ct_event *e, int device,
