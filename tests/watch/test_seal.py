@@ -60,8 +60,16 @@ def left(where, words="worker 2 0 64 0", calls=4000, **env):
     return p.pid
 
 
-# Nothing is in the trace before the kill, on a slow machine as well: its last page has no room for what the journal has.
-LATE = {"CUTRACE_FLUSH_MS": "3600000", "CUTRACE_UPDATE_MS": "0"}
+def left_in_journal(where):
+    """Kills a process that has everything in its journal: it waits, after calls that the writer leaves for later."""
+    p = start(where, program("worker"), 1, 0, 64, 2 * 2000, 1, stdin=subprocess.PIPE,
+              env={"WORKER_PAUSE": "1", "CUTRACE_FLUSH_MS": "3600000", "CUTRACE_UPDATE_MS": "0"})
+    wait_for(lambda: death.said(where, "out"))
+    kill(p, False)
+    p.stdin.close()
+    (path,) = traces(where).values()
+    check(json.loads(read_json("summary", path))["trace"]["events"] >= 2000)
+    return path
 
 
 def is_sealed(path):
@@ -245,8 +253,7 @@ def contents(where):
 @case("a file that must not grow: trace and journal stay as they are, and are sealed when there is room")
 def no_room():
     where = folder()
-    left(where, calls=2000, **LATE)
-    (path,) = traces(where).values()
+    path = left_in_journal(where)
     before = contents(where)
     code, lines = seal(where, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (os.path.getsize(path),) * 2))
     equal((code, len(lines)), (5, 1), lines)
@@ -259,7 +266,7 @@ def no_room():
 @case("a full disk: the same")
 def full_disk():
     where = folder()
-    left(where, calls=2000, **LATE)
+    left_in_journal(where)
     with Mounted("size=64m") as small:
         for name in os.listdir(where):
             if ".zst" in name:
