@@ -24,8 +24,8 @@
 enum {
     BRIEF = 1, // what other commands show at the same place
     BRIEF_WITHOUT_PEAK,
-    BRIEF_WITHOUT_CAUSE, // whose figures are in the headline and the account
-    BRIEF_WITHOUT_ADVICE,
+    BRIEF_WITHOUT_CAUSE,             // whose figures are in the headline and the account
+    BRIEF_MOST = BRIEF_WITHOUT_CAUSE // a verdict keeps its sentence and its advice
 };
 
 // ---- the verdict --------------------------------------------------------------------------------
@@ -162,11 +162,9 @@ static void print_scenario(struct ct_summary *s) {
     if (!first || first->scenario == CT_SCENARIO_NONE || first->scenario == CT_SCENARIO_RECOVERED)
         return;
     struct ct_view *v = s->v;
-    const int is_short = s->brief >= BRIEF_WITHOUT_ADVICE;
-    fprintf(v->out, "  %-8s " CT_WRAP_HANG "%s (confidence %.2f)%s%s\n", "verdict",
-            ct_scenario_name(first->scenario), first->confidence, is_short ? "" : ": ",
-            is_short ? "" : first->summary);
-    if (!first->advice_count || is_short)
+    fprintf(v->out, "  %-8s " CT_WRAP_HANG "%s (confidence %.2f): %s\n", "verdict",
+            ct_scenario_name(first->scenario), first->confidence, first->summary);
+    if (!first->advice_count)
         return;
     fprintf(v->out, "  %-8s " CT_WRAP_HANG, "change");
     ct_verdicts_print_advice(v, &first->advice[0]);
@@ -281,20 +279,16 @@ static void print_shared(struct ct_summary *s) {
     putc('\n', v->out);
 }
 
-static void print_live(struct ct_summary *s, unsigned rows) {
+static void print_live(struct ct_summary *s, const struct ct_site_groups *groups, unsigned rows) {
     struct ct_view *v = s->v;
-    struct ct_site_groups groups;
     const struct ct_live_totals *live = ct_summary_live(s);
     const int has_blocks = ct_summary_pool(s)->known && live->rows == CT_ROWS_BY_BLOCK;
     fprintf(v->out, "%slive %s%s: %s in %s allocation%s%s\n", v->terminal->bold, s->when.text,
             v->terminal->reset, ct_label_size(v, live->bytes).text,
             ct_human_count(live->count).text, ct_human_plural(live->count),
             has_blocks ? ", PyTorch's by block" : "");
-    if (!live->count)
-        return;
-    ct_site_groups_build(&groups, v->sites, live->holdings, live->holding_count);
-    ct_print_site_groups(v, &groups, live->bytes, rows);
-    ct_site_groups_free(&groups);
+    if (live->count)
+        ct_print_site_groups(v, groups, live->bytes, rows);
 }
 
 static void print_other_devices(struct ct_summary *s) {
@@ -430,28 +424,30 @@ static void print_bottom(struct ct_summary *s) {
     print_next(s);
 }
 
-// The table of call sites has two lines beside its rows, and a row of the rest.
-enum { LINES = 24, HEADER = 2, REST = 1, LEAST = 1 };
+// The table of call sites says what filled the device: other lines go before its first rows. It has
+// two lines beside its rows, and a row of the rest.
+enum { LINES = 24, HEADER = 2, REST = 1, LEAST = 3 };
 
 // The lines of the text with the fewest rows of the table, in the form for bug reports: what is
 // left out does not depend on the terminal.
 static unsigned count_least(const struct ct_summary *s, const struct part *top,
-                            const struct part *bottom) {
+                            const struct part *bottom, size_t sites) {
     enum { WIDTH = 100 };
     struct ct_terminal form = *s->v->terminal;
     form.width = WIDTH;
     form.ellipsis = NULL;
-    return count_lines(&form, top->text) + HEADER + LEAST + REST + count_lines(&form, bottom->text);
+    const unsigned rows = sites < LEAST + REST ? (unsigned)sites : LEAST + REST;
+    return count_lines(&form, top->text) + HEADER + rows + count_lines(&form, bottom->text);
 }
 
 // Prints what is above and below the table. Leaves out that there are no limits, the smallest
 // components, and then what other commands show, too, until the text fits.
-static void print_parts(struct ct_summary *s, struct part *top, struct part *bottom) {
+static void print_parts(struct ct_summary *s, struct part *top, struct part *bottom, size_t sites) {
     enum { LEAST_COMPONENTS = 2 };
     for (;;) {
         *top = print_part(s, print_top);
         *bottom = print_part(s, print_bottom);
-        if (s->brief == BRIEF_WITHOUT_ADVICE || count_least(s, top, bottom) <= LINES)
+        if (s->brief == BRIEF_MOST || count_least(s, top, bottom, sites) <= LINES)
             return;
         free(top->text);
         free(bottom->text);
@@ -464,18 +460,23 @@ static void print_parts(struct ct_summary *s, struct part *top, struct part *bot
     }
 }
 
-// Prints the table of call sites with as many rows as leave the text at 24 lines, but at least 1.
+// Prints the table of call sites with as many rows as leave the text at 24 lines, but at least 3.
 static void print_text(struct ct_summary *s) {
     struct part top, bottom;
-    print_parts(s, &top, &bottom);
+    struct ct_site_groups groups = {.count = 0};
+    const struct ct_live_totals *live = s->device >= 0 ? ct_summary_live(s) : NULL;
+    if (live && live->count)
+        ct_site_groups_build(&groups, s->v->sites, live->holdings, live->holding_count);
+    print_parts(s, &top, &bottom, groups.count);
     const unsigned others = top.lines + bottom.lines + HEADER + REST, asked = s->v->options->top;
     unsigned rows = LINES > others + LEAST ? LINES - others : LEAST;
     if (asked && asked < rows)
         rows = asked;
     fputs(top.text, s->v->out);
-    if (s->device >= 0)
-        print_live(s, rows);
+    if (live)
+        print_live(s, &groups, rows);
     fputs(bottom.text, s->v->out);
+    ct_site_groups_free(&groups);
     free(top.text);
     free(bottom.text);
 }
