@@ -368,6 +368,22 @@ static void know_a_second_refusal(void **state) {
     ct_stream_groups_free(&g);
 }
 
+// Garbage is of any stream: 200 MiB of it tell nothing of the stream of a request of 150 MiB.
+// Without garbage, the segment would be of its stream, and that of 180 MiB, which is left, would not.
+static void learn_nothing_from_garbage(void **state) {
+    (void)state;
+    for (int garbage = 0; garbage < 2; garbage++) {
+        struct ct_stream_groups g;
+        begin_groups(&g);
+        ct_stream_groups_note_release(&g, THREAD, garbage);
+        release(&g, 1, 200);
+        take(&g, 4, 150);
+        assert_int_equal(g.pairs.count, garbage ? 0 : 2);
+        assert_int_equal(g.passed_over, garbage ? 0 : 1);
+        ct_stream_groups_free(&g);
+    }
+}
+
 // ---- the streams that blocks were recorded with -------------------------------------------------
 
 static void note_block(struct ct_recorded_streams *r, uint64_t key, uint64_t stream) {
@@ -425,6 +441,7 @@ int main(void) {
         cmocka_unit_test(know_how_large_a_request_is),
         cmocka_unit_test(know_the_order_of_releases),
         cmocka_unit_test(know_a_second_refusal),
+        cmocka_unit_test(learn_nothing_from_garbage),
         cmocka_unit_test(recorded_streams),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

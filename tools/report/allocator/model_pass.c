@@ -32,6 +32,7 @@ struct models {
     struct thread_state threads[CT_RECORDED_THREADS];
     uint64_t refused_untracked; // the least that is untracked, if the last calls failed for that
     unsigned trials;            // of requests that failed, in copies of the model
+    unsigned release_trials;    // of requests before which segments were freed, likewise
     struct ct_release release;
     uint64_t less, more; // by so much the driver has less or more than was recorded
 };
@@ -382,6 +383,30 @@ static int is_ambiguous(struct models *p, const struct candidates *c, const stru
     return 0;
 }
 
+// ---- empty_cache() ------------------------------------------------------------------------------
+
+// Whether a request in a copy of the check leaves what is reported. `emptied`: after empty_cache().
+static int explains_reserve(const struct models *p, uint32_t group, const struct ct_event *e,
+                            int emptied) {
+    struct ct_allocator_model copy;
+    ct_allocator_model_copy(&copy, &p->model[CT_WHAT_IF_CHECK]);
+    if (emptied)
+        ct_allocator_model_release_cached(&copy);
+    ct_allocator_model_alloc(&copy, group, ct_request_most(&p->w->recorded, e->bytes));
+    const int explains = copy.reserved == reported_bytes(p, e);
+    ct_allocator_model_free(&copy);
+    return explains;
+}
+
+// Segments were freed before a request, which can have done it: whether only empty_cache() explains
+// what was left.
+static int was_emptied(struct models *p, uint32_t group, const struct ct_event *e) {
+    if (p->release_trials >= MOST_TRIALS)
+        return 0;
+    p->release_trials++;
+    return !explains_reserve(p, group, e, 0) && explains_reserve(p, group, e, 1);
+}
+
 // ---- the pass -----------------------------------------------------------------------------------
 
 static void note_space(struct models *p, struct thread_state *thread, const struct ct_event *e) {
@@ -405,7 +430,8 @@ static void apply_block(struct models *p, const struct ct_event *e, uint64_t num
     struct thread_state *thread = thread_of(p, e);
     const enum ct_model_class class = class_of(e->bytes);
     const struct ct_torch_region *region = NULL;
-    if (p->release.open && !ct_release_is_inside_request(&p->release, w, e))
+    const int inside = p->release.open && ct_release_is_inside_request(&p->release, w, e);
+    if (p->release.open && !inside)
         release_cached(p);
     p->release.open = 0;
     if (e->op == CT_OP_BLOCK_FREE) {
@@ -424,6 +450,8 @@ static void apply_block(struct models *p, const struct ct_event *e, uint64_t num
             thread->group[class] = (uint16_t)find_group(p, region, class, e);
             for (int i = 0; i < CT_WHAT_IF_SIDES; i++)
                 p->model[i].hint = region->maps || w->by_creation ? 0 : region->start;
+            if (inside && was_emptied(p, thread->group[class], e))
+                release_cached(p);
             alloc_block(p, e, number, thread->group[class],
                         find_apart(p, region, thread->group[class]));
             w->blocks++;

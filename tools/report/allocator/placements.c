@@ -25,7 +25,8 @@ static void note_call(struct placements *p, const struct ct_replay *r, const str
     const uint32_t thread = ct_recorded_thread(e);
     if (ct_release_note(&p->release, r, e, p->device, p->failed[thread % CT_RECORDED_THREADS]) &&
         p->w->limit != UINT64_MAX)
-        ct_stream_groups_note_release(p->groups, thread);
+        ct_stream_groups_note_release(p->groups, thread,
+                                      ct_release_may_be_garbage(&p->release, p->w));
     const struct ct_torch_region *freed =
         e->op == CT_OP_FREE && CT_HAS(e, ptr) ? ct_recorded_region(r, e->ptr, p->device) : NULL;
     if (freed && !freed->maps)

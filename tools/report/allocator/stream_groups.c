@@ -181,7 +181,8 @@ static int freed_all_at_once(const struct ct_stream_groups *g, uint64_t wanted) 
 static int was_left_out(const struct ct_stream_groups *g, const struct ct_refused_range *r,
                         uint64_t wanted) {
     const uint64_t max_split = g->settings.max_split;
-    if (max_split == UINT64_MAX || !g->refused.freed_count || r->size < max_split)
+    if (max_split == UINT64_MAX || !g->refused.freed_count || g->refused.may_be_garbage ||
+        r->size < max_split)
         return 0;
     if (freed_all_at_once(g, wanted))
         return r->size >= wanted || !was_freed(g, r->segment, g->refused.may_be_available);
@@ -207,7 +208,8 @@ static void note_refused(struct ct_stream_groups *g, uint32_t segment, uint64_t 
         }
     }
     // (A small request has no such blocks in its pool.)
-    if (max_split == UINT64_MAX || g->segments[segment].small || !made_room_alone(g, wanted))
+    if (max_split == UINT64_MAX || g->segments[segment].small || g->refused.may_be_garbage ||
+        !made_room_alone(g, wanted))
         return;
     for (uint32_t i = 0; i < g->refused.freed_count; i++)
         if (g->refused.freed[i] != segment && !g->segments[g->refused.freed[i]].small)
@@ -250,6 +252,7 @@ static int open_refused(struct ct_stream_groups *g, uint32_t thread) {
     g->refused.count = g->refused.freed_count = 0;
     g->refused.freed_bytes = g->refused.last_bytes = 0;
     g->refused.freed_in_order = 1;
+    g->refused.may_be_garbage = 0;
     g->refused.bytes = g->refused.refusals = g->refused.may_be_available = 0;
     return 1;
 }
@@ -269,9 +272,11 @@ void ct_stream_groups_note_refusal(struct ct_stream_groups *g, uint32_t thread, 
         list_ranges(g, bytes == CT_ALLOCATOR_SMALL_SEGMENT, least, CT_REFUSED_RANGES);
 }
 
-void ct_stream_groups_note_release(struct ct_stream_groups *g, uint32_t thread) {
+void ct_stream_groups_note_release(struct ct_stream_groups *g, uint32_t thread,
+                                   int may_be_garbage) {
     if (!open_refused(g, thread))
         return;
+    g->refused.may_be_garbage = may_be_garbage;
     list_ranges(g, 1, 0, CT_REFUSED_RANGES / 2);
     list_ranges(g, 0, 0, CT_REFUSED_RANGES);
 }
