@@ -329,12 +329,12 @@ static uint32_t find_apart(const struct models *p, const struct ct_torch_region 
     return s ? s->apart : group;
 }
 
-// Whether a request of a group fails in a copy of a model. `left`: and leaves it with so much
-// reserved; UINT64_MAX: or whatever.
-static int fails_in(struct models *p, int side, uint32_t group, const struct ct_event *e,
-                    uint64_t left) {
-    const struct trial trial = try_request(p, side, group, e->bytes);
-    return trial.fails && (left == UINT64_MAX || trial.left == left);
+// Whether the failure of a request of a group explains what is reported. It reserves no address
+// space if none was reserved.
+static int explains_failure(struct models *p, const struct thread_state *thread, uint32_t group,
+                            const struct ct_event *e) {
+    const struct trial trial = try_request(p, CT_WHAT_IF_CHECK, group, e->bytes);
+    return trial.fails && trial.left == reported_bytes(p, e) && (thread->space || !trial.reserves);
 }
 
 // The groups that a request which failed can be of.
@@ -349,22 +349,21 @@ static void guess_groups(struct models *p, const struct thread_state *thread,
                          const struct ct_event *e, struct candidates *c) {
     const enum ct_model_class class = class_of(e->bytes);
     const uint32_t arenas = p->model[CT_WHAT_IF_CHECK].arena_count;
-    const uint64_t left = reported_bytes(p, e);
     const uint64_t space = thread->mapped ? thread->mapped : thread->space;
     const uint32_t last = space ? group_of_space(p, space, class, e) : thread->group[class];
     c->count = 0;
-    if (p->trials < MOST_TRIALS && fails_in(p, CT_WHAT_IF_CHECK, last, e, left))
+    if (p->trials < MOST_TRIALS && explains_failure(p, thread, last, e))
         c->list[c->count++] = last;
     if (!c->count || !space)
         for (uint32_t group = 0; group * CT_MODEL_CLASSES < arenas && p->trials < MOST_TRIALS &&
                                  c->count < CT_STREAM_GROUPS_MOST;
              group++)
-            if (group != last && fails_in(p, CT_WHAT_IF_CHECK, group, e, left))
+            if (group != last && explains_failure(p, thread, group, e))
                 c->list[c->count++] = group;
     // A stream that has no segment yet, if no other one explains it.
     const uint32_t fresh = arenas / CT_MODEL_CLASSES;
     if (!c->count && fresh < CT_STREAM_GROUPS_MOST && p->trials < MOST_TRIALS &&
-        fails_in(p, CT_WHAT_IF_CHECK, fresh, e, left))
+        explains_failure(p, thread, fresh, e))
         c->list[c->count++] = fresh;
     if (!c->count)
         c->list[c->count++] = last;
@@ -375,9 +374,10 @@ static int is_ambiguous(struct models *p, const struct candidates *c, const stru
     for (int side = CT_WHAT_IF_ASKED; side < CT_WHAT_IF_SIDES; side++) {
         if (p->w->side[side].stopped)
             continue;
-        const int first = fails_in(p, side, c->list[0], e, UINT64_MAX);
+        const int first = try_request(p, side, c->list[0], e->bytes).fails;
         for (uint32_t i = 1; i < c->count; i++)
-            if (p->trials >= MOST_TRIALS || fails_in(p, side, c->list[i], e, UINT64_MAX) != first)
+            if (p->trials >= MOST_TRIALS ||
+                try_request(p, side, c->list[i], e->bytes).fails != first)
                 return 1;
     }
     return 0;

@@ -118,9 +118,17 @@ static int is_eligible(const struct ct_stream_groups *g, uint64_t size, uint64_t
            size - bytes <= g->settings.max_rounding - CT_ALLOCATOR_ROUND_LARGE;
 }
 
-// Which of two free blocks of one size comes first differs between versions of PyTorch.
+// Whether a free block has the size of the chosen one.
 static int is_tie(const struct ct_stream_groups *g, uint32_t at, uint32_t chosen) {
     return chosen != CT_NO_BLOCK && g->ranges[at].by_size.size == g->ranges[chosen].by_size.size;
+}
+
+// Whether PyTorch surely takes the first of two such blocks, of different segments.
+static int is_taken_first(const struct ct_stream_groups *g, uint32_t at, uint32_t other) {
+    const struct ct_free_range *a = &g->ranges[at], *b = &g->ranges[other];
+    if (!g->order_is_known)
+        return 0;
+    return g->by_creation ? a->segment < b->segment : a->by_size.address < b->by_size.address;
 }
 
 // A request got the free block `chosen`, or CT_NO_BLOCK: a new segment.
@@ -134,7 +142,8 @@ static void note_choice(struct ct_stream_groups *g, uint32_t segment, uint64_t b
         const uint32_t other = g->ranges[at].segment;
         if (other == segment) {
             g->waited++;
-        } else if (is_eligible(g, g->ranges[at].by_size.size, bytes) && !is_tie(g, at, chosen)) {
+        } else if (is_eligible(g, g->ranges[at].by_size.size, bytes) &&
+                   (!is_tie(g, at, chosen) || is_taken_first(g, at, chosen))) {
             g->passed_over++;
             note_pair(g, segment, other, PASSED_OVER);
         }
@@ -144,8 +153,11 @@ static void note_choice(struct ct_stream_groups *g, uint32_t segment, uint64_t b
         return;
     at = ct_block_tree_next(tree, &sizes, chosen);
     for (int n = 0; n < MOST_AFTER && at != CT_NO_BLOCK; n++) {
-        if (g->ranges[at].segment != segment)
-            note_pair(g, segment, g->ranges[at].segment, KEPT);
+        const int passed_over = is_tie(g, at, chosen) && is_taken_first(g, at, chosen);
+        if (g->ranges[at].segment != segment) {
+            g->passed_over += passed_over;
+            note_pair(g, segment, g->ranges[at].segment, passed_over ? PASSED_OVER : KEPT);
+        }
         at = ct_block_tree_next(tree, &sizes, at);
     }
 }

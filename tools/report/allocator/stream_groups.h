@@ -30,6 +30,9 @@ struct ct_grouped_segment {
 
 struct ct_stream_groups {
     struct ct_allocator_settings settings; // of the recorded allocator
+    // The caller's: whether it is known which of two free blocks of one size is taken, and whether
+    // that is the one of the older segment, or the one with the lower address.
+    int order_is_known, by_creation;
     struct ct_grouped_segment *segments;
     uint32_t segment_count, segment_room;
     struct ct_recorded_streams recorded; // the caller's
