@@ -368,6 +368,54 @@ static void know_a_second_refusal(void **state) {
     ct_stream_groups_free(&g);
 }
 
+// Two free segments of 30 MiB, the older one with the higher address: how often one was passed over
+// if a request of 30 MiB gets one of them.
+static uint64_t count_passed_over(int order_is_known, int by_creation, uint64_t gets) {
+    const struct ct_allocator_settings s = settings_of("");
+    struct ct_stream_groups g;
+    ct_stream_groups_init(&g, &s);
+    g.order_is_known = order_is_known;
+    g.by_creation = by_creation;
+    take(&g, 2, 30);
+    take(&g, 1, 30);
+    give_back(&g, 2, 30);
+    give_back(&g, 1, 30);
+    take(&g, gets, 30);
+    assert_int_equal(ct_stream_groups_finish(&g), 0);
+    assert_int_equal(is_same_stream(&g, 1, 2), !g.passed_over);
+    const uint64_t passed_over = g.passed_over;
+    ct_stream_groups_free(&g);
+    return passed_over;
+}
+
+// Of two free blocks of one size, the one that would have been taken is of another stream.
+static void know_the_order_of_equal_blocks(void **state) {
+    (void)state;
+    assert_int_equal(count_passed_over(1, 0, 1), 0);
+    assert_int_equal(count_passed_over(1, 0, 2), 1);
+    assert_int_equal(count_passed_over(1, 1, 1), 1);
+    assert_int_equal(count_passed_over(1, 1, 2), 0);
+    for (int by_creation = 0; by_creation < 2; by_creation++)
+        for (uint64_t gets = 1; gets <= 2; gets++)
+            assert_int_equal(count_passed_over(0, by_creation, gets), 0);
+}
+
+// Garbage is of any stream: 200 MiB of it tell nothing of the stream of a request of 150 MiB.
+// Without garbage, the segment would be of its stream, and that of 180 MiB, which is left, would not.
+static void learn_nothing_from_garbage(void **state) {
+    (void)state;
+    for (int garbage = 0; garbage < 2; garbage++) {
+        struct ct_stream_groups g;
+        begin_groups(&g);
+        ct_stream_groups_note_release(&g, THREAD, garbage);
+        release(&g, 1, 200);
+        take(&g, 4, 150);
+        assert_int_equal(g.pairs.count, garbage ? 0 : 2);
+        assert_int_equal(g.passed_over, garbage ? 0 : 1);
+        ct_stream_groups_free(&g);
+    }
+}
+
 // ---- the streams that blocks were recorded with -------------------------------------------------
 
 static void note_block(struct ct_recorded_streams *r, uint64_t key, uint64_t stream) {
@@ -425,6 +473,8 @@ int main(void) {
         cmocka_unit_test(know_how_large_a_request_is),
         cmocka_unit_test(know_the_order_of_releases),
         cmocka_unit_test(know_a_second_refusal),
+        cmocka_unit_test(know_the_order_of_equal_blocks),
+        cmocka_unit_test(learn_nothing_from_garbage),
         cmocka_unit_test(recorded_streams),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

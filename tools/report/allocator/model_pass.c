@@ -32,6 +32,7 @@ struct models {
     struct thread_state threads[CT_RECORDED_THREADS];
     uint64_t refused_untracked; // the least that is untracked, if the last calls failed for that
     unsigned trials;            // of requests that failed, in copies of the model
+    unsigned release_trials;    // of requests before which segments were freed, likewise
     struct ct_release release;
     uint64_t less, more; // by so much the driver has less or more than was recorded
 };
@@ -328,12 +329,12 @@ static uint32_t find_apart(const struct models *p, const struct ct_torch_region 
     return s ? s->apart : group;
 }
 
-// Whether a request of a group fails in a copy of a model. `left`: and leaves it with so much
-// reserved; UINT64_MAX: or whatever.
-static int fails_in(struct models *p, int side, uint32_t group, const struct ct_event *e,
-                    uint64_t left) {
-    const struct trial trial = try_request(p, side, group, e->bytes);
-    return trial.fails && (left == UINT64_MAX || trial.left == left);
+// Whether the failure of a request of a group explains what is reported. It reserves no address
+// space if none was reserved.
+static int explains_failure(struct models *p, const struct thread_state *thread, uint32_t group,
+                            const struct ct_event *e) {
+    const struct trial trial = try_request(p, CT_WHAT_IF_CHECK, group, e->bytes);
+    return trial.fails && trial.left == reported_bytes(p, e) && (thread->space || !trial.reserves);
 }
 
 // The groups that a request which failed can be of.
@@ -348,22 +349,21 @@ static void guess_groups(struct models *p, const struct thread_state *thread,
                          const struct ct_event *e, struct candidates *c) {
     const enum ct_model_class class = class_of(e->bytes);
     const uint32_t arenas = p->model[CT_WHAT_IF_CHECK].arena_count;
-    const uint64_t left = reported_bytes(p, e);
     const uint64_t space = thread->mapped ? thread->mapped : thread->space;
     const uint32_t last = space ? group_of_space(p, space, class, e) : thread->group[class];
     c->count = 0;
-    if (p->trials < MOST_TRIALS && fails_in(p, CT_WHAT_IF_CHECK, last, e, left))
+    if (p->trials < MOST_TRIALS && explains_failure(p, thread, last, e))
         c->list[c->count++] = last;
     if (!c->count || !space)
         for (uint32_t group = 0; group * CT_MODEL_CLASSES < arenas && p->trials < MOST_TRIALS &&
                                  c->count < CT_STREAM_GROUPS_MOST;
              group++)
-            if (group != last && fails_in(p, CT_WHAT_IF_CHECK, group, e, left))
+            if (group != last && explains_failure(p, thread, group, e))
                 c->list[c->count++] = group;
     // A stream that has no segment yet, if no other one explains it.
     const uint32_t fresh = arenas / CT_MODEL_CLASSES;
     if (!c->count && fresh < CT_STREAM_GROUPS_MOST && p->trials < MOST_TRIALS &&
-        fails_in(p, CT_WHAT_IF_CHECK, fresh, e, left))
+        explains_failure(p, thread, fresh, e))
         c->list[c->count++] = fresh;
     if (!c->count)
         c->list[c->count++] = last;
@@ -374,12 +374,37 @@ static int is_ambiguous(struct models *p, const struct candidates *c, const stru
     for (int side = CT_WHAT_IF_ASKED; side < CT_WHAT_IF_SIDES; side++) {
         if (p->w->side[side].stopped)
             continue;
-        const int first = fails_in(p, side, c->list[0], e, UINT64_MAX);
+        const int first = try_request(p, side, c->list[0], e->bytes).fails;
         for (uint32_t i = 1; i < c->count; i++)
-            if (p->trials >= MOST_TRIALS || fails_in(p, side, c->list[i], e, UINT64_MAX) != first)
+            if (p->trials >= MOST_TRIALS ||
+                try_request(p, side, c->list[i], e->bytes).fails != first)
                 return 1;
     }
     return 0;
+}
+
+// ---- empty_cache() ------------------------------------------------------------------------------
+
+// Whether a request in a copy of the check leaves what is reported. `emptied`: after empty_cache().
+static int explains_reserve(const struct models *p, uint32_t group, const struct ct_event *e,
+                            int emptied) {
+    struct ct_allocator_model copy;
+    ct_allocator_model_copy(&copy, &p->model[CT_WHAT_IF_CHECK]);
+    if (emptied)
+        ct_allocator_model_release_cached(&copy);
+    ct_allocator_model_alloc(&copy, group, ct_request_most(&p->w->recorded, e->bytes));
+    const int explains = copy.reserved == reported_bytes(p, e);
+    ct_allocator_model_free(&copy);
+    return explains;
+}
+
+// Segments were freed before a request, which can have done it: whether only empty_cache() explains
+// what was left.
+static int was_emptied(struct models *p, uint32_t group, const struct ct_event *e) {
+    if (p->release_trials >= MOST_TRIALS)
+        return 0;
+    p->release_trials++;
+    return !explains_reserve(p, group, e, 0) && explains_reserve(p, group, e, 1);
 }
 
 // ---- the pass -----------------------------------------------------------------------------------
@@ -405,7 +430,8 @@ static void apply_block(struct models *p, const struct ct_event *e, uint64_t num
     struct thread_state *thread = thread_of(p, e);
     const enum ct_model_class class = class_of(e->bytes);
     const struct ct_torch_region *region = NULL;
-    if (p->release.open && !ct_release_is_inside_request(&p->release, w, e))
+    const int inside = p->release.open && ct_release_is_inside_request(&p->release, w, e);
+    if (p->release.open && !inside)
         release_cached(p);
     p->release.open = 0;
     if (e->op == CT_OP_BLOCK_FREE) {
@@ -424,6 +450,8 @@ static void apply_block(struct models *p, const struct ct_event *e, uint64_t num
             thread->group[class] = (uint16_t)find_group(p, region, class, e);
             for (int i = 0; i < CT_WHAT_IF_SIDES; i++)
                 p->model[i].hint = region->maps || w->by_creation ? 0 : region->start;
+            if (inside && was_emptied(p, thread->group[class], e))
+                release_cached(p);
             alloc_block(p, e, number, thread->group[class],
                         find_apart(p, region, thread->group[class]));
             w->blocks++;

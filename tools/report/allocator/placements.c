@@ -25,7 +25,8 @@ static void note_call(struct placements *p, const struct ct_replay *r, const str
     const uint32_t thread = ct_recorded_thread(e);
     if (ct_release_note(&p->release, r, e, p->device, p->failed[thread % CT_RECORDED_THREADS]) &&
         p->w->limit != UINT64_MAX)
-        ct_stream_groups_note_release(p->groups, thread);
+        ct_stream_groups_note_release(p->groups, thread,
+                                      ct_release_may_be_garbage(&p->release, p->w));
     const struct ct_torch_region *freed =
         e->op == CT_OP_FREE && CT_HAS(e, ptr) ? ct_recorded_region(r, e->ptr, p->device) : NULL;
     if (freed && !freed->maps)
@@ -109,24 +110,26 @@ static uint64_t roundest(uint64_t low, uint64_t high, uint64_t total) {
     return low;
 }
 
-static int are_streams_recorded(const struct ct_trace *t) {
-    return ct_definitions_info(&t->definitions, "torch.block_streams") != NULL;
+static void init_groups(struct ct_stream_groups *g, const struct ct_what_if *w,
+                        const struct ct_trace *t) {
+    ct_stream_groups_init(g, &w->recorded);
+    g->order_is_known = w->order_is_known;
+    g->by_creation = w->by_creation;
+    g->recorded.are_recorded = ct_definitions_info(&t->definitions, "torch.block_streams") != NULL;
 }
 
 int ct_placements_find_groups(struct ct_stream_groups *g, struct ct_what_if *w, struct ct_trace *t,
                               uint64_t total) {
     struct placements p = {
         .w = w, .groups = g, .device = w->request.device, .limit_high = UINT64_MAX};
-    ct_stream_groups_init(g, &w->recorded);
-    g->recorded.are_recorded = are_streams_recorded(t);
+    init_groups(g, w, t);
     follow_placements(&p, t);
     if (w->limit == UINT64_MAX && p.limit_high > p.limit_low && p.limit_high != UINT64_MAX) {
         // What a limit freed looked like empty_cache().
         w->limit = roundest(p.limit_low, p.limit_high, total);
         w->limit_is_inferred = 1;
         ct_stream_groups_free(g);
-        ct_stream_groups_init(g, &w->recorded);
-        g->recorded.are_recorded = are_streams_recorded(t);
+        init_groups(g, w, t);
         p = (struct placements){
             .w = w, .groups = g, .device = w->request.device, .limit_high = UINT64_MAX};
         follow_placements(&p, t);

@@ -15,15 +15,19 @@ int ct_release_note(struct ct_release *f, const struct ct_replay *r, const struc
     return 1;
 }
 
+int ct_release_may_be_garbage(const struct ct_release *f, const struct ct_what_if *w) {
+    return w->recorded.collect_ppm &&
+           (double)f->before > (double)w->recorded.collect_ppm / 1e6 * (double)w->limit;
+}
+
 int ct_release_is_inside_request(const struct ct_release *f, const struct ct_what_if *w,
                                  const struct ct_event *e) {
-    const struct ct_allocator_settings *s = &w->recorded;
     if (w->limit == UINT64_MAX || f->thread != ct_recorded_thread(e) || e->op == CT_OP_BLOCK_FREE)
         return 0;
     if (e->op == CT_OP_BLOCK_OOM)
         return 1;
     if (!f->grew)
         return 0;
-    return f->before + ct_allocator_segment_size(s, e->bytes) > w->limit ||
-           (s->collect_ppm && (double)f->before > (double)s->collect_ppm / 1e6 * (double)w->limit);
+    return f->before + ct_allocator_segment_size(&w->recorded, e->bytes) > w->limit ||
+           ct_release_may_be_garbage(f, w);
 }

@@ -19,7 +19,10 @@ struct ct_release {
 // Returns whether a release begins.
 int ct_release_note(struct ct_release *f, const struct ct_replay *r, const struct ct_event *e,
                     int device, int failed);
-// Whether an event of a block ends the request inside which the segments were freed.
+// Whether what was freed may be garbage (garbage_collection_threshold).
+int ct_release_may_be_garbage(const struct ct_release *f, const struct ct_what_if *w);
+// Whether an event of a block can end the request inside which the segments were freed. If not,
+// empty_cache() freed them.
 int ct_release_is_inside_request(const struct ct_release *f, const struct ct_what_if *w,
                                  const struct ct_event *e);
 

@@ -118,9 +118,17 @@ static int is_eligible(const struct ct_stream_groups *g, uint64_t size, uint64_t
            size - bytes <= g->settings.max_rounding - CT_ALLOCATOR_ROUND_LARGE;
 }
 
-// Which of two free blocks of one size comes first differs between versions of PyTorch.
+// Whether a free block has the size of the chosen one.
 static int is_tie(const struct ct_stream_groups *g, uint32_t at, uint32_t chosen) {
     return chosen != CT_NO_BLOCK && g->ranges[at].by_size.size == g->ranges[chosen].by_size.size;
+}
+
+// Whether PyTorch surely takes the first of two such blocks, of different segments.
+static int is_taken_first(const struct ct_stream_groups *g, uint32_t at, uint32_t other) {
+    const struct ct_free_range *a = &g->ranges[at], *b = &g->ranges[other];
+    if (!g->order_is_known)
+        return 0;
+    return g->by_creation ? a->segment < b->segment : a->by_size.address < b->by_size.address;
 }
 
 // A request got the free block `chosen`, or CT_NO_BLOCK: a new segment.
@@ -134,7 +142,8 @@ static void note_choice(struct ct_stream_groups *g, uint32_t segment, uint64_t b
         const uint32_t other = g->ranges[at].segment;
         if (other == segment) {
             g->waited++;
-        } else if (is_eligible(g, g->ranges[at].by_size.size, bytes) && !is_tie(g, at, chosen)) {
+        } else if (is_eligible(g, g->ranges[at].by_size.size, bytes) &&
+                   (!is_tie(g, at, chosen) || is_taken_first(g, at, chosen))) {
             g->passed_over++;
             note_pair(g, segment, other, PASSED_OVER);
         }
@@ -144,8 +153,11 @@ static void note_choice(struct ct_stream_groups *g, uint32_t segment, uint64_t b
         return;
     at = ct_block_tree_next(tree, &sizes, chosen);
     for (int n = 0; n < MOST_AFTER && at != CT_NO_BLOCK; n++) {
-        if (g->ranges[at].segment != segment)
-            note_pair(g, segment, g->ranges[at].segment, KEPT);
+        const int passed_over = is_tie(g, at, chosen) && is_taken_first(g, at, chosen);
+        if (g->ranges[at].segment != segment) {
+            g->passed_over += passed_over;
+            note_pair(g, segment, g->ranges[at].segment, passed_over ? PASSED_OVER : KEPT);
+        }
         at = ct_block_tree_next(tree, &sizes, at);
     }
 }
@@ -181,7 +193,8 @@ static int freed_all_at_once(const struct ct_stream_groups *g, uint64_t wanted) 
 static int was_left_out(const struct ct_stream_groups *g, const struct ct_refused_range *r,
                         uint64_t wanted) {
     const uint64_t max_split = g->settings.max_split;
-    if (max_split == UINT64_MAX || !g->refused.freed_count || r->size < max_split)
+    if (max_split == UINT64_MAX || !g->refused.freed_count || g->refused.may_be_garbage ||
+        r->size < max_split)
         return 0;
     if (freed_all_at_once(g, wanted))
         return r->size >= wanted || !was_freed(g, r->segment, g->refused.may_be_available);
@@ -207,7 +220,8 @@ static void note_refused(struct ct_stream_groups *g, uint32_t segment, uint64_t 
         }
     }
     // (A small request has no such blocks in its pool.)
-    if (max_split == UINT64_MAX || g->segments[segment].small || !made_room_alone(g, wanted))
+    if (max_split == UINT64_MAX || g->segments[segment].small || g->refused.may_be_garbage ||
+        !made_room_alone(g, wanted))
         return;
     for (uint32_t i = 0; i < g->refused.freed_count; i++)
         if (g->refused.freed[i] != segment && !g->segments[g->refused.freed[i]].small)
@@ -250,6 +264,7 @@ static int open_refused(struct ct_stream_groups *g, uint32_t thread) {
     g->refused.count = g->refused.freed_count = 0;
     g->refused.freed_bytes = g->refused.last_bytes = 0;
     g->refused.freed_in_order = 1;
+    g->refused.may_be_garbage = 0;
     g->refused.bytes = g->refused.refusals = g->refused.may_be_available = 0;
     return 1;
 }
@@ -269,9 +284,11 @@ void ct_stream_groups_note_refusal(struct ct_stream_groups *g, uint32_t thread, 
         list_ranges(g, bytes == CT_ALLOCATOR_SMALL_SEGMENT, least, CT_REFUSED_RANGES);
 }
 
-void ct_stream_groups_note_release(struct ct_stream_groups *g, uint32_t thread) {
+void ct_stream_groups_note_release(struct ct_stream_groups *g, uint32_t thread,
+                                   int may_be_garbage) {
     if (!open_refused(g, thread))
         return;
+    g->refused.may_be_garbage = may_be_garbage;
     list_ranges(g, 1, 0, CT_REFUSED_RANGES / 2);
     list_ranges(g, 0, 0, CT_REFUSED_RANGES);
 }

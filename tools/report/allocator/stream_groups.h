@@ -30,6 +30,9 @@ struct ct_grouped_segment {
 
 struct ct_stream_groups {
     struct ct_allocator_settings settings; // of the recorded allocator
+    // The caller's: whether it is known which of two free blocks of one size is taken, and whether
+    // that is the one of the older segment, or the one with the lower address.
+    int order_is_known, by_creation;
     struct ct_grouped_segment *segments;
     uint32_t segment_count, segment_room;
     struct ct_recorded_streams recorded; // the caller's
@@ -57,6 +60,8 @@ struct ct_stream_groups {
         uint32_t freed[CT_FREED_SEGMENTS], freed_count;
         uint64_t freed_bytes, last_bytes;
         int freed_in_order; // none could be split, and none is larger than the one before
+        // What was freed may be garbage, of any stream, and not for the request.
+        int may_be_garbage;
         // How many of the first of them may have been freed for the request alone.
         uint32_t may_be_available;
     } refused;
@@ -83,7 +88,7 @@ void ct_stream_groups_note_refusal(struct ct_stream_groups *g, uint32_t thread, 
 void ct_stream_groups_note_freed(struct ct_stream_groups *g, uint32_t thread, uint64_t key,
                                  uint64_t bytes);
 // A thread begins to free segments inside a request, because of a limit of PyTorch's own.
-void ct_stream_groups_note_release(struct ct_stream_groups *g, uint32_t thread);
+void ct_stream_groups_note_release(struct ct_stream_groups *g, uint32_t thread, int may_be_garbage);
 void ct_stream_groups_note_oom(struct ct_stream_groups *g, uint32_t thread);
 void ct_stream_groups_note_end(struct ct_stream_groups *g, uint64_t start, uint64_t bytes);
 // After the last event: puts each segment into a group. Returns -1 if there are too many groups.

@@ -114,6 +114,13 @@ static void try_margins(struct ct_what_if *w, const struct ct_what_if *before, s
         w->serves_with_more = !fails_surely(&margin);
 }
 
+// Of two free blocks of one size, that with the lower address was taken, until a change of May 2026
+// (pull request 183591) made it that of the older segment: between 2.11 and 2.15.
+static void set_order(struct ct_what_if *w, unsigned minor) {
+    w->by_creation = minor >= 13;
+    w->order_is_known = (minor && minor <= 11) || minor == 15;
+}
+
 void ct_what_if_run(struct ct_what_if *w, struct ct_trace *t) {
     struct ct_stream_groups groups;
     if (t->overwritten_events || t->missing_events || t->trimmed_before) {
@@ -127,6 +134,7 @@ void ct_what_if_run(struct ct_what_if *w, struct ct_trace *t) {
     const unsigned minor = minor_version(t);
     ct_allocator_settings_fit_version(&w->recorded, minor);
     ct_allocator_settings_fit_version(&w->request.asked, minor);
+    set_order(w, minor);
     const uint64_t total = find_total(w, t);
     w->limit = ct_model_pass_allowed(w, CT_WHAT_IF_CHECK, total);
     if (ct_placements_find_groups(&groups, w, t, total)) {
@@ -137,10 +145,10 @@ void ct_what_if_run(struct ct_what_if *w, struct ct_trace *t) {
     w->passed_over = groups.passed_over;
     w->contradicted = groups.contradicted;
     w->waited = groups.waited;
-    w->by_creation = minor >= 9; // known of 2.15; up to 2.4 the address counts
     const struct ct_what_if before = *w;
     run_all(w, t, &groups, total, 0, 0);
-    if (w->state == CT_WHAT_IF_DEVIATES || w->state == CT_WHAT_IF_OOM_NOT_REPRODUCED) {
+    if (!w->order_is_known &&
+        (w->state == CT_WHAT_IF_DEVIATES || w->state == CT_WHAT_IF_OOM_NOT_REPRODUCED)) {
         struct ct_what_if other = before;
         other.by_creation = !other.by_creation;
         other.each = NULL;

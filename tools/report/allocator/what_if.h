@@ -86,6 +86,7 @@ struct ct_what_if {
     int serves_with_less, serves_with_more;
     int by_creation; // which of two free blocks of one size is taken: that of the older segment, or
                      // that with the lower address
+    int order_is_known; // which of these, by the version of PyTorch
     // For tests: called at each event of a block with what PyTorch reported and the models reserve.
     void (*each)(void *user, uint64_t event, uint64_t reported,
                  const uint64_t reserved[CT_WHAT_IF_SIDES]);
