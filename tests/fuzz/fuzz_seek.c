@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Mutated traces with checkpoints: what a view prints of a moment is the same whether its replay
-// begins at a checkpoint or at the start (tools/report/replay/SEEK.md), byte by byte; and what stats
-// prints, whether it reads the trace in parts or as a whole.
+// begins at a checkpoint or at the start (tools/report/replay/SEEK.md), byte by byte; and what a view
+// with passes in parts prints, whether it reads the trace in parts or as a whole.
 //
 // A mutation changes the body of a chunk, or fields of its prefix, or which chunks there are and in
 // what order; checksums and sizes are right again. Else nothing behind them would be read.
@@ -28,7 +28,7 @@ struct chunk {
 
 static struct ct_terminal terminal = {.width = 80, .bold = "", .red = "", .dim = "", .reset = ""};
 static unsigned long replays, begun;  // how many there were, and began at a checkpoint
-static unsigned long passes, divided; // of stats, and those that used parts
+static unsigned long passes, divided; // views with passes in parts, and those that used parts
 
 // ---- what a view prints -------------------------------------------------------------------------
 
@@ -125,9 +125,11 @@ static void compare_seeks(const uint8_t *file, size_t n, const struct ct_argumen
 
 static void compare_parts(const uint8_t *file, size_t n) {
     static const char *const workers[] = {"2", "3", "7"};
-    const struct ct_arguments o = {.command = CT_COMMAND_stats,
+    static const enum ct_command commands[] = {CT_COMMAND_stats, CT_COMMAND_top, CT_COMMAND_leaks};
+    const struct ct_arguments o = {.command = commands[draw(3)],
                                    .device = -1,
                                    .json = 1,
+                                   .at_end = !draw(3),
                                    .to = {draw(4) ? CT_TIME_NONE : CT_TIME_OF_EVENT, draw(400)}};
     setenv("CUTRACE_REPORT_WORKERS", workers[draw(3)], 1);
     compare_with("CUTRACE_REPORT_PARTS", file, n, &o, count_parts);

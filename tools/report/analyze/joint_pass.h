@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // One pass over a trace for several analyses: replaying takes nearly all of the time of a pass, and
-// what an analysis does with an event hardly any.
+// what an analysis does with an event hardly any. Where each of them can, it reads the trace in
+// parts (../replay/parts.h).
 #ifndef CT_JOINT_PASS_H
 #define CT_JOINT_PASS_H
 
-#include "replay/replay.h"
+#include "replay/parts.h"
+
+struct ct_joint_division;
 
 struct ct_joint_analysis {
     void *self;
@@ -23,6 +26,25 @@ struct ct_joint_analysis {
     void (*owner_changed)(void *self, const struct ct_object *o, uint32_t by);
     void (*block_changed)(void *self, const struct ct_object *o, int sign);
     void (*segment_changed)(void *self, const struct ct_object *o, int sign);
+    const struct ct_joint_division *division; // NULL: it needs the whole trace
+};
+
+// How an analysis is divided: a part of the trace has one of its own, of the same kind, without
+// `end`. Its replay has no readings and none of what a checkpoint lacks (SEEK.md), and inherited
+// objects have times that are rounded.
+struct ct_joint_division {
+    uint64_t last_event, last_ns; // where it ends: it goes on with an event up to both
+    // Makes the analysis of a part. Its `before` finds the part's first state at its first event;
+    // objects have been restored before that.
+    struct ct_joint_analysis (*begin)(const void *self, const struct ct_part *part,
+                                      const struct ct_replay *r);
+    // When all parts have ended: adds what the next one has found to the first one. Returns 0 if the
+    // trace has to be read as a whole.
+    int (*append)(void *first, const void *next, const struct ct_part *part);
+    // When all have been added: takes that over. The analysis is ended behind that, with the state
+    // of the last part, whose times are exact.
+    void (*take)(void *self, void *first);
+    void (*free)(void *of_part);
 };
 
 struct ct_joint_member {
@@ -32,7 +54,9 @@ struct ct_joint_member {
 
 // Must not be moved: its replay refers to it.
 struct ct_joint_pass {
-    struct ct_replay replay; // behind the last event that an analysis wanted, until it is freed
+    // Behind the last event that an analysis wanted, until it is freed. Not begun, if all analyses
+    // could be divided.
+    struct ct_replay replay;
     struct ct_joint_member *list;
     size_t count, room;
 };

@@ -38,7 +38,7 @@ static uint64_t digest_object(const struct ct_live *l, const struct ct_object *o
     return has_refs ? add_word(h, (uint64_t)traits->refs << 32 | traits->maps) : h;
 }
 
-uint64_t ct_keyframes_digest_live(const struct ct_live *l, uint64_t tick_ns) {
+static uint64_t digest_live(const struct ct_live *l, uint64_t tick_ns) {
     uint64_t sum = 0;
     for (uint32_t i = 0; i < ct_live_slot_count(l); i++) {
         const struct ct_object *o = ct_live_object_at(l, i);
@@ -59,23 +59,23 @@ static uint64_t digest_tree(uint64_t h, const struct ct_range_tree *s) {
     return h;
 }
 
-static uint64_t digest_region(const struct ct_torch_region *r) {
+static uint64_t digest_region(const struct ct_torch_region *r, uint64_t tick_ns) {
     uint64_t h = add_word(r->start, r->bytes);
     h = add_word(h, r->free);
     h = add_word(h, r->piece);
     h = add_word(h, r->reservation);
-    h = add_word(h, r->t_ns);
+    h = add_word(h, r->t_ns / tick_ns);
     h = add_word(h, r->event);
     h = add_word(h, (uint64_t)r->stack << 32 | r->api);
     return add_word(h, (uint64_t)r->maps << 32 | (unsigned)r->device << 24 |
                            (unsigned)r->held << 16 | (unsigned)r->async << 8 | r->foreign);
 }
 
-static uint64_t digest_pool(const struct ct_torch_pool *p) {
+static uint64_t digest_pool(const struct ct_torch_pool *p, uint64_t tick_ns) {
     uint64_t sum = (uint64_t)p->on;
     for (uint32_t i = 0; i < p->region_count; i++)
         if (p->regions[i].bytes)
-            sum += digest_region(&p->regions[i]);
+            sum += digest_region(&p->regions[i], tick_ns);
     uint64_t h = digest_tree(sum, &p->reserved);
     for (int d = 0; d < CT_DEVICES; d++) {
         const struct ct_torch_pool_device *of = &p->device[d];
@@ -89,8 +89,27 @@ static uint64_t digest_pool(const struct ct_torch_pool *p) {
     return h;
 }
 
-static uint64_t digest(const struct ct_replay *r) {
-    return add_word(ct_keyframes_digest_live(&r->live, 1), digest_pool(&r->pool));
+static uint64_t digest(const struct ct_replay *r, uint64_t tick_ns) {
+    return add_word(digest_live(&r->live, tick_ns), digest_pool(&r->pool, tick_ns));
+}
+
+// Which VMM objects have been memory of PyTorch's: what a checkpoint restores is that only as long
+// as they are mapped.
+static uint64_t digest_past(const struct ct_live *l) {
+    uint64_t sum = 0;
+    for (uint32_t i = 0, left = l->of_kind[CT_KIND_HANDLE]; left && i < ct_live_slot_count(l);
+         i++) {
+        const struct ct_object *o = ct_live_object_at(l, i);
+        if (!o || o->kind != CT_KIND_HANDLE)
+            continue;
+        left--;
+        sum += ct_live_traits(l, o)->was_segment ? ct_hash_mix(o->key) : 0;
+    }
+    return sum;
+}
+
+uint64_t ct_keyframes_digest_part(const struct ct_replay *r, uint64_t tick_ns) {
+    return add_word(digest(r, tick_ns), digest_past(&r->live));
 }
 
 // ---- times --------------------------------------------------------------------------------------
@@ -187,7 +206,7 @@ static struct ct_keyframe *make(const struct ct_replay *r, const struct ct_seek_
     k->event = number;
     k->latest_ns = latest_ns;
     k->position = r->at - 1;
-    k->digest = digest(r);
+    k->digest = digest(r, 1);
     k->resets = r->resets;
     k->gaps = r->gaps;
     k->is_known = r->is_known;
@@ -242,7 +261,7 @@ const struct ct_keyframe *ct_keyframes_find(const struct ct_keyframes *k, uint64
 // Makes the state the keyframe's. Returns 0 if what the checkpoint restored is another one.
 static int restore(const struct ct_keyframe *k, struct ct_replay *r) {
     restore_times(k, r);
-    if (has_resumers(&r->resumers) || digest(r) != k->digest)
+    if (has_resumers(&r->resumers) || digest(r, 1) != k->digest)
         return 0;
     r->resets = k->resets;
     r->gaps = k->gaps;

@@ -71,8 +71,8 @@ const struct ct_keyframe *ct_keyframes_find(const struct ct_keyframes *k, uint64
 const struct ct_event *ct_keyframe_seek(const struct ct_keyframe *k, struct ct_replay *r,
                                         struct ct_trace *t, uint64_t *number);
 
-// A digest of the live objects and the totals. Times are compared in ticks.
-uint64_t ct_keyframes_digest_live(const struct ct_live *l, uint64_t tick_ns);
+// A digest of the live objects, the totals, and PyTorch's pools. Times are compared in ticks.
+uint64_t ct_keyframes_digest_part(const struct ct_replay *r, uint64_t tick_ns);
 
 // For tests. CUTRACE_REPORT_SEEK=no: every replay begins at the start, also where its state is at
 // hand. CUTRACE_REPORT_SEEK=tell: says on stderr at which event a replay begins. `sought`: NULL if

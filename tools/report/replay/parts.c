@@ -39,22 +39,40 @@ static size_t find_last_disturbance(const struct ct_index *x) {
     return i;
 }
 
-// How many events lie before each chunk; the last element: in all. Ownership passes to the caller.
-static uint64_t *count_before(const struct ct_index *x) {
-    uint64_t *before = ct_heap_alloc_zeroed(x->count + 1, sizeof *before);
-    for (size_t i = 0; i < x->count; i++)
-        before[i + 1] = before[i] + (x->chunks[i].bad ? 0 : x->chunks[i].head.events);
-    return before;
+// What is wanted of a trace.
+struct range {
+    const struct ct_trace *trace;
+    uint64_t last_event, last_ns;
+    uint64_t *before; // each chunk: how many events lie there; the last element: in all
+    uint64_t events;  // in all
+};
+
+static int is_wanted(const struct range *r, size_t chunk) {
+    const struct ct_chunk *head = &r->trace->index.chunks[chunk].head;
+    return head->first_event <= r->last_event && head->t_first_ns <= r->last_ns;
+}
+
+static struct range make_range(const struct ct_trace *t, uint64_t last_event, uint64_t last_ns) {
+    const struct ct_index *x = &t->index;
+    struct range r = {t, last_event, last_ns, ct_heap_alloc_zeroed(x->count + 1, sizeof(uint64_t)),
+                      0};
+    for (size_t i = 0; i < x->count; i++) {
+        const int counts = !x->chunks[i].bad && is_wanted(&r, i);
+        r.before[i + 1] = r.before[i] + (counts ? x->chunks[i].head.events : 0);
+    }
+    r.events = r.before[x->count];
+    return r;
 }
 
 // The seek point from `from` on that is nearest to a number of events; the count: there is none.
-static size_t find_nearest(const struct ct_seek_points *s, const uint64_t *before, size_t from,
-                           uint64_t wanted) {
+static size_t find_nearest(const struct range *r, size_t from, uint64_t wanted) {
+    const struct ct_seek_points *s = &r->trace->seek_points;
     uint64_t least = UINT64_MAX;
     size_t nearest = s->count;
     for (size_t i = from; i < s->count; i++) {
-        const uint64_t at = before[s->list[i].last], far = at > wanted ? at - wanted : wanted - at;
-        if (far >= least || s->list[i].event >= MOST_EVENTS)
+        const uint64_t at = r->before[s->list[i].last],
+                       far = at > wanted ? at - wanted : wanted - at;
+        if (far >= least || s->list[i].event >= MOST_EVENTS || !is_wanted(r, s->list[i].last))
             continue;
         least = far;
         nearest = i;
@@ -66,16 +84,15 @@ static void add(struct ct_parts *p, const struct ct_seek_point *point) {
     p->list[p->count++] = (struct ct_part){.of = p, .point = *point};
 }
 
-static void plan(struct ct_parts *p, const struct ct_trace *t, const uint64_t *before,
-                 size_t most) {
-    const struct ct_seek_points *s = &t->seek_points;
-    const size_t disturbed = find_last_disturbance(&t->index);
+static void plan(struct ct_parts *p, const struct range *r, size_t most) {
+    const struct ct_seek_points *s = &r->trace->seek_points;
+    const size_t disturbed = find_last_disturbance(&r->trace->index);
     size_t next = 0;
     while (next < s->count && s->list[next].first < disturbed)
         next++;
     add(p, &(struct ct_seek_point){0});
     for (size_t i = 1; i < most && next < s->count; i++) {
-        const size_t at = find_nearest(s, before, next, t->events / most * i);
+        const size_t at = find_nearest(r, next, r->events / most * i);
         if (at == s->count)
             break;
         add(p, &s->list[at]);
@@ -84,12 +101,25 @@ static void plan(struct ct_parts *p, const struct ct_trace *t, const uint64_t *b
 }
 
 // A small part has ended when a thread that reads ahead for another one needs its processor.
-static void note_small(struct ct_parts *p, const uint64_t *before, uint64_t all) {
+static void note_small(struct ct_parts *p, const struct range *r) {
     for (size_t i = 0; i < p->count; i++) {
-        const uint64_t begin = before[p->list[i].point.last],
-                       end = i + 1 < p->count ? before[p->list[i + 1].point.last] : all;
-        p->list[i].is_small = end < begin || end - begin < all / p->count / 4 * 3;
+        const uint64_t begin = r->before[p->list[i].point.last],
+                       end = i + 1 < p->count ? r->before[p->list[i + 1].point.last] : r->events;
+        p->list[i].is_small = end < begin || end - begin < r->events / p->count / 4 * 3;
     }
+}
+
+// The first event behind the place where the state last began anew. (The first part finds it, too.)
+static void note_known(struct ct_parts *p, const struct ct_index *x) {
+    size_t i = x->count;
+    while (i && !x->chunks[i - 1].reset)
+        i--;
+    if (!i)
+        return;
+    for (i--; i < x->count && !x->chunks[i].head.events; i++)
+        ;
+    p->known_event = i < x->count ? x->chunks[i].head.first_event : 0;
+    p->known_ns = i < x->count ? x->chunks[i].head.t_first_ns : 0;
 }
 
 static uint64_t measure_checkpoint(const struct ct_index *x, const struct ct_seek_point *point) {
@@ -100,15 +130,16 @@ static uint64_t measure_checkpoint(const struct ct_index *x, const struct ct_see
 }
 
 // How many parts are worth their states: each restores one, and has the memory of one.
-static size_t count_worth(const struct ct_trace *t, size_t workers) {
+static size_t count_worth(const struct range *r, size_t workers) {
+    const struct ct_trace *t = r->trace;
     uint64_t most = 1, all = 0;
     for (size_t i = 0; i < t->index.count; i++)
-        all += t->index.chunks[i].bad ? 0 : t->index.chunks[i].head.raw_bytes;
+        all += t->index.chunks[i].bad || !is_wanted(r, i) ? 0 : t->index.chunks[i].head.raw_bytes;
     for (size_t i = 0; i < t->seek_points.count; i++) {
         const uint64_t bytes = measure_checkpoint(&t->index, &t->seek_points.list[i]);
         most = bytes > most ? bytes : most;
     }
-    uint64_t worth = t->events / LEAST_EVENTS;
+    uint64_t worth = r->events / LEAST_EVENTS;
     if (worth > all / most / LEAST_TIMES)
         worth = all / most / LEAST_TIMES;
     return worth < workers ? (size_t)worth : workers;
@@ -124,23 +155,30 @@ static void note_progress(void *user, uint64_t done, uint64_t total) {
     t->progress(t->progress_user, read < all ? total / all * read : total, total);
 }
 
-void ct_parts_begin(struct ct_parts *p, const struct ct_trace *t) {
-    *p = (struct ct_parts){.trace = t};
+static void divide(struct ct_parts *p, const struct range *r) {
     size_t most = ct_workers_count();
     if (!is_set_to("tell"))
-        most = count_worth(t, most);
-    if (most < 2 || t->end || !t->exact || is_set_to("no"))
+        most = count_worth(r, most);
+    if (most < 2)
         return;
     p->list = ct_heap_alloc_zeroed(most, sizeof *p->list);
-    uint64_t *before = count_before(&t->index);
-    plan(p, t, before, most);
-    note_small(p, before, before[t->index.count]);
-    free(before);
-    if (p->count < 2) {
-        free(p->list);
-        *p = (struct ct_parts){.trace = t};
+    plan(p, r, most);
+    note_small(p, r);
+    note_known(p, &r->trace->index);
+    if (p->count >= 2)
         return;
-    }
+    free(p->list);
+    *p = (struct ct_parts){.trace = r->trace};
+}
+
+void ct_parts_begin(struct ct_parts *p, const struct ct_trace *t, uint64_t last_event,
+                    uint64_t last_ns) {
+    *p = (struct ct_parts){.trace = t};
+    if (ct_workers_count() < 2 || t->end || !t->exact || is_set_to("no"))
+        return;
+    struct range r = make_range(t, last_event, last_ns);
+    divide(p, &r);
+    free(r.before);
     atomic_init(&p->spare, (int)(ct_workers_count() - p->count));
     for (size_t i = 0; i < p->count; i++) {
         struct ct_part *part = &p->list[i];
@@ -176,23 +214,30 @@ static int all_are_older(const struct ct_part *part, const struct ct_live *l) {
 
 const struct ct_event *ct_part_next(struct ct_part *part, struct ct_replay *r, uint64_t *number) {
     const struct ct_event *e = ct_replay_next(r, &part->trace, number);
-    if (e && __builtin_expect(*number - part->point.event >= MOST_EVENTS, 0)) {
+    if (!e)
+        return NULL;
+    if (__builtin_expect(*number - part->point.event >= MOST_EVENTS || e->t_ns < part->last_ns,
+                         0)) {
         part->is_sound = 0;
         return NULL;
     }
+    part->last_ns = e->t_ns;
     return e;
 }
 
 const struct ct_event *ct_part_first(struct ct_part *part, struct ct_replay *r, uint64_t *number) {
     const struct ct_event *e;
     r->spare = part->is_small ? &part->of->none : &part->of->spare;
+    r->has_no_readings = 1;
+    part->replay = r;
     part->is_sound = 1;
     if (part == part->of->list)
         return ct_part_next(part, r, number);
     while ((e = ct_replay_next(r, &part->trace, number)) && r->live.partial)
         ct_replay_apply(r, e, *number); // between the parts of the checkpoint
     part->is_sound = e && *number >= part->point.event && all_are_older(part, &r->live);
-    part->begun = ct_keyframes_digest_live(&r->live, CT_PART_TICK_NS);
+    part->begun = ct_keyframes_digest_part(r, CT_PART_TICK_NS);
+    part->first_ns = part->last_ns = e ? e->t_ns : 0;
     return part->is_sound ? e : NULL;
 }
 
@@ -200,21 +245,45 @@ void ct_part_end(struct ct_part *part, struct ct_replay *r) {
     ct_replay_stop(r);
     atomic_fetch_add(&part->of->spare, 1);
     part->is_sound = part->is_sound && ct_trace_was_read_alike(&part->trace);
-    part->ended = ct_keyframes_digest_live(&r->live, CT_PART_TICK_NS);
+    part->ended = ct_keyframes_digest_part(r, CT_PART_TICK_NS);
 }
 
 // ---- all of them --------------------------------------------------------------------------------
 
+static int follows(const struct ct_part *part) {
+    return part->begun == part[-1].ended && part->first_ns >= part[-1].last_ns;
+}
+
 int ct_parts_are_proved(const struct ct_parts *p) {
     for (size_t i = 0; i < p->count; i++)
-        if (!p->list[i].is_sound || (i && p->list[i].begun != p->list[i - 1].ended))
+        if (!p->list[i].is_sound || (i && !follows(&p->list[i])))
             return 0;
     return 1;
 }
 
-size_t ct_parts_find_origin(const struct ct_parts *p, size_t part, uint64_t event) {
-    size_t i = part - 1;
-    while (i && event < p->list[i].point.event)
-        i--;
-    return i;
+const struct ct_object *ct_part_find_origin(const struct ct_part *part, unsigned kind, uint64_t key,
+                                            uint64_t event) {
+    const struct ct_part *origin = part - 1;
+    while (origin != part->of->list && event < origin->point.event)
+        origin--;
+    const struct ct_object *o = ct_live_find(&origin->replay->live, kind, key);
+    return o && ct_object_event(o) == event ? o : NULL;
+}
+
+int ct_part_set_exact_times(const struct ct_part *part) {
+    const struct ct_live *l = &part->replay->live;
+    if (part == part->of->list)
+        return 1;
+    for (uint32_t i = 0; i < ct_live_slot_count(l); i++) {
+        struct ct_object *o = ct_live_object_at(l, i);
+        if (!o || !ct_part_inherits(part, o) || o->kind == CT_KIND_RESERVED ||
+            o->kind == CT_KIND_POOL) // (these have times of what lies in them, if any)
+            continue;
+        const struct ct_object *origin =
+            ct_part_find_origin(part, o->kind, o->key, ct_object_event(o));
+        if (!origin || origin->t_ns / CT_PART_TICK_NS != o->t_ns / CT_PART_TICK_NS)
+            return 0;
+        o->t_ns = origin->t_ns;
+    }
+    return 1;
 }

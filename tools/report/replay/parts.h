@@ -16,7 +16,9 @@ struct ct_part {
     struct ct_trace trace;      // with a position of its own
     struct ct_seek_point point; // where it begins; the first part: at the start of the trace
     int is_small;               // it ends before others
-    uint64_t begun, ended;      // digests of what is live at its begin and at its end
+    struct ct_replay *replay;   // from its first event on
+    uint64_t first_ns, last_ns; // of its events
+    uint64_t begun, ended;      // digests of the state at its begin and at its end
     int is_sound;               // it began, and read what a pass from the start reads there
 };
 
@@ -24,18 +26,24 @@ struct ct_parts {
     struct ct_part *list; // in the order of the trace
     size_t count;         // 0: the trace is read as a whole
     const struct ct_trace *trace;
+    // The first event from which on all are known, by the prefix of its chunk; 0, 0: the trace begins
+    // with it. All parts but the first begin behind it.
+    uint64_t known_event, known_ns;
     atomic_int spare, none;    // processors that no part uses; and 0
     atomic_size_t chunks_read; // for the progress
 };
 
 // Divides a trace that is at rest. Parts of about the same number of events, at most one for each
-// processor (base/workers.h).
-void ct_parts_begin(struct ct_parts *p, const struct ct_trace *t);
+// processor (base/workers.h). Behind an event with such a number or time nothing is wanted
+// (UINT64_MAX: all is); the last part has to end there by itself.
+void ct_parts_begin(struct ct_parts *p, const struct ct_trace *t, uint64_t last_event,
+                    uint64_t last_ns);
 // `are_used`: what they have found is used; else the trace has to be read as a whole.
 void ct_parts_end(struct ct_parts *p, int are_used);
 
-// Of one part, from any thread, with a replay of its own: the first event, to be called once; and
-// those that follow. They return as ct_replay_next does. A part that is not sound may have fewer.
+// Of one part, from any thread, with a replay of its own, which has no readings: the first event, to
+// be called once; and those that follow. They return as ct_replay_next does. A part that is not
+// sound may have fewer.
 const struct ct_event *ct_part_first(struct ct_part *part, struct ct_replay *r, uint64_t *number);
 const struct ct_event *ct_part_next(struct ct_part *part, struct ct_replay *r, uint64_t *number);
 // Behind the last event. The replay's state can be read until it is freed.
@@ -47,8 +55,13 @@ static inline int ct_part_inherits(const struct ct_part *part, const struct ct_o
 // When all have ended: whether each began in the state in which the one before it ended. If not,
 // what they found is worth nothing.
 int ct_parts_are_proved(const struct ct_parts *p);
-// The part before another one whose end has the exact time of an object that the latter inherits.
-size_t ct_parts_find_origin(const struct ct_parts *p, size_t part, uint64_t event);
+// Then, while the replays are there: what has the exact time of an object that a part inherits, at
+// the end of the part that has seen it allocated. NULL: the trace has to be read as a whole.
+const struct ct_object *ct_part_find_origin(const struct ct_part *part, unsigned kind, uint64_t key,
+                                            uint64_t event);
+// Sets the exact times of all that is live at the end of the part. Returns 0 if the trace has to be
+// read as a whole.
+int ct_part_set_exact_times(const struct ct_part *part);
 
 // For tests. CUTRACE_REPORT_PARTS=no: every trace is read as a whole. CUTRACE_REPORT_PARTS=tell: says
 // on stderr how many parts there were, and divides a trace however few events it has.

@@ -72,7 +72,8 @@ void ct_replay_apply(struct ct_replay *r, const struct ct_event *e, uint64_t num
         note_resumer(r, e->handle, CT_HAS(e, stack) ? e->stack : 0);
     if (r->pool.on && e->op == CT_OP_MAP && CT_HAS(e, ptr))
         ct_torch_pool_note_mapping(&r->pool, e->ptr);
-    ct_readings_apply_ahead(&r->readings, &r->live, e, r->reading_ahead);
+    if (!r->has_no_readings)
+        ct_readings_apply_ahead(&r->readings, &r->live, e, r->reading_ahead);
 }
 
 // Up to so many slots fit into the processor's caches: there prefetching only costs time.

@@ -17,9 +17,10 @@ struct ct_replay {
     struct ct_live live;
     struct ct_readings readings;
     // Set before the first event where others work beside this one: see ct_readahead_begin. Its
-    // readings are no exact ones.
+    // readings would be no exact ones.
     atomic_int *spare;
-    int tiles; // set before the first event: replay the blocks of PyTorch's pools, too,
+    int has_no_readings; // set before the first event: nobody looks at them
+    int tiles;           // set before the first event: replay the blocks of PyTorch's pools, too,
     struct ct_segment_watch watch; // likewise, zero if nobody watches
     // Called before a gap makes the state unknown, while it is still that of the last event.
     // `number`, `t_ns`: of the first event behind the gap. May be NULL. Returns whether the replay

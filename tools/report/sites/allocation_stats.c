@@ -284,13 +284,11 @@ static void read_part(void *user, size_t i) {
 
 // Counts what a part has left open, by the exact times in the parts before it. Returns 0 if one does
 // not have the object.
-static int close_lifetimes(struct pass *passes, size_t part) {
-    struct pass *p = &passes[part];
+static int close_lifetimes(struct pass *p) {
     for (size_t i = 0; i < p->open_count; i++) {
         const struct open_lifetime *of = &p->open[i];
-        const size_t origin = ct_parts_find_origin(p->part->of, part, of->event);
-        const struct ct_object *o = ct_live_find(&passes[origin].replay.live, of->kind, of->key);
-        if (!o || ct_object_event(o) != of->event)
+        const struct ct_object *o = ct_part_find_origin(p->part, of->kind, of->key, of->event);
+        if (!o)
             return 0;
         const unsigned kind = o->kind == CT_KIND_BLOCK ? CT_STATS_BLOCKS : CT_STATS_ALLOCATIONS;
         add_bar(&p->stats->of[of->index][kind].lifetimes[classify(o->t_ns, of->freed_ns)],
@@ -342,7 +340,7 @@ static int merge_parts(struct ct_allocation_stats *s, struct pass *passes, size_
     if (!ct_parts_are_proved(passes->part->of))
         return 0;
     for (size_t i = 0; i < count; i++) {
-        if (passes[i].has_ended || !close_lifetimes(passes, i))
+        if (passes[i].has_ended || !close_lifetimes(&passes[i]))
             return 0;
         merge(s, passes[i].stats);
     }
@@ -366,7 +364,7 @@ static int read_in_parts(struct ct_allocation_stats *s, struct ct_trace *t,
     struct ct_parts parts;
     if (request->to_ns < t->t_last_ns) // what lies behind must not be read
         return 0;
-    ct_parts_begin(&parts, t);
+    ct_parts_begin(&parts, t, UINT64_MAX, UINT64_MAX);
     if (!parts.count)
         return 0;
     struct pass *passes = ct_heap_alloc_zeroed(parts.count, sizeof *passes);

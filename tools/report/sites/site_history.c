@@ -86,7 +86,7 @@ void ct_site_histories_note_pool(struct ct_site_histories *h, uint64_t t_ns, uin
         note_filled(h, before, p->reserved.part, filled);
 }
 
-// ---- begin and end ------------------------------------------------------------------------------
+// ---- a gap --------------------------------------------------------------------------------------
 
 // The part of the first known event begins with what is held.
 static void restart_held(struct ct_least_held *held, unsigned part) {
@@ -103,6 +103,83 @@ void ct_site_histories_restart(struct ct_site_histories *h, uint64_t t_ns) {
     restart_held(&h->pool.reserved, part);
     h->pool.most_filled[part] = h->pool.filled;
 }
+
+// ---- in parts -----------------------------------------------------------------------------------
+
+void ct_site_histories_begin_part(struct ct_site_histories *h, uint64_t t_ns, uint64_t reserved,
+                                  uint64_t filled) {
+    struct ct_pool_history *p = &h->pool;
+    for (size_t i = 0; i < h->count; i++)
+        ct_least_held_begin(&h->list[i].held, &h->window, t_ns);
+    p->seen = reserved != 0;
+    p->first_reserved = p->reserved.held = reserved;
+    p->first_filled = p->filled = filled;
+    ct_least_held_begin(&p->reserved, &h->window, t_ns);
+    p->most_filled[p->reserved.part] = filled;
+}
+
+int ct_site_histories_is_alike(const struct ct_site_histories *h, uint64_t earliest_ns,
+                               uint64_t latest_ns, uint64_t t_ns) {
+    if (latest_ns < h->window.from_ns)
+        return 1;
+    return earliest_ns && earliest_ns >= h->window.from_ns && t_ns >= latest_ns &&
+           find_lifetime(t_ns - earliest_ns) == find_lifetime(t_ns - latest_ns);
+}
+
+static int is_followed(const struct ct_site_histories *h, const struct ct_pool_history *next,
+                       uint64_t t_ns, const uint64_t *held) {
+    for (size_t i = 0; i < h->count; i++)
+        if (!ct_least_held_is_followed(&h->list[i].held, &h->window, t_ns, held[i]))
+            return 0;
+    return h->pool.filled == next->first_filled &&
+           ct_least_held_is_followed(&h->pool.reserved, &h->window, t_ns, next->first_reserved);
+}
+
+static void append_lifetimes(struct ct_site_history *s, const struct ct_site_history *next) {
+    if (!next->lifetimes)
+        return;
+    if (!s->lifetimes)
+        s->lifetimes = ct_heap_alloc_zeroed(CT_SITE_LIFETIMES, sizeof *s->lifetimes);
+    for (unsigned i = 0; i < CT_SITE_LIFETIMES; i++)
+        s->lifetimes[i] += next->lifetimes[i];
+    s->given_back += next->given_back;
+}
+
+static void append_pool(struct ct_site_histories *h, const struct ct_pool_history *next,
+                        uint64_t t_ns) {
+    struct ct_pool_history *p = &h->pool;
+    const unsigned first = ct_least_stretch_part(&h->window, t_ns);
+    note_filled(h, p->reserved.part, first, p->filled);
+    if (t_ns < h->window.from_ns || next->most_filled[first] > p->most_filled[first])
+        p->most_filled[first] = next->most_filled[first];
+    for (unsigned i = first + 1; i <= next->reserved.part; i++)
+        p->most_filled[i] = next->most_filled[i];
+    ct_least_held_append(&p->reserved, &h->window, t_ns, &next->reserved);
+    p->filled = next->filled;
+    p->seen |= next->seen;
+}
+
+int ct_site_histories_append(struct ct_site_histories *h, const struct ct_site_histories *next,
+                             uint64_t t_ns, const uint64_t *held) {
+    if (!is_followed(h, &next->pool, t_ns, held))
+        return 0;
+    for (size_t i = 0; i < h->count; i++) {
+        ct_least_held_append(&h->list[i].held, &h->window, t_ns, &next->list[i].held);
+        append_lifetimes(&h->list[i], &next->list[i]);
+    }
+    append_pool(h, &next->pool, t_ns);
+    h->lost += next->lost;
+    return 1;
+}
+
+void ct_site_histories_take(struct ct_site_histories *h, struct ct_site_histories *from) {
+    ct_site_histories_free(h);
+    *h = *from;
+    h->pool.reserved.least = h->pool.least_reserved;
+    *from = (struct ct_site_histories){0};
+}
+
+// ---- the end ------------------------------------------------------------------------------------
 
 void ct_site_histories_add_live(struct ct_site_histories *h, size_t group,
                                 const struct ct_site_birth *b) {

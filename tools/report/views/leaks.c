@@ -386,6 +386,7 @@ int ct_view_leaks(struct ct_view *v) {
     ct_joint_pass_run(&first, v->trace);
     ct_joint_pass_free(&first);
     ct_joint_pass_init(&second);
+    second.replay.has_no_readings = 1;
     ct_leaks_shown_join_second(&second, l);
     ct_joint_pass_run(&second, v->trace);
     ct_joint_pass_free(&second);
