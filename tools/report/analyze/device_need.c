@@ -33,8 +33,12 @@ static struct ct_need make(const struct ct_breakdown *s, uint64_t torch_free, ui
     return need;
 }
 
+// Of two moments with the same need the first counts, but the peak of the other views before it. The
+// same event twice is an OOM, which comes again when NVML's next report has divided what was
+// untracked then.
 static void keep_larger(struct ct_need *most, const struct ct_need *now, uint64_t bytes) {
-    if (bytes < most->bytes || (bytes == most->bytes && most->bytes))
+    const int is_again = now->is_peak || (now->event == most->event && now->t_ns == most->t_ns);
+    if (bytes < most->bytes || (bytes == most->bytes && most->bytes && !is_again))
         return;
     *most = *now;
     most->bytes = bytes;
@@ -78,13 +82,14 @@ static void note_first_reading(struct ct_device_need *n, const struct ct_breakdo
     keep(n, &n->before_reading, 0);
 }
 
-void ct_device_need_note(struct ct_device_need *n, const struct ct_replay *r, int device,
-                         uint64_t t_ns, uint64_t number) {
+static void note(struct ct_device_need *n, const struct ct_replay *r, int device, uint64_t t_ns,
+                 uint64_t number, int is_peak) {
     const struct ct_range_tree *torch_free = r->pool.device[device].free;
     const struct ct_breakdown s = ct_replay_split(r, device);
     struct ct_need now = make(&s, torch_free[0].bytes + torch_free[1].bytes, 0);
     now.event = number;
     now.t_ns = t_ns;
+    now.is_peak = is_peak;
     n->with_host |= s.with_host;
     raise_to(&n->managed, s.managed);
     n->known |= s.tracked || s.managed;
@@ -95,16 +100,19 @@ void ct_device_need_note(struct ct_device_need *n, const struct ct_replay *r, in
     keep(n, &now, s.split_known ? s.others : 0);
 }
 
-void ct_device_needs_note(struct ct_device_needs *n, const struct ct_replay *r,
-                          const struct ct_event *e, uint64_t number) {
+void ct_device_need_note(struct ct_device_need *n, const struct ct_replay *r, int device,
+                         uint64_t t_ns, uint64_t number) {
+    note(n, r, device, t_ns, number, 0);
+}
+
+void ct_device_needs_note(struct ct_device_needs *n, const struct ct_scan *s,
+                          const struct ct_event *e) {
     const int device = ct_event_device_index(e);
-    if (device < CT_MAX_DEVICES && e->op != CT_OP_MAP) {
-        ct_device_need_note(&n->device[device], r, device, e->t_ns, number);
-        return;
-    }
+    const int is_of_one = device < CT_MAX_DEVICES && e->op != CT_OP_MAP;
     for (int d = 0; d < CT_DEVICES; d++) // (a mapping is of the device of its handle)
-        if (ct_live_tracked(&r->live.device[d]))
-            ct_device_need_note(&n->device[d], r, d, e->t_ns, number);
+        if (is_of_one ? d == device : ct_live_tracked(&s->end.live.device[d]) != 0)
+            note(&n->device[d], &s->end, d, e->t_ns, s->event,
+                 s->device[d].peak_known && s->device[d].peak_event == s->event);
 }
 
 // ---- after the last event -----------------------------------------------------------------------
@@ -143,6 +151,16 @@ void ct_device_need_add_failures(struct ct_device_need *n, const struct ct_incid
     }
 }
 
+// At an OOM, NVML's next report may divide what is untracked better than the state then does.
+static void divide_as_oom(struct ct_need *need, const struct ct_incidents *all, int device,
+                          int is_least) {
+    const struct ct_oom_event *o = ct_incidents_find_event(all, need->event, device);
+    if (!need->bytes || !o)
+        return;
+    set_untracked(need, &o->split);
+    need->bytes = whole_of(need) + (is_least ? 0 - need->pool_free : need->unattributed);
+}
+
 // A lost free leaves what was freed in the figures.
 static void find_unseen(struct ct_device_need *n, const struct ct_scan *s,
                         const struct ct_trace *t) {
@@ -166,6 +184,8 @@ void ct_device_needs_finish(struct ct_device_needs *n, const struct ct_scan *s,
     for (int d = 0; d < CT_DEVICES; d++) {
         const struct ct_coarse_summary past = ct_coarse_history_summarize(t, d);
         ct_device_need_add_failures(&n->device[d], &s->incidents, d, 0);
+        divide_as_oom(&n->device[d].as_recorded, &s->incidents, d, 0);
+        divide_as_oom(&n->device[d].least, &s->incidents, d, 1);
         find_unseen(&n->device[d], s, t);
         if (past.known && past.peak_bytes > n->device[d].as_recorded.tracked)
             n->device[d].overwritten = past.peak_bytes;

@@ -16,6 +16,7 @@ struct ct_need {
     uint64_t requested;    // by the request that failed then
     uint64_t untracked;    // of this process: context, modules, ...
     uint64_t unattributed; // of this process or of others: not part of the least need
+    int is_peak; // the scan has its peak there: a block belongs to the moment of its segment
 };
 
 struct ct_device_need {
@@ -53,9 +54,9 @@ enum ct_need_fit {
     CT_NEED_UNKNOWN,  // on what was not read or seen, or on what may be of other processes
 };
 
-// For each event, behind ct_replay_apply.
-void ct_device_needs_note(struct ct_device_needs *n, const struct ct_replay *r,
-                          const struct ct_event *e, uint64_t number);
+// For each event of a scan, behind ct_replay_apply.
+void ct_device_needs_note(struct ct_device_needs *n, const struct ct_scan *s,
+                          const struct ct_event *e);
 // The same for the need of one device.
 void ct_device_need_note(struct ct_device_need *n, const struct ct_replay *r, int device,
                          uint64_t t_ns, uint64_t number);

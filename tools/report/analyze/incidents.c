@@ -119,6 +119,27 @@ static int is_more_telling(const struct ct_incident *i, const struct ct_incident
     return earlier->retried && !i->retried;
 }
 
+const struct ct_oom_event *ct_incidents_find_event(const struct ct_incidents *n, uint64_t number,
+                                                   int device) {
+    size_t from = 0, to = n->oom_count;
+    while (from < to) {
+        const size_t middle = from + (to - from) / 2;
+        if (n->ooms[middle].event < number)
+            from = middle + 1;
+        else
+            to = middle;
+    }
+    const struct ct_oom_event *o = from < n->oom_count ? &n->ooms[from] : NULL;
+    return o && o->event == number && o->device == device ? o : NULL;
+}
+
+size_t ct_incidents_count_failed(const struct ct_incidents *n, int device) {
+    size_t count = 0;
+    for (size_t i = 0; i < n->count; i++)
+        count += !n->list[i].retried && ct_incidents_head(n, i)->device == device;
+    return count;
+}
+
 const struct ct_oom_event *ct_incidents_find_crossing(const struct ct_incidents *n) {
     for (int of_device = 1; of_device >= 0; of_device--) {
         const struct ct_incident *best = NULL;

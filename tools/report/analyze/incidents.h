@@ -73,6 +73,11 @@ void ct_incidents_free(struct ct_incidents *n);
 
 // These need ct_incidents_finish.
 const struct ct_oom_event *ct_incidents_head(const struct ct_incidents *n, size_t incident);
+// The OOM that is event `number`, if it is one on this device (an index); or NULL.
+const struct ct_oom_event *ct_incidents_find_event(const struct ct_incidents *n, uint64_t number,
+                                                   int device);
+// How many of the incidents that PyTorch did not retry with success were on this device.
+size_t ct_incidents_count_failed(const struct ct_incidents *n, int device);
 // Whether PyTorch's repeated call got the memory of a failed one.
 int ct_incidents_is_retried(const struct ct_incidents *n, const struct ct_oom_event *o);
 struct ct_incident_counts ct_incidents_count(const struct ct_incidents *n);

@@ -491,13 +491,13 @@ static void scan_event(struct ct_scan *s, const struct ct_event *e, uint64_t num
     before_event(s, e, number, index, counts);
     s->event = number;
     ct_replay_apply(&s->end, e, number);
-    if (s->request.applied)
-        s->request.applied(s->request.applied_user, &s->end, e);
     if (e->op == CT_OP_MAP)
         note_mapping(s, e);
     behind_event(s, e, index);
     if (counts)
         count_event(s, e, number, index, has_budget ? &before : NULL);
+    if (s->request.applied)
+        s->request.applied(s->request.applied_user, &s->end, e);
 }
 
 static void plot_incidents(struct ct_scan *s) {

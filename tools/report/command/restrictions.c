@@ -40,8 +40,8 @@ void ct_restrictions_warn(const struct ct_view *v) {
         ct_terminal_warn(e.text);
     } else if (x->missing) {
         ct_error_set(&e, CT_EXIT_OK,
-                     "warning: %s: %" PRIu64 " chunks are missing; the rest is reported",
-                     t->source.name, x->missing);
+                     "warning: %s: %" PRIu64 " chunk%s missing; the rest is reported",
+                     t->source.name, x->missing, x->missing == 1 ? " is" : "s are");
         ct_terminal_warn(e.text);
     } else if ((t->journal_found < 0 || v->options->json ||
                 !ct_command_is_about_trace(v->options->command)) &&

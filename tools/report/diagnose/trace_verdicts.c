@@ -101,13 +101,22 @@ static double find_strongest_growth(struct ct_verdicts *v) {
     return a > b ? a : b;
 }
 
+static const char *find_refuting(const struct ct_trace_case *c) {
+    if (c->is_complete)
+        return "an error of the program's log: then the program itself refused (give the log: "
+               "--log)";
+    return c->trace->ended ? "an error of the program's log (give the log: --log)"
+                           : "an error of the program's log behind the end of this trace (give the "
+                             "log: --log)";
+}
+
 static void judge_quiet(const struct ct_trace_case *c, struct ct_verdicts *v) {
     const int device = c->device < CT_MAX_DEVICES ? c->device : -1;
     if (c->earlier_ooms) {
         struct ct_verdict *one =
             ct_verdicts_add(v, CT_SCENARIO_INCOMPLETE, 0.9, device,
                             "calls ran out of memory earlier, and their events were overwritten");
-        (void)ct_verdict_add_text(one, "%s call%s out of memory, by the coarse history",
+        (void)ct_verdict_add_text(one, "%s call%s ran out of memory, by the coarse history",
                                   ct_human_count(c->earlier_ooms).text,
                                   ct_human_plural(c->earlier_ooms));
         (void)ct_verdict_add_advice(one, "record with a larger ring (CUTRACE_MAX_SIZE)");
@@ -129,10 +138,7 @@ static void judge_quiet(const struct ct_trace_case *c, struct ct_verdicts *v) {
         one = ct_verdicts_find(v, CT_SCENARIO_NONE);
         one->confidence = 1 - find_strongest_growth(v);
     }
-    ct_verdict_set_refuted_by(one, c->is_complete ? "an error of the program's log: then the "
-                                                    "program itself refused (give the log: --log)"
-                                                  : "an error of the program's log behind the end "
-                                                    "of this trace (give the log: --log)");
+    ct_verdict_set_refuted_by(one, "%s", find_refuting(c));
 }
 
 void ct_trace_verdicts_find(const struct ct_trace_case *c, struct ct_verdicts *v) {

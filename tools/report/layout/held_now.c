@@ -117,9 +117,12 @@ static void read_totals(struct ct_held_now *h, struct ct_live_totals *t) {
     t->split = ct_replay_split(h->replay, h->device);
 }
 
-void ct_held_now_account(struct ct_held_now *h, struct ct_account *a, uint64_t *blocks) {
+void ct_held_now_account(struct ct_held_now *h, struct ct_account *a, uint64_t *blocks,
+                         const struct ct_breakdown *split) {
     struct ct_live_totals totals;
     read_totals(h, &totals);
+    if (split)
+        totals.split = *split;
     ct_account_make(a, h->phases, &totals);
     for (unsigned c = 0; c < CT_COMPONENTS; c++) {
         const uint64_t in_blocks =

@@ -36,9 +36,10 @@ void ct_held_now_follow(struct ct_held_now *h, struct ct_joint_analysis *a);
 size_t ct_held_now_position(struct ct_held_now *h, enum ct_holding_kind kind, uint32_t stack);
 // How segments are divided now: into blocks and what is idle, if these add up.
 enum ct_holding_rows ct_held_now_rows(const struct ct_held_now *h);
-// The present account of the device. `blocks` (CT_COMPONENTS of them) gets the part of each
-// component that PyTorch's blocks hold.
-void ct_held_now_account(struct ct_held_now *h, struct ct_account *a, uint64_t *blocks);
+// The present account of the device, divided as in `split`; NULL: as the present state says.
+// `blocks` (CT_COMPONENTS of them) gets the part of each component that PyTorch's blocks hold.
+void ct_held_now_account(struct ct_held_now *h, struct ct_account *a, uint64_t *blocks,
+                         const struct ct_breakdown *split);
 void ct_held_now_free(struct ct_held_now *h);
 
 #endif

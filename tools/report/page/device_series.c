@@ -29,10 +29,12 @@ struct ct_series_row ct_device_series_row(unsigned row) {
     return (struct ct_series_row){ct_account_row_name(kind), ct_account_row_title(kind), group};
 }
 
-static void read_rows(struct ct_device_series *d, struct ct_series_moment *m) {
+// `o`: the OOM that the moment is, whose memory NVML's next report may have divided; or NULL.
+static void read_rows(struct ct_device_series *d, struct ct_series_moment *m,
+                      const struct ct_oom_event *o) {
     struct ct_account a;
     uint64_t blocks[CT_COMPONENTS];
-    ct_held_now_account(&d->held, &a, blocks);
+    ct_held_now_account(&d->held, &a, blocks, o ? &o->split : NULL);
     m->is_read = a.known;
     for (unsigned i = 0; i < CT_SERIES_ROWS; i++) {
         if (i < CT_COMPONENTS)
@@ -54,6 +56,7 @@ struct held {
 
 struct ct_series_pass {
     struct ct_device_series *series;
+    const struct ct_scan *scan;
     size_t next; // of the notable moments
     struct ct_address_picture picture;
     struct held *last; // by site: what the moment before had
@@ -194,7 +197,7 @@ static void read_moment(struct ct_series_pass *p, size_t i, const struct ct_even
     struct ct_series_moment *m = &d->moments[at];
     m->t_ns = e->t_ns;
     m->event = d->notable.events[i];
-    read_rows(d, m);
+    read_rows(d, m, ct_incidents_find_event(&p->scan->incidents, m->event, d->device));
     if (p->marked[i] & (NAMED | EVEN_LIVE) || is_one_of(i, all, CT_SERIES_LIVE / 2))
         read_live(p, at);
     if (d->notable.axis.rows &&
@@ -245,6 +248,7 @@ void ct_device_series_join_second(struct ct_joint_pass *pass, struct ct_device_s
     struct ct_joint_analysis a = {
         .self = p, .before = before_event, .behind = behind_event, .end = end_pass};
     p->series = d;
+    p->scan = s;
     d->moments = ct_heap_alloc_zeroed(d->notable.count + 1, sizeof *d->moments);
     ct_address_picture_init(&p->picture, &d->notable.axis);
     ct_held_now_init(&d->held, v->sites, v->phases, d->device, &pass->replay);

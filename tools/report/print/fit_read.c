@@ -7,7 +7,7 @@
 
 static void note_event(void *user, const struct ct_replay *r, const struct ct_event *e) {
     struct ct_fit_read *f = user;
-    ct_device_needs_note(&f->needs, r, e, f->scan.event);
+    ct_device_needs_note(&f->needs, &f->scan, e);
     ct_server_memories_note(&f->servers, f->v->phases, f->scan.phase, r, e, f->scan.event);
 }
 

@@ -262,5 +262,5 @@ void ct_memory_table_print(struct ct_view *v, const struct ct_memory_table *t) {
     if (untracked < rows.count)
         print_rows(v, &rows, untracked, rows.count, whole, whole, "");
     if (!t->live->split.used_known)
-        fprintf(v->out, "%12s %8s  free: the device's memory was not read\n", "-", "-");
+        fprintf(v->out, "%12s %8s  free: the device's memory was not read by then\n", "-", "-");
 }

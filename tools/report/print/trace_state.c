@@ -7,6 +7,7 @@
 
 #include <cutrace/format/journal.h>
 
+#include "analyze/coarse_history.h"
 #include "base/utf8.h"
 #include "print/label.h"
 
@@ -107,6 +108,22 @@ struct ct_human_text ct_trace_state_until(const struct ct_view *v) {
         (void)snprintf(until.text, sizeof until.text, " up to %.30s",
                        ct_label_time(v, v->trace->t_last_ns).text);
     return until;
+}
+
+// The coarse history covers what was overwritten: whether it has no failed call.
+static int is_history_quiet(const struct ct_trace *t) {
+    if (!ct_coarse_history_exists(t))
+        return 0;
+    for (int d = 0; d < CT_DEVICES; d++)
+        if (ct_coarse_history_summarize(t, d).ooms)
+            return 0;
+    return 1;
+}
+
+const char *ct_trace_state_as_far(const struct ct_trace *t, uint64_t counted) {
+    const int has_beginning = !t->overwritten_events && t->index.chunks[0].head.seq == 0;
+    const int is_lost = ct_trace_count_lost(t, counted) || t->index.damages || t->index.missing;
+    return is_lost || !(has_beginning || is_history_quiet(t)) ? ", as far as the trace goes" : "";
 }
 
 static void print_name(struct ct_view *v) {

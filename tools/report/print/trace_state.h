@@ -31,6 +31,9 @@ void ct_trace_state_print_trimmed(struct ct_view *v);
 // " up to +4.200 s" if the trace is incomplete, else "": for statements that something did not
 // happen.
 struct ct_human_text ct_trace_state_until(const struct ct_view *v);
+// ", as far as the trace goes" where events within its time are missing, else "": for statements that
+// something did not happen. `counted`: as of ct_trace_count_lost.
+const char *ct_trace_state_as_far(const struct ct_trace *t, uint64_t counted);
 // Whether the trace is incomplete and has no event: no question about memory has an answer.
 int ct_trace_state_is_unknown(const struct ct_trace *t);
 // Whether the trace has every event from the start of the process to its end. `lost`: by

@@ -89,10 +89,12 @@ static void print_text(struct ct_view *v, const struct findings *f, int ok) {
         fprintf(v->out, "offset %" PRIu64 ": %s (%" PRIu64 " bytes)\n", x->damage[i].offset,
                 x->damage[i].what, x->damage[i].bytes);
     if (x->missing)
-        fprintf(v->out, "%" PRIu64 " chunks are missing between others, with %" PRIu64 " events\n",
-                x->missing, t->missing_events);
+        fprintf(v->out, "%" PRIu64 " chunk%s missing between others, with %" PRIu64 " event%s\n",
+                x->missing, x->missing == 1 ? " is" : "s are", t->missing_events,
+                ct_human_plural(t->missing_events));
     if (x->foreign)
-        fprintf(v->out, "%" PRIu64 " chunks of another trace were skipped\n", x->foreign);
+        fprintf(v->out, "%" PRIu64 " chunk%s of another trace %s skipped\n", x->foreign,
+                ct_human_plural(x->foreign), x->foreign == 1 ? "was" : "were");
     if (f->miscounted)
         fprintf(v->out, "%" PRIu64 " events were read, the prefixes count %" PRIu64 "\n", f->events,
                 t->events);

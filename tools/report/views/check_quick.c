@@ -42,9 +42,11 @@ static void print_text(const struct ct_index *x, size_t digests, FILE *out) {
         fprintf(out, "offset %" PRIu64 ": %s (%" PRIu64 " bytes)\n", x->damage[i].offset,
                 x->damage[i].what, x->damage[i].bytes);
     if (x->missing)
-        fprintf(out, "%" PRIu64 " chunks are missing between others\n", x->missing);
+        fprintf(out, "%" PRIu64 " chunk%s missing between others\n", x->missing,
+                x->missing == 1 ? " is" : "s are");
     if (x->foreign)
-        fprintf(out, "%" PRIu64 " chunks of another trace were skipped\n", x->foreign);
+        fprintf(out, "%" PRIu64 " chunk%s of another trace %s skipped\n", x->foreign,
+                ct_human_plural(x->foreign), x->foreign == 1 ? "was" : "were");
     if (!has_end(x))
         fputs("the last chunk is not the end of the trace; the journal was not read\n", out);
     fprintf(out,

@@ -67,13 +67,15 @@ static struct figures read_figures(const struct ct_compared_device *d,
     set_figure(&f, PEAK, d->peak_known, d->peak_bytes);
     set_figure(&f, LIVE, 1, d->now.bytes);
     set_figure(&f, TRACKED, 1, d->account.tracked);
-    set_figure(&f, UNTRACKED, d->account.known, untracked_of(&d->account));
+    // (without a report of NVML's, what is unmeasured includes other processes)
+    set_figure(&f, UNTRACKED, d->account.known && d->account.split_known,
+               untracked_of(&d->account));
     set_figure(&f, FREE, d->account.known, d->account.row[CT_ACCOUNT_FREE].bytes);
     set_figure(&f, POOL, p->known, p->segment_bytes);
     set_figure(&f, POOL_FREE, p->known, p->free.bytes);
     set_figure(&f, SCATTERED, p->known, p->free.bytes - p->free.largest);
     set_figure(&f, GROWTH, !ct_leaks_is_too_short(&d->leaks), ct_leaks_bytes_per_hour(&d->leaks));
-    set_figure(&f, OOMS, 1, ct_incidents_count(&r->scan.incidents).failed);
+    set_figure(&f, OOMS, 1, ct_incidents_count_failed(&r->scan.incidents, d->device));
     return f;
 }
 

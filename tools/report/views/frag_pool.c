@@ -86,7 +86,17 @@ static void print_lost_blocks(struct ct_view *v, const struct ct_torch_pool_tota
                 ct_label_size(v, f->outside_bytes).text);
 }
 
+// PyTorch's own count has blocks that the trace does not have.
 static void print_reported(struct ct_view *v, const struct ct_torch_pool_totals *f) {
+    if (f->reported && f->allocated != f->block_bytes) {
+        fprintf(v->out,
+                "  PyTorch          %12s  " CT_WRAP_HANG
+                "reserved; %s of it in blocks, as PyTorch counts; %s in %s block%s of the trace\n",
+                ct_label_size(v, f->reserved).text, ct_label_size(v, f->allocated).text,
+                ct_label_size(v, f->block_bytes).text, ct_human_count(f->blocks).text,
+                ct_human_plural(f->blocks));
+        return;
+    }
     fprintf(v->out, "  PyTorch          %12s  " CT_WRAP_HANG "reserved; %s of it in %s block%s\n",
             f->reported ? ct_label_size(v, f->reserved).text : "-",
             f->reported ? ct_label_size(v, f->allocated).text : "-", ct_human_count(f->blocks).text,
@@ -95,9 +105,9 @@ static void print_reported(struct ct_view *v, const struct ct_torch_pool_totals 
 
 static void print_segments(struct ct_view *v, const struct ct_replay *now, int device,
                            const struct ct_torch_pool_totals *f) {
-    fprintf(v->out, "  segments         %12s  " CT_WRAP_HANG "in %s segment%s:",
+    fprintf(v->out, "  segments         %12s  " CT_WRAP_HANG "in %s segment%s%s",
             ct_label_size(v, f->segment_bytes).text, ct_human_count(f->segments).text,
-            ct_human_plural(f->segments));
+            ct_human_plural(f->segments), f->segments ? ":" : "");
     print_segment_kinds(v, now, device);
     putc('\n', v->out);
 }

@@ -31,10 +31,12 @@ static void print_head(struct ct_view *v, const struct ct_scan *s, const struct 
                        int is_crossing) {
     const struct ct_capacity capacity = ct_capacity_find(v->trace, &s->end, o->device);
     char *request = ct_verdict_request(v, o, capacity.bytes);
+    const char *mark = // (page-locked host memory and address space are no capacity of the device)
+        is_crossing && ct_incidents_is_device_memory(o) ? "  <- crossed capacity" : "";
     fprintf(v->out, "%s%s at %s, event %" PRIu64 ": %s%s%s\n",
             is_crossing ? v->terminal->red : v->terminal->bold,
             ct_label_device_in_full(v, o->device, &s->end).text, ct_verdict_time(v, o->t_ns).text,
-            o->event, request, is_crossing ? "  <- crossed capacity" : "", v->terminal->reset);
+            o->event, request, mark, v->terminal->reset);
     free(request);
 }
 
@@ -242,7 +244,8 @@ static void print_at_moment(struct ct_view *v, const struct ct_scan *s, const st
     const size_t most = v->options->top ? v->options->top : 1;
     const size_t first = d->end > most ? d->end - most : 0;
     if (!d->end) {
-        fprintf(v->out, "No OOM occurred up to %s\n", ct_label_time(v, d->moment.t_ns).text);
+        fprintf(v->out, "No OOM occurred up to %s%s\n", ct_label_time(v, d->moment.t_ns).text,
+                ct_trace_state_as_far(v->trace, s->lost));
         return;
     }
     print_position(v, d, first, n->count);
@@ -258,7 +261,8 @@ static void print_text(struct ct_view *v, const struct ct_scan *s, const struct 
         return;
     }
     if (!n->count) {
-        fprintf(v->out, "No OOM occurred%s\n", ct_trace_state_until(v).text);
+        fprintf(v->out, "No OOM occurred%s%s\n", ct_trace_state_until(v).text,
+                ct_trace_state_as_far(v->trace, s->lost));
         return;
     }
     char *counts = ct_verdict_incidents(n);

@@ -89,14 +89,16 @@ static void print_quiet_verdict(struct ct_summary *s) {
     const struct ct_view *v = s->v;
     const struct ct_device_scan *d = s->device >= 0 ? &s->scan.device[s->device] : NULL;
     const uint64_t whole = v->options->capacity ? v->options->capacity : s->capacity.bytes;
+    const char *as_far = ct_trace_state_as_far(v->trace, s->scan.lost);
     if (!d || !d->peak_known) {
-        fprintf(v->out, "No GPU memory was allocated, and no OOM occurred%s", until(s).text);
+        fprintf(v->out, "No GPU memory was allocated, and no OOM occurred%s%s", until(s).text,
+                as_far);
         return;
     }
     if (v->options->capacity)
         print_not_exceeded(s);
     else
-        fprintf(v->out, "No OOM occurred%s. ", until(s).text);
+        fprintf(v->out, "No OOM occurred%s%s. ", until(s).text, as_far);
     if (!d->peak_bytes) {
         fprintf(v->out, "This process allocated nothing on %s",
                 ct_label_device_in_full(v, s->device, NULL).text);
