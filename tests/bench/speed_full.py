@@ -19,8 +19,8 @@ def reads_workers():
         return WORKERS.encode() in f.read()
 
 
-def with_workers(path, workers):
-    return lambda: report(VIEW, path, environment={WORKERS: str(workers)})
+def with_workers(path, workers, *view):
+    return lambda: report(*(view or (VIEW,)), path, environment={WORKERS: str(workers)})
 
 
 def seconds(runs):

@@ -1,33 +1,36 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The third table: a pass over all events with more and more workers, in parts between checkpoints."""
+"""The third table: a pass over all events with more and more workers, in parts between checkpoints; and a view with one
+pass in parts, growth by call site, behind one over the whole trace."""
 import statistics
 
 from peer_figures import Row, ratios
 from speed_full import VIEW, seconds, with_workers
 from speed_runs import FEW, MANY, PROCESSORS, in_turns
 
-TITLE = "A pass over all events by workers (`cutrace-report %s`)" % VIEW
+TITLE = "Passes over all events by workers (`cutrace-report %s`)" % VIEW
+TWO_PASSES = ("top", "--at=end")
 NUMBERS = (2, 4, 8, 16)
 WANTED = {(FEW, 2): 1.8, (MANY, 2): 1.8, (FEW, 16): 10}
 
 
-def by_workers(traces, live):
+def by_workers(traces, live, *view):
     path, info = traces.ring(live)
     numbers = [n for n in NUMBERS if n <= PROCESSORS]
-    told = in_turns({n: with_workers(path, n) for n in [1, *numbers]})
+    told = in_turns({n: with_workers(path, n, *view) for n in [1, *numbers]})
     rows = []
     for n in NUMBERS:
-        name = "speed-up with %d workers, %d live" % (n, live)
+        name = "speed-up %swith %d workers, %d live" % ("of %s " % view[0] if view else "", n, live)
+        wanted = None if view else WANTED.get((live, n))
         if n not in numbers:
-            rows.append(Row(name, "x", WANTED.get((live, n)), None, [], reason="this machine has %d processors" % PROCESSORS,
+            rows.append(Row(name, "x", wanted, None, [], reason="this machine has %d processors" % PROCESSORS,
                             at_least=True))
             continue
         one, several = seconds(told[1]), seconds(told[n])
         beside = "%.2f s instead of %.2f; %.1f M events; %.0f MiB instead of %.0f" % (
             statistics.median(several), statistics.median(one), info["events"] / 1e6, told[n][0].memory, told[1][0].memory)
-        rows.append(Row(name, "x", WANTED.get((live, n)), None, ratios(one, several), beside, at_least=True))
+        rows.append(Row(name, "x", wanted, None, ratios(one, several), beside, at_least=True))
     return rows
 
 
 def measure(traces):
-    return by_workers(traces, FEW) + by_workers(traces, MANY)
+    return [row for live in (FEW, MANY) for view in ((), TWO_PASSES) for row in by_workers(traces, live, *view)]

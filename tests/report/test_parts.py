@@ -23,7 +23,8 @@ from whole_trace import Whole  # noqa: E402
 
 FOLDER = tempfile.mkdtemp()
 VLLM = sorted(glob.glob(os.path.join(ROOT, "tests/report/vllm/*/trace.zst")))
-VIEWS = (("stats",), ("stats", "--json"), ("leaks", "--json"), ("top", "--json", "--at=end"), ("leaks",), ("top", "--json"))
+VIEWS = (("stats",), ("stats", "--json"), ("leaks", "--json"), ("top", "--json", "--at=end"), ("leaks",), ("top", "--json"),
+         ("summary", "--json", "--fail-on=growth>1MiB/h"))
 WORKERS = (1, 2, 7, 16)
 K, M = 1 << 10, 1 << 20
 BLOCKS = 1 << 40  # where blocks lie: in no memory of the driver's, so that no allocation is a segment
