@@ -398,13 +398,30 @@ static int explains_reserve(const struct models *p, uint32_t group, const struct
     return explains;
 }
 
-// Segments were freed before a request, which can have done it: whether only empty_cache() explains
-// what was left.
-static int was_emptied(struct models *p, uint32_t group, const struct ct_event *e) {
+// What freed segments right before a request was given a new one.
+enum release_cause { BY_REQUEST, BY_EMPTY_CACHE, BY_EITHER };
+
+static enum release_cause find_cause(struct models *p, uint32_t group, const struct ct_event *e) {
     if (p->release_trials >= MOST_TRIALS)
-        return 0;
+        return BY_EITHER;
     p->release_trials++;
-    return !explains_reserve(p, group, e, 0) && explains_reserve(p, group, e, 1);
+    const int by_request = explains_reserve(p, group, e, 0);
+    if (by_request == explains_reserve(p, group, e, 1))
+        return BY_EITHER;
+    return by_request ? BY_REQUEST : BY_EMPTY_CACHE;
+}
+
+// Empties the cache where empty_cache() did. Where it may have, some of the asked models take that
+// for granted: all must lead to the same answer.
+static void release_before(struct models *p, enum release_cause cause, uint64_t number) {
+    if (cause == BY_EMPTY_CACHE)
+        release_cached(p);
+    if (cause != BY_EITHER)
+        return;
+    for (uint64_t i = CT_WHAT_IF_ASKED_LEAST; i < CT_WHAT_IF_ASKED_APART; i++)
+        if (!p->w->side[i].stopped &&
+            (i == CT_WHAT_IF_ASKED_LEAST || ct_hash_mix(number * CT_WHAT_IF_SIDES + i) >> 63))
+            ct_allocator_model_release_cached(&p->model[i]);
 }
 
 // ---- the pass -----------------------------------------------------------------------------------
@@ -450,8 +467,8 @@ static void apply_block(struct models *p, const struct ct_event *e, uint64_t num
             thread->group[class] = (uint16_t)find_group(p, region, class, e);
             for (int i = 0; i < CT_WHAT_IF_SIDES; i++)
                 p->model[i].hint = region->maps || w->by_creation ? 0 : region->start;
-            if (inside && was_emptied(p, thread->group[class], e))
-                release_cached(p);
+            if (inside)
+                release_before(p, find_cause(p, thread->group[class], e), number);
             alloc_block(p, e, number, thread->group[class],
                         find_apart(p, region, thread->group[class]));
             w->blocks++;

@@ -207,6 +207,13 @@ static int was_left_out(const struct ct_stream_groups *g, const struct ct_refuse
     return r->size > g->refused.last_bytes;
 }
 
+// Whether empty_cache() may have freed a segment before the request looked for a free block: no call
+// to the driver had failed, and nothing is left in the cache.
+static int may_be_emptied(const struct ct_stream_groups *g, uint32_t segment) {
+    return !g->refused.bytes && !g->cached &&
+           (g->refused.freed_count > CT_FREED_SEGMENTS || was_freed(g, segment, CT_FREED_SEGMENTS));
+}
+
 // A request got a new segment after the driver had refused it one.
 static void note_refused(struct ct_stream_groups *g, uint32_t segment, uint64_t bytes) {
     const uint64_t max_split = g->settings.max_split;
@@ -214,6 +221,7 @@ static void note_refused(struct ct_stream_groups *g, uint32_t segment, uint64_t 
     for (uint32_t i = 0; i < g->refused.count; i++) {
         const struct ct_refused_range *r = &g->refused.list[i];
         if (r->segment != segment && g->segments[r->segment].small == g->segments[segment].small &&
+            !may_be_emptied(g, r->segment) &&
             ((r->size >= bytes && is_eligible(g, r->size, bytes)) || was_left_out(g, r, wanted))) {
             g->passed_over++;
             note_pair(g, segment, r->segment, PASSED_OVER);
