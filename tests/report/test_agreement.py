@@ -229,7 +229,9 @@ def holdings_in_text(problems, path):
     for ordinal, d in devices_of(said("summary", path)).items():
         gpu, at = "GPU %s" % ordinal, elapsed(path, d["peak_t_ns"]) if d["peak_t_ns"] is not None else None
         top = first_of(without_mig(told("top", path)), gpu + ": ")
-        compare(problems, path, "the head of top", top, "%s: %d at the peak, at %s" % (gpu, d["peak_bytes"], at))
+        doubt = re.search(r" \(not known: events .*\)$", top)
+        compare(problems, path, "the head of top", top[:doubt and doubt.start()], "%s: %d at the peak, at %s" % (gpu, d["peak_bytes"], at))
+        compare(problems, path, "whether the peak is known", doubt is None, d["peak_known"])
         stats = without_mig(told("stats", path))
         if gpu + ", allocations of the driver" in stats:
             line = stats[stats.index(gpu + ", allocations of the driver") + 1]

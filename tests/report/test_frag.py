@@ -75,7 +75,7 @@ def the_default_moment():
         moment, crossing = frag["moment"], summary["crossing"]
         kinds.add(moment["what"])
         if crossing:
-            equal(moment, {"what": "oom", "device": crossing["device"], "event": crossing["event"], "t_ns": crossing["t_ns"]}, path)
+            equal(moment, {"what": "oom", "device": crossing["device"], "event": crossing["event"], "t_ns": crossing["t_ns"], "known": True}, path)
         else:
             peak = max(summary["devices"], key=lambda d: d["peak_bytes"])
             equal((moment["what"], moment["t_ns"]), ("peak", peak["peak_t_ns"]), path)

@@ -217,7 +217,22 @@ VIEWS = ("summary", "top", "frag", "leaks", "stats", "phases", "timeline")
 
 
 def without(document):
-    return {k: v for k, v in document.items() if k not in ("file",)}
+    """Without what differs between a time in a gap and the last event before it."""
+    trace = {k: v for k, v in document["trace"].items() if k != "gap"}
+    return {k: v for k, v in {**document, "trace": trace}.items() if k != "file"}
+
+
+def behind_of(path, m):
+    """The first event behind the gap that views count: not of a chunk between the part that a ring retained and the ring."""
+    times = [json.loads(line)["t_ns"] for line in report("dump", "--json", path)[1].splitlines()]
+    return min(t for t in times if t > m.gaps[0][0])
+
+
+def gap_of(m, t_ns, behind):
+    """The key `gap` at a time that is not known: behind the last event before the gap, or behind the gap."""
+    (before, _), = m.gaps
+    return {"t_ns": t_ns, "known_until_ns": before, "as_of_ns": before if t_ns < behind else None,
+            "known_from_ns": min((a for a, _ in m.known if a > t_ns), default=None)}
 
 
 @case("--to and --at in a gap show the last event before it, in every view, and say that the time asked for is not known")
@@ -226,8 +241,9 @@ def ends_in_gap():
         (before, behind), = m.gaps
         for t_ns in (before + 1, (before + behind) // 2, behind - 1):
             for view in VIEWS:
-                equal(without(read(view, path, "--to", elapsed(t_ns))), without(read(view, path, "--to", elapsed(before))),
-                      "%s %s --to %s" % (path, view, elapsed(t_ns)))
+                asked, shown = (read(view, path, "--to", elapsed(t)) for t in (t_ns, before))
+                equal(without(asked), without(shown), "%s %s --to %s" % (path, view, elapsed(t_ns)))
+                equal((asked["trace"]["gap"], shown["trace"]["gap"]), (gap_of(m, t_ns, behind), None), "%s %s" % (path, view))
             text = report("top", "--to", elapsed(t_ns), path)[1].decode()
             check(text.startswith("NOT KNOWN: what was live at +"), text)
             live = m.live[m.at(before)]
@@ -236,7 +252,8 @@ def ends_in_gap():
             equal(read("frag", path, "--to", elapsed(t_ns), "--at=end")["devices"][0]["live_bytes"], live)
             for view in ("top", "frag", "leaks"):
                 d = read(view, path, "--at", elapsed(t_ns))
-                equal(d, read(view, path, "--at", elapsed(before)), "%s %s --at" % (path, view))
+                equal(without(d), without(read(view, path, "--at", elapsed(before))), "%s %s --at" % (path, view))
+                equal(d["trace"]["gap"], gap_of(m, t_ns, behind), "%s %s --at" % (path, view))
             equal(read("frag", path, "--at", elapsed(t_ns))["devices"][0]["live_bytes"], live)
         for t_ns in (before, m.times[-1]):
             text = report("top", "--to", elapsed(t_ns), path)[1].decode()
@@ -247,12 +264,74 @@ def ends_in_gap():
 def behind_gap():
     said = 0
     for path, m in cases():
+        behind = behind_of(path, m)
         for t_ns in m.times[::7]:
             code, out, _ = report("top", "--at", elapsed(t_ns), path)
             equal(code, 0)
             equal("NOT KNOWN" in out.decode(), not m.is_known(t_ns), "%s at %s" % (path, elapsed(t_ns)))
+            for view in ("top", "frag", "leaks"):
+                d = read(view, path, "--at", elapsed(t_ns))
+                for moment in [d["moment"]] if "moment" in d else [x["moment"] for x in d["devices"]]:
+                    # (in the gap, the moment is that of the last event before it)
+                    shown = m.gaps[0][0] if m.gaps[0][0] < t_ns < behind else t_ns
+                    equal((moment["t_ns"], moment["known"]), (shown, m.is_known(shown)), "%s %s" % (path, view))
+                equal(d["trace"]["gap"], None if m.is_known(t_ns) else gap_of(m, t_ns, behind), "%s %s" % (path, view))
             said += not m.is_known(t_ns)
     check(said > 20, said)
+
+
+def without_checkpoints():
+    """Traces that nothing restores behind their gap."""
+    for seed in range(100, 112):
+        lost = {random.Random(seed).randrange(1, CHUNKS - 1)}
+        program = Program(seed, 1000)
+        whole = write(program.chunks, "whole-%d.zst" % seed)
+        yield write([c for n, c in enumerate(program.chunks) if n not in lost], "bare-%d.zst" % seed), Model(whole, lost, 1000, 1)
+
+
+@case("an export at a time in a gap has the state before the gap, and its document says so")
+def exports():
+    out = os.path.join(FOLDER, "snapshot")
+    for path, m in cases():
+        behind = behind_of(path, m)
+        t_ns, files = (m.gaps[0][0] + behind) // 2, []
+        for form in ("torch", "folded"):
+            for asked, gap in ((t_ns, gap_of(m, t_ns, behind)), (m.gaps[0][0], None)):
+                option = "--to" if form == "torch" else "--at"
+                d = read("export", path, "--format=" + form, option, elapsed(asked), "-o", out, "--force")
+                equal(d["gap"], gap, "%s %s" % (path, form))
+                if form == "torch":
+                    equal(d["devices"][0]["live_bytes"], m.live[m.at(m.gaps[0][0])], path)
+                with open(out, "rb") as f:
+                    files.append(f.read())
+        equal((files[0] == files[1], files[2] == files[3]), (True, True), path)
+
+
+DOUBT = " (not known: events are missing after "
+
+
+@case("a peak, an end or a comparison behind a gap that nothing restores says that it is not known, in text and in JSON")
+def peaks():
+    count = {True: 0, False: 0}
+    for path, m in without_checkpoints():
+        (device,), (top,) = (read(view, path)["devices"] for view in ("summary", "top"))
+        known = m.is_known(device["peak_t_ns"])
+        equal((device["peak_known"], top["peak_known"], top["moment"]["known"]), (known,) * 3, path)
+        equal(read("frag", path)["moment"]["known"], known, path)
+        equal(read("leaks", path)["moment"], {"what": "end", "device": None, "event": None, "t_ns": m.times[-1], "known": False}, path)
+        for view in ("summary", "top", "frag"):
+            lines = [line for line in report(view, path)[1].decode().splitlines() if DOUBT in line]
+            equal(bool(lines), not known, "%s %s" % (path, view))
+        explained = report("explain", path)[1].decode()
+        equal("allocated at the peak, by the events that are not missing" in explained, not known, path)
+        check(DOUBT in report("leaks", path)[1].decode(), path)
+        (side,) = json.loads(report("diff", "--json", path, path)[1])["devices"]
+        equal((side["a"]["moment"]["known"], DOUBT in report("diff", path, path)[1].decode()), (known, not known), path)
+        if known:
+            equal(device["peak_bytes"], max(m.live[:m.at(m.gaps[0][0]) + 1]), path)
+        count[known] += 1
+    check(min(count.values()) > 1, count)
+    return "%d known, %d not" % (count[True], count[False])
 
 
 @case("a phase ends before a gap, and the time in the gap is no phase")

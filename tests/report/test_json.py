@@ -138,6 +138,9 @@ def every_key_is_documented():
         f.write(traces.on_an_instance())
     for view in ("summary", "timeline"):
         keys(read(view, shared), view, found)
+    ring = os.path.join(ROOT, "tests/report/golden/traces/ringed.zst")  # at 16 s in a gap of its events
+    check(read("top", ring, "--at=16")["trace"]["gap"] is not None)
+    keys(read("top", ring, "--at=16"), "top", found)
     # damage[] has elements only in damaged traces
     with open(FILES[0], "rb") as f:
         data = f.read()

@@ -188,7 +188,7 @@ def programs():
             equal(d["unknown"], None, "seed %d, event %d" % (seed, event))
             equal(sum(x["bytes"] for x in d["devices"]), p.at[event][1], "seed %d, event %d" % (seed, event))
             check(0 <= p.at[event][0] - d["moment"].pop("t_ns") < 100, "event %d: %r" % (event, p.at[event]))  # (rounded)
-            equal(d["moment"], {"what": "time", "device": None, "event": event})
+            equal(d["moment"], {"what": "time", "device": None, "event": event, "known": True})
             begun += d["checkpoint_event"] is not None
             live = [live for at, live in p.at if at <= p.at[event][0]][-1]
             d = read("top", "--quick", "--at=%d.%09d" % divmod(p.at[event][0] - 500, 10**9), path)[1]

@@ -276,7 +276,7 @@ def of_event():
         for name in ("#%d", "event:%d"):
             d = json.loads(report("top", "--json", "--at=" + name % i, path)[1])["devices"][0]
             equal((d["bytes"], d["moment"]), (sum(range(1, i + 2)) * K, {"what": "time", "device": None, "event": i,
-                                                                       "t_ns": 1000 + i // 2}))
+                                                                       "t_ns": 1000 + i // 2, "known": True}))
     for view in (("frag",), ("leaks",), ("export", "--format=folded"), ("diff", "--at=#0")):
         (code, out, err), _ = sought((*view, "--at=#2"), path)
         equal((code, err), (0, []), view)

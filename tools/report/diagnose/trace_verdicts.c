@@ -85,7 +85,9 @@ static void add_headroom(const struct ct_trace_case *c, struct ct_verdict *v) {
     const struct ct_device_usage *now = &c->scan->end.readings.device[c->device];
     if (d->peak_known) {
         struct ct_evidence *e = ct_verdict_add_event(
-            v, d->peak_event, d->peak_t_ns, "%s allocated at the peak", size(d->peak_bytes).text);
+            v, d->peak_event, d->peak_t_ns, "%s allocated at the peak%s", size(d->peak_bytes).text,
+            ct_trace_is_known_at(c->trace, d->peak_t_ns) ? ""
+                                                         : ", by the events that are not missing");
         e->bytes_known = 1;
         e->bytes = d->peak_bytes;
     }

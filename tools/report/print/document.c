@@ -59,6 +59,20 @@ void ct_document_end(struct ct_json *j) {
     ct_json_end_line(j);
 }
 
+void ct_document_add_gap(struct ct_json *j, const struct ct_view *v) {
+    struct ct_trace_gap gap;
+    if (!v->in_gap_ns || !ct_trace_find_gap(v->trace, v->in_gap_ns, &gap)) {
+        ct_json_null(j, "gap");
+        return;
+    }
+    ct_json_open(j, "gap", '{');
+    ct_json_number(j, "t_ns", v->in_gap_ns);
+    ct_json_number_or_null(j, "known_until_ns", gap.from_ns != 0, gap.from_ns);
+    ct_json_number_or_null(j, "known_from_ns", gap.known_ns != UINT64_MAX, gap.known_ns);
+    ct_json_number_or_null(j, "as_of_ns", gap.from_ns && v->in_gap_ns < gap.next_ns, gap.from_ns);
+    ct_json_close(j, '}');
+}
+
 void ct_document_add_trace(struct ct_json *j, const struct ct_view *v, const struct ct_scan *s) {
     const struct ct_trace *t = v->trace;
     const uint64_t lost = ct_trace_count_lost(v->trace, s->lost);
@@ -73,6 +87,7 @@ void ct_document_add_trace(struct ct_json *j, const struct ct_view *v, const str
     ct_json_number(j, "events", t->events);
     ct_json_number(j, "chunks", t->index.count);
     ct_document_add_extent(j, t);
+    ct_document_add_gap(j, v);
     ct_json_close(j, '}');
 }
 
@@ -410,7 +425,7 @@ void ct_document_add_memory(struct ct_json *j, const char *key, const struct ct_
     ct_json_close(j, '}');
 }
 
-void ct_document_add_moment(struct ct_json *j, const struct ct_moment *m) {
+void ct_document_add_moment(struct ct_json *j, const struct ct_moment *m, int known) {
     ct_json_open(j, "moment", '{');
     ct_json_text(j, "what", ct_moment_kind_name(m->kind));
     if (m->device >= 0)
@@ -419,12 +434,14 @@ void ct_document_add_moment(struct ct_json *j, const struct ct_moment *m) {
         ct_json_null(j, "device");
     ct_json_number_or_null(j, "event", m->event != UINT64_MAX, m->event);
     ct_json_number(j, "t_ns", m->t_ns);
+    ct_json_bool(j, "known", known);
     ct_json_close(j, '}');
 }
 
-void ct_document_add_moment_or_null(struct ct_json *j, const struct ct_moment *m) {
+void ct_document_add_moment_or_null(struct ct_json *j, const struct ct_trace *t,
+                                    const struct ct_moment *m) {
     if (m)
-        ct_document_add_moment(j, m);
+        ct_document_add_moment(j, m, ct_trace_is_known_at(t, m->t_ns));
     else
         ct_json_null(j, "moment");
 }

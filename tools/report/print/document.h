@@ -40,8 +40,12 @@ void ct_document_add_oom(struct ct_json *j, struct ct_view *v, const char *key,
 void ct_document_add_incidents(struct ct_json *j, struct ct_view *v, const struct ct_scan *s,
                                const struct ct_oom_event *crossing);
 void ct_document_add_device(struct ct_json *j, const char *key, int device);
-void ct_document_add_moment(struct ct_json *j, const struct ct_moment *m);
-void ct_document_add_moment_or_null(struct ct_json *j, const struct ct_moment *m); // NULL: null
+// Adds `gap`: the time asked for at which what was live is not known, or null.
+void ct_document_add_gap(struct ct_json *j, const struct ct_view *v);
+// `known`: whether what was live then is known.
+void ct_document_add_moment(struct ct_json *j, const struct ct_moment *m, int known);
+void ct_document_add_moment_or_null(struct ct_json *j, const struct ct_trace *t,
+                                    const struct ct_moment *m); // NULL: null
 void ct_document_add_capacity(struct ct_json *j, const struct ct_capacity *c);
 // Whether the device is a MIG instance, and whether the host shares its memory.
 void ct_document_add_kind(struct ct_json *j, const struct ct_device_kind *kind);

@@ -190,6 +190,19 @@ void ct_trace_state_print_gap(struct ct_view *v) {
     fprintf(v->out, "%s\n", v->terminal->reset);
 }
 
+struct ct_trace_state_doubt ct_trace_state_doubt(const struct ct_view *v, uint64_t t_ns) {
+    struct ct_trace_state_doubt doubt = {""};
+    struct ct_trace_gap gap;
+    if (v->in_gap_ns || !ct_trace_find_gap(v->trace, t_ns, &gap))
+        return doubt;
+    if (gap.from_ns)
+        (void)snprintf(doubt.text, sizeof doubt.text, " (not known: events are missing after %s)",
+                       ct_label_time(v, gap.from_ns).text);
+    else
+        (void)snprintf(doubt.text, sizeof doubt.text, " (not known: events before it are missing)");
+    return doubt;
+}
+
 void ct_trace_state_print_trimmed(struct ct_view *v) {
     const struct ct_trace *t = v->trace;
     if (!t->trimmed_before && !t->trimmed_after)

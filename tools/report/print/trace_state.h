@@ -26,6 +26,12 @@ void ct_trace_state_print_incomplete(struct ct_view *v);
 // Prints that the moment asked for lies in a gap of the events as the line NOT KNOWN, with what the
 // view shows instead, or nothing.
 void ct_trace_state_print_gap(struct ct_view *v);
+// " (not known: events are missing after +4.200 s)" where what was live at the time is not known and
+// that line does not say it, else "": for the time of a figure that the events alone have.
+struct ct_trace_state_doubt {
+    char text[100];
+};
+struct ct_trace_state_doubt ct_trace_state_doubt(const struct ct_view *v, uint64_t t_ns);
 // Prints that the trace is a part of another one as the line PART, or nothing.
 void ct_trace_state_print_trimmed(struct ct_view *v);
 // " up to +4.200 s" if the trace is incomplete, else "": for statements that something did not

@@ -149,6 +149,10 @@ struct ct_trace_gap {
 };
 // Returns 0 if what is live at the time is known. (Behind an incomplete trace it counts as known.)
 int ct_trace_find_gap(const struct ct_trace *t, uint64_t t_ns, struct ct_trace_gap *gap);
+static inline int ct_trace_is_known_at(const struct ct_trace *t, uint64_t t_ns) {
+    struct ct_trace_gap gap;
+    return !ct_trace_find_gap(t, t_ns, &gap);
+}
 // Whether what is live is known at any time. Where it never is, views show what the events tell.
 int ct_trace_is_ever_known(const struct ct_trace *t);
 // The offset in the file where the chunks of the journal belong.

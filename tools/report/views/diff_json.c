@@ -51,7 +51,7 @@ static void add_files(struct ct_json *j, const struct ct_diff *d) {
 
 // ---- a device -----------------------------------------------------------------------------------
 
-static void add_device_side(struct ct_json *j, const char *key,
+static void add_device_side(struct ct_json *j, const char *key, const struct ct_trace *t,
                             const struct ct_compared_device *d) {
     if (!d->exists) {
         ct_json_null(j, key);
@@ -59,7 +59,7 @@ static void add_device_side(struct ct_json *j, const char *key,
     }
     ct_json_open(j, key, '{');
     ct_document_add_device(j, "ordinal", d->device);
-    ct_document_add_moment(j, &d->moment);
+    ct_document_add_moment(j, &d->moment, ct_trace_is_known_at(t, d->moment.t_ns));
     ct_json_number(j, "bytes", d->now.bytes);
     ct_json_text(j, "rows", d->now.rows == CT_ROWS_BY_BLOCK ? "blocks" : "segments");
     ct_json_number_or_null(j, "peak_t_ns", d->peak_known, d->peak_t_ns);
@@ -209,8 +209,8 @@ static void add_device(struct ct_json *j, const struct ct_diff *of,
                        const struct ct_diff_device *d) {
     ct_json_open(j, NULL, '{');
     ct_json_bool(j, "equal", ct_diff_is_equal(d));
-    add_device_side(j, "a", &d->side[0]);
-    add_device_side(j, "b", &d->side[1]);
+    add_device_side(j, "a", of->v[0]->trace, &d->side[0]);
+    add_device_side(j, "b", of->v[1]->trace, &d->side[1]);
     add_facts(j, &d->facts);
     add_figures(j, d);
     add_account(j, d);

@@ -46,8 +46,9 @@ static void print_side(const struct ct_diff *d, int side) {
     print_fact(v, "process.pid");
     putc(')', out);
     if (!d->is_unknown)
-        fprintf(out, " %s %s", words[d->run[side].moment.kind],
-                ct_label_time(v, d->run[side].moment.t_ns).text);
+        fprintf(out, " %s %s%s", words[d->run[side].moment.kind],
+                ct_label_time(v, d->run[side].moment.t_ns).text,
+                ct_trace_state_doubt(v, d->run[side].moment.t_ns).text);
     fprintf(out, "%s\n", v->trace->incomplete ? ", INCOMPLETE" : "");
 }
 

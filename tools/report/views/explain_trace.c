@@ -28,7 +28,7 @@ static void print_json(struct ct_view *v, const struct ct_summary *s) {
     struct ct_json json = {.out = v->out}, *j = &json;
     ct_document_begin(j, v);
     ct_document_add_trace(j, v, &s->scan);
-    ct_document_add_moment_or_null(j, s->has_moment ? &s->moment : NULL);
+    ct_document_add_moment_or_null(j, s->v->trace, s->has_moment ? &s->moment : NULL);
     ct_verdicts_add_json(j, "verdicts", &s->verdicts, v->sites);
     ct_companions_add_json(j, v, &s->scan.incidents);
     ct_document_end(j);

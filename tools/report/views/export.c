@@ -78,6 +78,7 @@ static void print_json(const struct ct_view *v, const struct job *job) {
     ct_json_null(j, "to_event");
     ct_json_null(j, "oom_event");
     ct_document_add_recording(j, v->trace);
+    ct_document_add_gap(j, v);
     ct_json_open(j, "devices", '[');
     ct_json_close(j, ']');
     ct_document_end(j);

@@ -161,6 +161,7 @@ static void print_json(struct export *x) {
     ct_json_number_or_null(j, "to_event", x->some, s->window.last);
     ct_json_number_or_null(j, "oom_event", x->oom_known, x->oom);
     ct_document_add_recording(j, v->trace);
+    ct_document_add_gap(j, v);
     ct_json_open(j, "devices", '[');
     for (int d = 0; d < CT_DEVICES; d++) {
         const struct ct_export_shown *shown = &s->shown[d];

@@ -223,8 +223,8 @@ static void print_moment(struct ct_view *v, const struct ct_moment *m, int devic
     fputs(words[m->kind], v->out);
     if (m->device >= 0 && m->device != device)
         fprintf(v->out, " of %s", ct_label_device(m->device).text);
-    fprintf(v->out, "%s %s", m->kind == CT_MOMENT_TIME ? " at" : ",",
-            ct_label_time(v, m->t_ns).text);
+    fprintf(v->out, "%s %s%s", m->kind == CT_MOMENT_TIME ? " at" : ",",
+            ct_label_time(v, m->t_ns).text, ct_trace_state_doubt(v, m->t_ns).text);
 }
 
 void ct_frag_print_layout(struct ct_view *v, const struct ct_address_layout *f) {
@@ -539,21 +539,12 @@ static void print_text(struct ct_view *v, const struct ct_scan *s, const struct 
         fprintf(v->out, "PyTorch has no blocks: %s\n", without_blocks);
 }
 
-static void add_moment(struct ct_json *j, const struct ct_moment *m) {
-    ct_json_open(j, "moment", '{');
-    ct_json_text(j, "what", ct_moment_kind_name(m->kind));
-    ct_json_number_or_null(j, "device", m->device >= 0 && m->device < CT_MAX_DEVICES,
-                           (uint64_t)m->device);
-    ct_json_number_or_null(j, "event", m->event != UINT64_MAX, m->event);
-    ct_json_number(j, "t_ns", m->t_ns);
-    ct_json_close(j, '}');
-}
-
 static void print_json(struct ct_view *v, const struct ct_scan *s, const struct samples *h) {
     struct ct_json json = {.out = v->out}, *j = &json;
     ct_document_begin(j, v);
     ct_document_add_trace(j, v, s);
-    add_moment(j, &h->shown->moment);
+    ct_document_add_moment(j, &h->shown->moment,
+                           ct_trace_is_known_at(v->trace, h->shown->moment.t_ns));
     ct_pool_json_add_without_blocks(j, v->trace);
     ct_json_open(j, "devices", '[');
     for (int d = 0; d < CT_DEVICES; d++)

@@ -157,8 +157,8 @@ static void print_title(struct ct_view *v, int device, const struct ct_leaks *l,
         fprintf(v->out, "no call site grows%s", ct_trace_state_until(v).text);
     if (ct_growth_kind_is_leak(l->untracked.shape.kind))
         fprintf(v->out, ", %s untracked memory does", l->growing_count ? "and" : "but");
-    fprintf(v->out, "; %s live %s %s\n", ct_label_size(v, l->live_bytes).text, name_moment(m),
-            ct_label_time(v, m->t_ns).text);
+    fprintf(v->out, "; %s live %s %s%s\n", ct_label_size(v, l->live_bytes).text, name_moment(m),
+            ct_label_time(v, m->t_ns).text, ct_trace_state_doubt(v, m->t_ns).text);
 }
 
 // Which time was judged, and what is known of it.
@@ -339,7 +339,7 @@ static void print_json(const struct ct_leaks_shown *l, struct ct_view *v) {
     struct ct_json json = {.out = v->out}, *j = &json;
     ct_document_begin(j, v);
     ct_document_add_trace(j, v, l->scan);
-    ct_document_add_moment(j, &l->moment);
+    ct_document_add_moment(j, &l->moment, ct_trace_is_known_at(v->trace, l->moment.t_ns));
     ct_json_open(j, "devices", '[');
     for (int d = 0; d < CT_DEVICES; d++)
         if (l->finder[d])

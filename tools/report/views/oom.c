@@ -281,7 +281,7 @@ static void print_json(struct ct_view *v, const struct ct_scan *s, const struct 
     ct_document_begin(j, v);
     ct_document_add_trace(j, v, s);
     ct_document_add_incidents(j, v, s, ct_scan_find_crossing(s));
-    ct_document_add_moment_or_null(j, d->has_moment ? &d->moment : NULL);
+    ct_document_add_moment_or_null(j, v->trace, d->has_moment ? &d->moment : NULL);
     ct_json_number_or_null(j, "described", d->has_moment && d->end, d->end - 1);
     ct_companions_add_json(j, v, &s->incidents);
     ct_document_end(j);

@@ -109,7 +109,8 @@ static void print_quiet_verdict(struct ct_summary *s) {
     if (whole)
         fprintf(v->out, " of %s (%s)", ct_label_size(v, whole).text,
                 ct_human_percent(d->peak_bytes, whole).text);
-    fprintf(v->out, " allocated at the peak, at %s", ct_verdict_time(v, d->peak_t_ns).text);
+    fprintf(v->out, " allocated at the peak, at %s%s", ct_verdict_time(v, d->peak_t_ns).text,
+            ct_trace_state_doubt(v, d->peak_t_ns).text);
 }
 
 static void print_field(struct ct_view *v, const char *name, const char *text) {
@@ -414,9 +415,10 @@ static void print_bottom(struct ct_summary *s) {
         if (s->crossing && d->peak_known && !v->options->capacity &&
             s->brief < BRIEF_WITHOUT_PEAK &&
             !(s->brief && d->peak_bytes == ct_summary_live(s)->bytes))
-            fprintf(v->out, "peak: %s allocated on %s at %s\n",
+            fprintf(v->out, "peak: %s allocated on %s at %s%s\n",
                     ct_label_size(v, d->peak_bytes).text, ct_label_device(s->device).text,
-                    ct_verdict_time(v, d->peak_t_ns).text);
+                    ct_verdict_time(v, d->peak_t_ns).text,
+                    ct_trace_state_doubt(v, d->peak_t_ns).text);
         if (!s->crossing || !v->options->capacity) // it is of the whole run
             print_overwritten(s);
         print_other_devices(s);

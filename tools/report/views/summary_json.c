@@ -74,6 +74,8 @@ static void add_device(struct ct_json *j, struct ct_summary *s, int d) {
     ct_json_number(j, "pool_bytes", live->pool_bytes);
     ct_json_number_or_null(j, "peak_bytes", scan->peak_known, scan->peak_bytes);
     ct_json_number_or_null(j, "peak_t_ns", scan->peak_known, scan->peak_t_ns);
+    ct_json_bool(j, "peak_known",
+                 scan->peak_known && ct_trace_is_known_at(s->v->trace, scan->peak_t_ns));
     const struct ct_coarse_summary past = ct_coarse_history_summarize(s->v->trace, d);
     ct_json_number_or_null(j, "history_peak_bytes", past.known, past.peak_bytes);
     ct_json_number_or_null(j, "history_peak_t_ns", past.known, past.peak_ns);
@@ -144,7 +146,7 @@ void ct_summary_print_json(struct ct_summary *s) {
     ct_document_add_incidents(j, s->v, &s->scan, s->crossing);
     add_holdings(j, s, "live_at_crossing", s->crossing ? &s->live : NULL);
     add_holdings(j, s, "live_at_peak", s->crossing ? NULL : &s->live);
-    ct_document_add_moment_or_null(j, s->has_moment ? &s->moment : NULL);
+    ct_document_add_moment_or_null(j, s->v->trace, s->has_moment ? &s->moment : NULL);
     if (s->has_moment)
         add_holdings(j, s, "live_at_moment", &s->live_then);
     else

@@ -92,9 +92,9 @@ static void analyze_device(struct ct_view *v, struct device_view *d,
 static void print_title(struct ct_view *v, const struct device_view *d) {
     static const char *const words[] = {"at the OOM, at", "at the peak, at", "at the end, at",
                                         "at"};
-    fprintf(v->out, "%s: %s %s %s", ct_label_device_in_full(v, d->device, &d->scan->end).text,
+    fprintf(v->out, "%s: %s %s %s%s", ct_label_device_in_full(v, d->device, &d->scan->end).text,
             ct_label_size(v, d->totals.now.bytes).text, words[d->moment.kind],
-            ct_label_time(v, d->moment.t_ns).text);
+            ct_label_time(v, d->moment.t_ns).text, ct_trace_state_doubt(v, d->moment.t_ns).text);
     if (d->totals.now.asleep_bytes)
         fprintf(v->out, "; %s of PyTorch's blocks sleep (unmapped) beside it",
                 ct_label_size(v, d->totals.now.asleep_bytes).text);
@@ -168,15 +168,8 @@ static void add_device(struct ct_view *v, struct ct_json *j, struct device_view 
     ct_document_add_device(j, "ordinal", d->device);
     ct_json_number_or_null(j, "peak_bytes", s->peak_known, s->peak_bytes);
     ct_json_number_or_null(j, "peak_t_ns", s->peak_known, s->peak_t_ns);
-    ct_json_open(j, "moment", '{');
-    ct_json_text(j, "what", ct_moment_kind_name(d->moment.kind));
-    if (d->moment.device >= 0)
-        ct_document_add_device(j, "device", d->moment.device);
-    else
-        ct_json_null(j, "device");
-    ct_json_number_or_null(j, "event", d->moment.event != UINT64_MAX, d->moment.event);
-    ct_json_number(j, "t_ns", d->moment.t_ns);
-    ct_json_close(j, '}');
+    ct_json_bool(j, "peak_known", s->peak_known && ct_trace_is_known_at(v->trace, s->peak_t_ns));
+    ct_document_add_moment(j, &d->moment, ct_trace_is_known_at(v->trace, d->moment.t_ns));
     ct_json_number(j, "bytes", d->totals.now.bytes);
     ct_json_number(j, "asleep_bytes", d->totals.now.asleep_bytes);
     ct_json_text(j, "rows", d->totals.rows == CT_ROWS_BY_BLOCK ? "blocks" : "segments");
