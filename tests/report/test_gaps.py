@@ -343,4 +343,22 @@ def phases():
                 check(not (p["begin_t_ns"] < behind - 1 and p["end_t_ns"] > before), "%s: %r" % (path, p))
 
 
+@case("trim: a part that begins behind a gap, or has one, does not say that nothing failed")
+def parts():
+    for seed, (lost, every, in_parts) in enumerate(HOW):
+        program = Program(seed, every, in_parts)
+        whole = write(program.chunks, "trimmed-%d.zst" % seed)
+        lacks = write([c for n, c in enumerate(program.chunks) if n not in lost], "lacking-%d.zst" % seed)
+        m = Model(whole, lost, every, in_parts)
+        (before, behind), = m.gaps
+        for begin in ((m.times[0] + before) // 2, (behind + m.times[-1]) // 2):
+            said = []
+            for path in (whole, lacks):
+                part = "%s-%d" % (path, begin)
+                code, _, err = report("trim", "--from=" + elapsed(begin - START), "-o", part, path)
+                equal(code, 0, err)
+                said += re.findall(r"No OOM occurred.*?\.\s", report("summary", part)[1].decode(), re.DOTALL)
+            equal(["as far as the trace goes" in " ".join(text.split()) for text in said], [False, True], said)
+
+
 main()

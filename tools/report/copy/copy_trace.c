@@ -15,6 +15,7 @@ struct copy {
     struct ct_copied *copied;
     struct ct_trace_writer w;
     struct ct_history history;
+    int history_lacks;       // events before the begin are missing that it does not cover
     struct ct_replay replay; // up to the begin
     uint64_t begin;          // number of the first event
     int replays;             // the copy begins with the state of `replay`
@@ -91,14 +92,19 @@ static void note_history(struct copy *c, const struct ct_event *e) {
 // Replays up to the first event of the range. Returns 0 if there is none.
 static int replay_to_begin(struct copy *c, uint64_t history_from) {
     const struct ct_event *e;
-    uint64_t number;
+    uint64_t number, next = history_from;
     ct_trace_rewind(c->t);
     ct_replay_init(&c->replay, NULL, NULL);
     while ((e = ct_replay_next(&c->replay, c->t, &number)) && e->t_ns < c->request->from_ns) {
         ct_replay_apply(&c->replay, e, number);
-        if (number >= history_from && CT_HAS(e, device))
+        if (number < history_from)
+            continue;
+        c->history_lacks |= number > next || e->op == CT_OP_LOST;
+        next = number + 1;
+        if (CT_HAS(e, device))
             note_history(c, e);
     }
+    c->history_lacks |= e && number > next;
     c->begin = number;
     ct_replay_stop(&c->replay);
     return e != NULL;
@@ -283,8 +289,9 @@ static void put_event(struct copy *c, const struct ct_event *e, uint64_t number)
     c->expected = number + 1;
 }
 
+// (Of a copy with a history, readers take it that nothing happened which is not in there.)
 static void begin_later(struct copy *c) {
-    ct_trace_writer_begin_run(&c->w, 1, c->begin, 1, &c->history);
+    ct_trace_writer_begin_run(&c->w, 1, c->begin, 1, c->history_lacks ? NULL : &c->history);
     put_state(c);
     c->expected = c->begin;
 }

@@ -110,9 +110,10 @@ struct ct_human_text ct_trace_state_until(const struct ct_view *v) {
     return until;
 }
 
-// The coarse history covers what was overwritten: whether it has no failed call.
+// Whether the coarse history covers all that was overwritten, and has no failed call. (A part that
+// trim has made has a history of what came before it, not of what is missing in its midst.)
 static int is_history_quiet(const struct ct_trace *t) {
-    if (!ct_coarse_history_exists(t))
+    if (!ct_coarse_history_exists(t) || t->history_before < t->overwritten_before)
         return 0;
     for (int d = 0; d < CT_DEVICES; d++)
         if (ct_coarse_history_summarize(t, d).ooms)

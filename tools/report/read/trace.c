@@ -128,6 +128,7 @@ static int read_state(struct ct_trace *t, struct ct_index_chunk *c, struct ct_in
             }
             free(t->history);
             t->history = read;
+            t->history_before = c->head.first_event;
         }
     }
     return 0;
@@ -206,8 +207,11 @@ static void count_events(struct ct_trace *t) {
         if (first)
             t->first_event = c->head.first_event;
         if (c->head.first_event > expected) {
-            uint64_t *to = first || c->overwritten ? &t->overwritten_events : &t->missing_events;
-            *to += c->head.first_event - expected;
+            const int overwritten = first || c->overwritten;
+            *(overwritten ? &t->overwritten_events : &t->missing_events) +=
+                c->head.first_event - expected;
+            if (overwritten)
+                t->overwritten_before = c->head.first_event;
         }
         first = 0;
         expected = c->head.first_event + c->head.events;

@@ -45,9 +45,11 @@ struct ct_trace {
 
     // A ring file.
     uint64_t overwritten_events;
-    int exact;                  // the state at the end is known in full,
-    uint64_t exact_from_ns;     // since then; 0: since the start of the process
-    struct ct_history *history; // the newest one, or NULL
+    uint64_t overwritten_before; // number of the first event behind the last of them
+    int exact;                   // the state at the end is known in full,
+    uint64_t exact_from_ns;      // since then; 0: since the start of the process
+    struct ct_history *history;  // the newest one, or NULL
+    uint64_t history_before;     // it covers the events before this one
     struct ct_seek_points seek_points;
 
     // The journal.
