@@ -155,6 +155,8 @@ def a_library_that_others_have_seen_meanwhile_has_names():
 
 @case("symbol tables are given back")
 def symbol_tables_are_given_back():
+    if os.environ.get("SAN"):
+        raise Skip("the sanitizer's own memory grows meanwhile")
     before, after = map(int, Run("tables").stdout.split()[-2:])
     # The program's own table is 16 bytes a function, and the C library's.
     functions = subprocess.run(f"nm '{PROGRAM}' | grep -c ' [tTwW] '", shell=True, stdout=subprocess.PIPE, check=True).stdout
