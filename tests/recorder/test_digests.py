@@ -435,4 +435,15 @@ def hostile():
     return problems[:5]
 
 
+@case("times of a digest are relative to that of the prefix, where the first record has it rounded down")
+def rounded():
+    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "begins_with_amend.zst")  # the oldest chunk of a ring
+    problems, count, _ = digests.check(path, True)
+    first = next(e for e in read_trace.Trace(path, True).heads[0]["records"] if e["op"] != "amend")
+    check(first["t_ns"] < read_trace.Trace(path, True).heads[0]["t_first"], first)
+    done = report("check", "--json", path)
+    equal((done.returncode, json.loads(done.stdout)["damage"], count), (4, [], 1), done.stderr)  # (it has no end)
+    return problems
+
+
 end()

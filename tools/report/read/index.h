@@ -9,7 +9,8 @@
 #include "read/source.h"
 
 struct ct_index_chunk {
-    struct ct_chunk head;  // its checksum matches
+    struct ct_chunk head;  // its checksum matched
+    uint64_t rounded_ns;   // by so much head.t_first_ns is less than the prefix has it
     uint64_t offset;       // of the prefix
     uint64_t body;         // offset of the zstd frame
     uint32_t digest_bytes; // of the frame with its digest, right behind that; 0: it has none
