@@ -24,6 +24,8 @@
 enum {
     BRIEF = 1, // what other commands show at the same place
     BRIEF_WITHOUT_PEAK,
+    BRIEF_WITHOUT_CALLERS,           // of the call that failed; its call site stays
+    BRIEF_WITHOUT_OTHERS,            // how many incidents there were in all
     BRIEF_WITHOUT_CAUSE,             // whose figures are in the headline and the account
     BRIEF_MOST = BRIEF_WITHOUT_CAUSE // a verdict keeps its sentence and its advice
 };
@@ -146,13 +148,13 @@ static void print_crossing(struct ct_summary *s) {
     free(text);
     if (c->stack) {
         fprintf(v->out, "  %-8s " CT_WRAP_HANG, "where");
-        ct_print_callers(v, c->stack, s->brief < BRIEF_WITHOUT_CAUSE ? 3 : 1);
+        ct_print_callers(v, c->stack, s->brief < BRIEF_WITHOUT_CALLERS ? 3 : 1);
         putc('\n', v->out);
     } else if (!(c->flags & CT_FLAG_NVML)) {
         print_field(v, "where", "- (no stack was recorded)");
     }
     print_event(s);
-    if (s->scan.incidents.count > 1 && !v->options->capacity && s->brief < BRIEF_WITHOUT_CAUSE) {
+    if (s->scan.incidents.count > 1 && !v->options->capacity && s->brief < BRIEF_WITHOUT_OTHERS) {
         text = ct_verdict_incidents(&s->scan.incidents);
         print_field(v, "in all", text);
         free(text);
@@ -425,15 +427,14 @@ static void print_bottom(struct ct_summary *s) {
     }
     ct_trace_state_print_line(v, &s->scan);
     print_limits(s);
-    print_next(s);
 }
 
 // The table of call sites says what filled the device: other lines go before its first rows. It has
-// two lines beside its rows, and a row of the rest.
-enum { LINES = 24, HEADER = 2, REST = 1, LEAST = 3 };
+// two lines beside its rows, and a row of the rest; the line with the next command is the last.
+enum { LINES = 24, HEADER = 2, REST = 1, NEXT = 1, LEAST = 3 };
 
 // The lines of the text with the fewest rows of the table, in the form for bug reports: what is
-// left out does not depend on the terminal.
+// left out depends neither on the terminal nor on how long the trace's path is.
 static unsigned count_least(const struct ct_summary *s, const struct part *top,
                             const struct part *bottom, size_t sites) {
     enum { WIDTH = 100 };
@@ -441,7 +442,7 @@ static unsigned count_least(const struct ct_summary *s, const struct part *top,
     form.width = WIDTH;
     form.ellipsis = NULL;
     const unsigned rows = sites < LEAST + REST ? (unsigned)sites : LEAST + REST;
-    return count_lines(&form, top->text) + HEADER + rows + count_lines(&form, bottom->text);
+    return count_lines(&form, top->text) + HEADER + rows + count_lines(&form, bottom->text) + NEXT;
 }
 
 // Prints what is above and below the table. Leaves out that there are no limits, the smallest
@@ -466,13 +467,15 @@ static void print_parts(struct ct_summary *s, struct part *top, struct part *bot
 
 // Prints the table of call sites with as many rows as leave the text at 24 lines, but at least 3.
 static void print_text(struct ct_summary *s) {
+    const struct part next = print_part(s, print_next);
     struct part top, bottom;
     struct ct_site_groups groups = {.count = 0};
     const struct ct_live_totals *live = s->device >= 0 ? ct_summary_live(s) : NULL;
     if (live && live->count)
         ct_site_groups_build(&groups, s->v->sites, live->holdings, live->holding_count);
     print_parts(s, &top, &bottom, groups.count);
-    const unsigned others = top.lines + bottom.lines + HEADER + REST, asked = s->v->options->top;
+    const unsigned others = top.lines + HEADER + REST + bottom.lines + next.lines;
+    const unsigned asked = s->v->options->top;
     unsigned rows = LINES > others + LEAST ? LINES - others : LEAST;
     if (asked && asked < rows)
         rows = asked;
@@ -480,9 +483,11 @@ static void print_text(struct ct_summary *s) {
     if (live)
         print_live(s, &groups, rows);
     fputs(bottom.text, s->v->out);
+    fputs(next.text, s->v->out);
     ct_site_groups_free(&groups);
     free(top.text);
     free(bottom.text);
+    free(next.text);
 }
 
 int ct_view_summary(struct ct_view *v) {
