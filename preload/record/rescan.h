@@ -21,8 +21,8 @@ struct ct_loaded_tables {
     _Atomic uint64_t loads; // how many objects had ever been loaded when they were last changed
 };
 
-// Calls `add` if objects were loaded since the last call, inside the loader gate and with `changing`
-// held. Does nothing while another thread is at it, or the gate is closed. Keeps errno.
+// Calls `add` if objects were loaded since the last call, inside the loader gate and with
+// `changing` held. Does nothing while another thread is at it, or the gate is closed. Keeps errno.
 void ct_rescan_tables(struct ct_loaded_tables *tables, void (*add)(void));
 
 // Asks the writer thread to look. Any thread at any time.

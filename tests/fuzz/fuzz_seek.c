@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Mutated traces with checkpoints: what a view prints of a moment is the same whether its replay
-// begins at a checkpoint or at the start (tools/report/replay/SEEK.md), byte by byte; and what a view
-// with passes in parts prints, whether it reads the trace in parts or as a whole.
+// begins at a checkpoint or at the start (tools/report/replay/SEEK.md), byte by byte; and what a
+// view with passes in parts prints, whether it reads the trace in parts or as a whole.
 //
 // A mutation changes the body of a chunk, or fields of its prefix, or which chunks there are and in
 // what order; checksums and sizes are right again. Else nothing behind them would be read.

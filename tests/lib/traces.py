@@ -397,6 +397,18 @@ def blocks():
     return t.out[1]
 
 
+def unallocated(missing):
+    """Frees of memory that was allocated before; with `missing`, events between them are."""
+    t = Trace()
+    begin(t)
+    t.event("free", 51 * S, api="cudaFree", ptr=0x100)
+    if missing:
+        t.event("lost", 52 * S, count=3)
+    t.event("free", 53 * S, api="cudaFree", ptr=0x200)
+    t.flush(last=True)
+    return t.bytes()
+
+
 def on_an_instance():
     """A process on a MIG instance, with another process that NVML lists."""
     t = Trace()

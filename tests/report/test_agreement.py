@@ -338,6 +338,24 @@ def same_uses():
     return problems or "%d crossings" % count
 
 
+@case("where nothing was allocated: all views say it in the same words, and how far the events go")
+def nothing_allocated():
+    problems = []
+    for name, missing, words in (("whole", False, "No GPU memory was allocated"),
+                                 ("with_a_gap", True, "No GPU memory was allocated, as far as the trace goes")):
+        path = os.path.join(FOLDER.name, name + ".zst")
+        with open(path, "wb") as f:
+            f.write(traces.unallocated(missing))
+        for command in "top leaks frag fit stats timeline".split():
+            compare(problems, path, command, [line for line in told(command, path) if "was allocated" in line], [words])
+        _, out, _ = report("diff", path, path)
+        compare(problems, path, "diff", [line for line in out.decode().splitlines() if "was allocated" in line], [words])
+        first = words.replace("allocated", "allocated, and no OOM occurred")
+        compare(problems, path, "summary", told("summary", path)[0], first)
+        compare(problems, path, "oom", told("oom", path)[0], words.replace("GPU memory was allocated", "OOM occurred"))
+    return problems
+
+
 @case("fit: where its need is the peak, the parts are those of the peak")
 def same_peak():
     problems, count = [], 0

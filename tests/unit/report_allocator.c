@@ -401,7 +401,8 @@ static void know_the_order_of_equal_blocks(void **state) {
 }
 
 // Garbage is of any stream: 200 MiB of it tell nothing of the stream of a request of 150 MiB.
-// Without garbage, the segment would be of its stream, and that of 180 MiB, which is left, would not.
+// Without garbage, the segment would be of its stream, and that of 180 MiB, which is left, would
+// not.
 static void learn_nothing_from_garbage(void **state) {
     (void)state;
     for (int garbage = 0; garbage < 2; garbage++) {

@@ -207,8 +207,8 @@ static int was_left_out(const struct ct_stream_groups *g, const struct ct_refuse
     return r->size > g->refused.last_bytes;
 }
 
-// Whether empty_cache() may have freed a segment before the request looked for a free block: no call
-// to the driver had failed, and nothing is left in the cache.
+// Whether empty_cache() may have freed a segment before the request looked for a free block: no
+// call to the driver had failed, and nothing is left in the cache.
 static int may_be_emptied(const struct ct_stream_groups *g, uint32_t segment) {
     return !g->refused.bytes && !g->cached &&
            (g->refused.freed_count > CT_FREED_SEGMENTS || was_freed(g, segment, CT_FREED_SEGMENTS));

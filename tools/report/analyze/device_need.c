@@ -33,8 +33,8 @@ static struct ct_need make(const struct ct_breakdown *s, uint64_t torch_free, ui
     return need;
 }
 
-// Of two moments with the same need the first counts, but the peak of the other views before it. The
-// same event twice is an OOM, which comes again when NVML's next report has divided what was
+// Of two moments with the same need the first counts, but the peak of the other views before it.
+// The same event twice is an OOM, which comes again when NVML's next report has divided what was
 // untracked then.
 static void keep_larger(struct ct_need *most, const struct ct_need *now, uint64_t bytes) {
     const int is_again = now->is_peak || (now->event == most->event && now->t_ns == most->t_ns);
@@ -151,13 +151,12 @@ void ct_device_need_add_failures(struct ct_device_need *n, const struct ct_incid
     }
 }
 
-// At an OOM, NVML's next report may divide what is untracked better than the state then does.
 static void divide_as_oom(struct ct_need *need, const struct ct_incidents *all, int device,
                           int is_least) {
-    const struct ct_oom_event *o = ct_incidents_find_event(all, need->event, device);
-    if (!need->bytes || !o)
+    const struct ct_breakdown *split = ct_incidents_find_split(all, need->event, device);
+    if (!need->bytes || !split)
         return;
-    set_untracked(need, &o->split);
+    set_untracked(need, split);
     need->bytes = whole_of(need) + (is_least ? 0 - need->pool_free : need->unattributed);
 }
 

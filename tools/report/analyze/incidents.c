@@ -119,7 +119,7 @@ static int is_more_telling(const struct ct_incident *i, const struct ct_incident
     return earlier->retried && !i->retried;
 }
 
-const struct ct_oom_event *ct_incidents_find_event(const struct ct_incidents *n, uint64_t number,
+const struct ct_breakdown *ct_incidents_find_split(const struct ct_incidents *n, uint64_t number,
                                                    int device) {
     size_t from = 0, to = n->oom_count;
     while (from < to) {
@@ -130,7 +130,7 @@ const struct ct_oom_event *ct_incidents_find_event(const struct ct_incidents *n,
             to = middle;
     }
     const struct ct_oom_event *o = from < n->oom_count ? &n->ooms[from] : NULL;
-    return o && o->event == number && o->device == device ? o : NULL;
+    return o && o->event == number && o->device == device ? &o->split : NULL;
 }
 
 size_t ct_incidents_count_failed(const struct ct_incidents *n, int device) {

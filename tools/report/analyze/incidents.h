@@ -73,8 +73,9 @@ void ct_incidents_free(struct ct_incidents *n);
 
 // These need ct_incidents_finish.
 const struct ct_oom_event *ct_incidents_head(const struct ct_incidents *n, size_t incident);
-// The OOM that is event `number`, if it is one on this device (an index); or NULL.
-const struct ct_oom_event *ct_incidents_find_event(const struct ct_incidents *n, uint64_t number,
+// How the memory of a device (an index) was divided at event `number`, if that is an OOM on it; or
+// NULL. NVML's next report may divide what is untracked better than the state then does.
+const struct ct_breakdown *ct_incidents_find_split(const struct ct_incidents *n, uint64_t number,
                                                    int device);
 // How many of the incidents that PyTorch did not retry with success were on this device.
 size_t ct_incidents_count_failed(const struct ct_incidents *n, int device);

@@ -156,7 +156,7 @@ static int append_parts(const struct ct_joint_pass *p, const struct ct_parts *pa
     for (size_t i = 1; i < parts->count; i++)
         for (size_t m = 0; m < p->count; m++)
             if (!p->list[m].of.division->append(list[0].pass.list[m].of.self,
-                                                list[i].pass.list[m].of.self, list[i].part))
+                                                list[i].pass.list[m].of.self))
                 return 0;
     return ct_part_set_exact_times(&parts->list[parts->count - 1]);
 }
@@ -171,21 +171,26 @@ static void free_parts(struct part_pass *list, size_t count) {
     free(list);
 }
 
-// Whether all analyses can be divided, and end at the same event.
-static int is_divisible(const struct ct_joint_pass *p) {
-    const struct ct_joint_division *first = p->list->of.division;
-    for (const struct ct_joint_member *m = p->list; m < p->list + p->count; m++) {
-        const struct ct_joint_division *d = m->of.division;
-        if (!d || d->last_event != first->last_event || d->last_ns != first->last_ns)
+static int are_all_divided(const struct ct_joint_pass *p) {
+    for (const struct ct_joint_member *m = p->list; m < p->list + p->count; m++)
+        if (!m->of.division)
             return 0;
-    }
+    return 1;
+}
+
+static int end_together(const struct ct_joint_pass *p) {
+    const struct ct_joint_division *first = p->list->of.division;
+    for (const struct ct_joint_member *m = p->list; m < p->list + p->count; m++)
+        if (m->of.division->last_event != first->last_event ||
+            m->of.division->last_ns != first->last_ns)
+            return 0;
     return 1;
 }
 
 // Returns 0 if the trace has to be read as a whole.
 static int run_in_parts(struct ct_joint_pass *p, const struct ct_trace *t) {
     struct ct_parts parts;
-    if (!is_divisible(p))
+    if (!are_all_divided(p) || !end_together(p))
         return 0;
     ct_parts_begin(&parts, t, p->list->of.division->last_event, p->list->of.division->last_ns);
     if (!parts.count)
@@ -209,6 +214,7 @@ void ct_joint_pass_run(struct ct_joint_pass *p, struct ct_trace *t) {
     uint64_t number;
     if (!p->count || run_in_parts(p, t))
         return;
+    p->replay.has_no_readings = are_all_divided(p);
     ct_trace_rewind(t);
     while ((e = ct_replay_next(&p->replay, t, &number)) && call_before(p, e, number))
         apply(p, e, number);

@@ -31,16 +31,17 @@ struct ct_joint_analysis {
 
 // How an analysis is divided: a part of the trace has one of its own, of the same kind, without
 // `end`. Its replay has no readings and none of what a checkpoint lacks (SEEK.md), and inherited
-// objects have times that are rounded.
+// objects have times that are rounded. Where all analyses of a pass are divided, that over the
+// whole trace has no readings, either.
 struct ct_joint_division {
     uint64_t last_event, last_ns; // where it ends: it goes on with an event up to both
     // Makes the analysis of a part. Its `before` finds the part's first state at its first event;
     // objects have been restored before that.
     struct ct_joint_analysis (*begin)(const void *self, const struct ct_part *part,
                                       const struct ct_replay *r);
-    // When all parts have ended: adds what the next one has found to the first one. Returns 0 if the
-    // trace has to be read as a whole.
-    int (*append)(void *first, const void *next, const struct ct_part *part);
+    // When all parts have ended: adds what the next one has found to the first one. Returns 0 if
+    // the trace has to be read as a whole.
+    int (*append)(void *first, const void *next);
     // When all have been added: takes that over. The analysis is ended behind that, with the state
     // of the last part, whose times are exact.
     void (*take)(void *self, void *first);

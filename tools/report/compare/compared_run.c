@@ -54,23 +54,16 @@ static void begin_device(struct ct_compared_device *d, struct ct_compared_run *r
     ct_live_at_read(&d->now, &d->replay, device, rows);
 }
 
-// At an OOM, NVML's next report may divide what is untracked better than the state then does.
-static void divide_as_oom(struct ct_compared_device *d, const struct ct_compared_run *r) {
-    const struct ct_oom_event *o =
-        d->moment.kind == CT_MOMENT_OOM
-            ? ct_incidents_find_event(&r->scan.incidents, d->moment.event, d->device)
-            : NULL;
-    if (o)
-        d->now.split = o->split;
-}
-
 static void end_device(struct ct_compared_device *d, struct ct_compared_run *r,
                        enum ct_holding_rows rows) {
     if (d->now.rows != rows) {
         ct_live_at_free(&d->now);
         ct_live_at_read(&d->now, &d->replay, d->device, rows);
     }
-    divide_as_oom(d, r);
+    const struct ct_breakdown *split =
+        ct_incidents_find_split(&r->scan.incidents, d->moment.event, d->device);
+    if (d->moment.kind == CT_MOMENT_OOM && split)
+        d->now.split = *split;
     ct_account_make(&d->account, r->phases, &d->now);
     d->capacity = ct_capacity_find(r->trace, &d->replay, d->device);
     d->pool = ct_torch_pool_totals(&d->replay.pool, &d->replay.live, d->device);

@@ -117,7 +117,7 @@ static int choose_begin(struct copy *c) {
         return -1;
     const size_t reset = find_reset(c->t, in);
     c->begin = chunks[reset].head.first_event;
-    if (in == 0 && chunks[0].head.t_first_ns >= c->request->from_ns)
+    if (in == 0 && ct_index_first_ns(&c->t->index, 0) >= c->request->from_ns)
         return 0;
     if (!is_exact(c->t, in)) {
         c->copied->moved = 1;

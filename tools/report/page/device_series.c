@@ -29,12 +29,11 @@ struct ct_series_row ct_device_series_row(unsigned row) {
     return (struct ct_series_row){ct_account_row_name(kind), ct_account_row_title(kind), group};
 }
 
-// `o`: the OOM that the moment is, whose memory NVML's next report may have divided; or NULL.
 static void read_rows(struct ct_device_series *d, struct ct_series_moment *m,
-                      const struct ct_oom_event *o) {
+                      const struct ct_breakdown *split) {
     struct ct_account a;
     uint64_t blocks[CT_COMPONENTS];
-    ct_held_now_account(&d->held, &a, blocks, o ? &o->split : NULL);
+    ct_held_now_account(&d->held, &a, blocks, split);
     m->is_read = a.known;
     for (unsigned i = 0; i < CT_SERIES_ROWS; i++) {
         if (i < CT_COMPONENTS)
@@ -197,7 +196,7 @@ static void read_moment(struct ct_series_pass *p, size_t i, const struct ct_even
     struct ct_series_moment *m = &d->moments[at];
     m->t_ns = e->t_ns;
     m->event = d->notable.events[i];
-    read_rows(d, m, ct_incidents_find_event(&p->scan->incidents, m->event, d->device));
+    read_rows(d, m, ct_incidents_find_split(&p->scan->incidents, m->event, d->device));
     if (p->marked[i] & (NAMED | EVEN_LIVE) || is_one_of(i, all, CT_SERIES_LIVE / 2))
         read_live(p, at);
     if (d->notable.axis.rows &&

@@ -286,6 +286,7 @@ static void write_failures(FILE *out, struct ct_view *v, const struct ct_summary
     if (!n) { // and the verdict is another one than that
         fputs("<p>No allocation failed", out);
         ct_html_text(out, ct_trace_state_until(v).text);
+        ct_html_text(out, ct_trace_state_as_far(v->trace, s->scan.lost));
         fputs(".</p>\n", out);
         return;
     }

@@ -425,7 +425,7 @@ void ct_document_add_memory(struct ct_json *j, const char *key, const struct ct_
     ct_json_close(j, '}');
 }
 
-void ct_document_add_moment(struct ct_json *j, const struct ct_moment *m, int known) {
+void ct_document_add_moment_known(struct ct_json *j, const struct ct_moment *m, int known) {
     ct_json_open(j, "moment", '{');
     ct_json_text(j, "what", ct_moment_kind_name(m->kind));
     if (m->device >= 0)
@@ -438,10 +438,15 @@ void ct_document_add_moment(struct ct_json *j, const struct ct_moment *m, int kn
     ct_json_close(j, '}');
 }
 
+void ct_document_add_moment(struct ct_json *j, const struct ct_trace *t,
+                            const struct ct_moment *m) {
+    ct_document_add_moment_known(j, m, ct_trace_is_known_at(t, m->t_ns));
+}
+
 void ct_document_add_moment_or_null(struct ct_json *j, const struct ct_trace *t,
                                     const struct ct_moment *m) {
     if (m)
-        ct_document_add_moment(j, m, ct_trace_is_known_at(t, m->t_ns));
+        ct_document_add_moment(j, t, m);
     else
         ct_json_null(j, "moment");
 }

@@ -42,8 +42,9 @@ void ct_document_add_incidents(struct ct_json *j, struct ct_view *v, const struc
 void ct_document_add_device(struct ct_json *j, const char *key, int device);
 // Adds `gap`: the time asked for at which what was live is not known, or null.
 void ct_document_add_gap(struct ct_json *j, const struct ct_view *v);
-// `known`: whether what was live then is known.
-void ct_document_add_moment(struct ct_json *j, const struct ct_moment *m, int known);
+// `known`: whether what was live then is known; of a trace without bodies only the caller knows.
+void ct_document_add_moment_known(struct ct_json *j, const struct ct_moment *m, int known);
+void ct_document_add_moment(struct ct_json *j, const struct ct_trace *t, const struct ct_moment *m);
 void ct_document_add_moment_or_null(struct ct_json *j, const struct ct_trace *t,
                                     const struct ct_moment *m); // NULL: null
 void ct_document_add_capacity(struct ct_json *j, const struct ct_capacity *c);

@@ -127,6 +127,11 @@ const char *ct_trace_state_as_far(const struct ct_trace *t, uint64_t counted) {
     return is_lost || !(has_beginning || is_history_quiet(t)) ? ", as far as the trace goes" : "";
 }
 
+void ct_trace_state_print_unallocated(struct ct_view *v, uint64_t counted) {
+    fprintf(v->out, "No GPU memory was allocated%s%s\n", ct_trace_state_until(v).text,
+            ct_trace_state_as_far(v->trace, counted));
+}
+
 static void print_name(struct ct_view *v) {
     const char *name = v->trace->source.name;
     ct_utf8_print_sanitized(v->out, name, strlen(name));

@@ -26,8 +26,8 @@ void ct_trace_state_print_incomplete(struct ct_view *v);
 // Prints that the moment asked for lies in a gap of the events as the line NOT KNOWN, with what the
 // view shows instead, or nothing.
 void ct_trace_state_print_gap(struct ct_view *v);
-// " (not known: events are missing after +4.200 s)" where what was live at the time is not known and
-// that line does not say it, else "": for the time of a figure that the events alone have.
+// " (not known: events are missing after +4.200 s)" where what was live at the time is not known
+// and that line does not say it, else "": for the time of a figure that the events alone have.
 struct ct_trace_state_doubt {
     char text[100];
 };
@@ -37,9 +37,11 @@ void ct_trace_state_print_trimmed(struct ct_view *v);
 // " up to +4.200 s" if the trace is incomplete, else "": for statements that something did not
 // happen.
 struct ct_human_text ct_trace_state_until(const struct ct_view *v);
-// ", as far as the trace goes" where events within its time are missing, else "": for statements that
-// something did not happen. `counted`: as of ct_trace_count_lost.
+// ", as far as the trace goes" where events within its time are missing, else "": for statements
+// that something did not happen. `counted`: as of ct_trace_count_lost.
 const char *ct_trace_state_as_far(const struct ct_trace *t, uint64_t counted);
+// Prints that no GPU memory was allocated, with both of these.
+void ct_trace_state_print_unallocated(struct ct_view *v, uint64_t counted);
 // Whether the trace is incomplete and has no event: no question about memory has an answer.
 int ct_trace_state_is_unknown(const struct ct_trace *t);
 // Whether the trace has every event from the start of the process to its end. `lost`: by

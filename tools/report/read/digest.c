@@ -19,8 +19,6 @@ int ct_digest_read(const struct ct_source *source, const struct ct_index_chunk *
                    struct ct_digest *digest, struct ct_digest_body *body, const char **what) {
     uint8_t frame[CT_DIGEST_BYTES];
     const uint32_t n = chunk->digest_bytes;
-    struct ct_chunk head = chunk->head;
-    head.t_first_ns += chunk->rounded_ns; // the times of a digest are relative to it
     *what = NULL;
     // (Those of a later version may be larger.)
     if (!n || n > sizeof frame)
@@ -29,7 +27,7 @@ int ct_digest_read(const struct ct_source *source, const struct ct_index_chunk *
         *what = "digest that cannot be read";
         return -1;
     }
-    const enum ct_digest_found found = ct_digest_decode(digest, body, &head, frame, n);
+    const enum ct_digest_found found = ct_digest_decode(digest, body, &chunk->head, frame, n);
     *what = explain(found);
     if (*what)
         return -1;

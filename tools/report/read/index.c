@@ -330,7 +330,7 @@ int ct_index_sort(struct ct_index *x, const struct ct_source *source, struct ct_
 uint64_t ct_index_first_ns(const struct ct_index *x, size_t i) {
     while (i < x->count && !x->chunks[i].head.events)
         i++;
-    return i < x->count ? x->chunks[i].head.t_first_ns : UINT64_MAX;
+    return i < x->count ? x->chunks[i].head.t_first_ns - x->chunks[i].rounded_ns : UINT64_MAX;
 }
 
 uint64_t ct_index_last_ns(const struct ct_index *x, size_t i) {

@@ -9,8 +9,8 @@
 #include "read/source.h"
 
 struct ct_index_chunk {
-    struct ct_chunk head;  // its checksum matched
-    uint64_t rounded_ns;   // by so much head.t_first_ns is less than the prefix has it
+    struct ct_chunk head;  // its checksum matches
+    uint64_t rounded_ns;   // behind a gap: by so much its first record's time is rounded down
     uint64_t offset;       // of the prefix
     uint64_t body;         // offset of the zstd frame
     uint32_t digest_bytes; // of the frame with its digest, right behind that; 0: it has none
@@ -66,7 +66,8 @@ void ct_index_forgive_cut(struct ct_index *index);
 // Sorts the chunks after the last scan. 0, or -1: no chunk is readable, or a newer version wrote
 // one.
 int ct_index_sort(struct ct_index *index, const struct ct_source *source, struct ct_error *error);
-// The time of the first event from chunk i on, UINT64_MAX if there is none.
+// The time of the first event from chunk i on, UINT64_MAX if there is none. Behind a gap it is that
+// of the record; elsewhere that of the prefix, which is exact.
 uint64_t ct_index_first_ns(const struct ct_index *index, size_t i);
 // The time of the last event up to the end of chunk i, 0 if there is none.
 uint64_t ct_index_last_ns(const struct ct_index *index, size_t i);

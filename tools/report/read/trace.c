@@ -327,10 +327,8 @@ static void round_gaps(struct ct_trace *t) {
     for (size_t i = 0; i < t->index.count; i++) {
         struct ct_index_chunk *c = &t->index.chunks[i];
         if (!c->bad && (c->loses || begins_anew(&t->index, i)) && read_first_ns(t, i, &first_ns) &&
-            first_ns < c->head.t_first_ns) {
+            first_ns < c->head.t_first_ns)
             c->rounded_ns = c->head.t_first_ns - first_ns;
-            c->head.t_first_ns = first_ns;
-        }
     }
 }
 

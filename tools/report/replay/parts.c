@@ -116,10 +116,8 @@ static void note_known(struct ct_parts *p, const struct ct_index *x) {
         i--;
     if (!i)
         return;
-    for (i--; i < x->count && !x->chunks[i].head.events; i++)
-        ;
-    p->known_event = i < x->count ? x->chunks[i].head.first_event : 0;
-    p->known_ns = i < x->count ? x->chunks[i].head.t_first_ns : 0;
+    p->known_event = x->chunks[i - 1].head.first_event;
+    p->known_ns = ct_index_first_ns(x, i - 1);
 }
 
 static uint64_t measure_checkpoint(const struct ct_index *x, const struct ct_seek_point *point) {
@@ -281,7 +279,7 @@ int ct_part_set_exact_times(const struct ct_part *part) {
             continue;
         const struct ct_object *origin =
             ct_part_find_origin(part, o->kind, o->key, ct_object_event(o));
-        if (!origin || origin->t_ns / CT_PART_TICK_NS != o->t_ns / CT_PART_TICK_NS)
+        if (!origin || ct_part_earliest_ns(origin) != ct_part_earliest_ns(o))
             return 0;
         o->t_ns = origin->t_ns;
     }

@@ -26,8 +26,8 @@ struct ct_parts {
     struct ct_part *list; // in the order of the trace
     size_t count;         // 0: the trace is read as a whole
     const struct ct_trace *trace;
-    // The first event from which on all are known, by the prefix of its chunk; 0, 0: the trace begins
-    // with it. All parts but the first begin behind it.
+    // The first event from which on all are known, by the prefix of its chunk; 0, 0: the trace
+    // begins with it. All parts but the first begin behind it.
     uint64_t known_event, known_ns;
     atomic_int spare, none;    // processors that no part uses; and 0
     atomic_size_t chunks_read; // for the progress
@@ -41,8 +41,8 @@ void ct_parts_begin(struct ct_parts *p, const struct ct_trace *t, uint64_t last_
 // `are_used`: what they have found is used; else the trace has to be read as a whole.
 void ct_parts_end(struct ct_parts *p, int are_used);
 
-// Of one part, from any thread, with a replay of its own, which has no readings: the first event, to
-// be called once; and those that follow. They return as ct_replay_next does. A part that is not
+// Of one part, from any thread, with a replay of its own, which has no readings: the first event,
+// to be called once; and those that follow. They return as ct_replay_next does. A part that is not
 // sound may have fewer.
 const struct ct_event *ct_part_first(struct ct_part *part, struct ct_replay *r, uint64_t *number);
 const struct ct_event *ct_part_next(struct ct_part *part, struct ct_replay *r, uint64_t *number);
@@ -51,6 +51,13 @@ void ct_part_end(struct ct_part *part, struct ct_replay *r);
 // Whether an object was live when the part began. Then `t_ns` of it may be up to a tick too early.
 static inline int ct_part_inherits(const struct ct_part *part, const struct ct_object *o) {
     return part && ct_object_event(o) < part->point.event;
+}
+// Between these times an inherited object was allocated.
+static inline uint64_t ct_part_earliest_ns(const struct ct_object *o) {
+    return o->t_ns / CT_PART_TICK_NS * CT_PART_TICK_NS;
+}
+static inline uint64_t ct_part_latest_ns(const struct ct_object *o) {
+    return ct_part_earliest_ns(o) + CT_PART_TICK_NS - 1;
 }
 // When all have ended: whether each began in the state in which the one before it ended. If not,
 // what they found is worth nothing.

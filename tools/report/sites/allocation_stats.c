@@ -77,8 +77,8 @@ static unsigned classify(uint64_t t_ns, uint64_t freed_ns) {
 // Of an object that the part inherits: whether its class follows from what the part knows. If not,
 // it is left open.
 static int leave_open(struct pass *p, const struct ct_object *o, unsigned class) {
-    const uint64_t tick = o->t_ns / CT_PART_TICK_NS * CT_PART_TICK_NS;
-    if (classify(tick, p->now) == class && classify(tick + CT_PART_TICK_NS - 1, p->now) == class)
+    if (classify(ct_part_earliest_ns(o), p->now) == class &&
+        classify(ct_part_latest_ns(o), p->now) == class)
         return 0;
     CT_HEAP_GROW(p->open, p->open_count, p->open_room);
     p->open[p->open_count++] = (struct open_lifetime){ct_object_event(o),

@@ -448,7 +448,6 @@ void ct_leaks_find(struct ct_leaks *l, struct ct_call_sites *s, struct ct_trace 
     ct_joint_pass_run(&first, t);
     ct_joint_pass_free(&first);
     ct_joint_pass_init(&second);
-    second.replay.has_no_readings = 1;
     ct_leaks_join_second(&second, f, s);
     ct_joint_pass_run(&second, t);
     ct_joint_pass_free(&second);

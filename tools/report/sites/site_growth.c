@@ -16,8 +16,8 @@ struct series {
     struct ct_least_held held; // of `least`
 };
 
-// What a part gives back and does not know when it was allocated: whether, and as how old, it counts
-// in the history, the exact time decides.
+// What a part gives back and does not know when it was allocated: whether, and as how old, it
+// counts in the history, the exact time decides.
 struct open_lifetime {
     uint64_t event, key, freed_ns;
     uint32_t group;
@@ -121,20 +121,12 @@ static void add_taken(struct ct_site_growth_pass *p, enum ct_holding_kind kind,
     g->taken_count += (uint64_t)(int64_t)sign;
 }
 
-// The times that an object may have been allocated at.
-static uint64_t earliest(const struct ct_object *o) {
-    return o->t_ns / CT_PART_TICK_NS * CT_PART_TICK_NS;
-}
-
-static uint64_t latest(const struct ct_object *o) {
-    return earliest(o) + CT_PART_TICK_NS - 1;
-}
-
 static void add_lifetime(struct ct_site_growth_pass *p, uint32_t group, const struct ct_object *o,
                          int sign) {
     const uint64_t now = p->event->t_ns;
     if (!ct_part_inherits(p->part, o) ||
-        ct_site_histories_is_alike(p->histories, earliest(o), latest(o), now)) {
+        ct_site_histories_is_alike(p->histories, ct_part_earliest_ns(o), ct_part_latest_ns(o),
+                                   now)) {
         ct_site_histories_give_back(p->histories, group, o->t_ns, now, sign);
         return;
     }
@@ -159,7 +151,8 @@ static void add_given_back(struct ct_site_growth_pass *p, enum ct_holding_kind k
 // Whether an object was allocated in the range, and is not one that was restored.
 static int was_taken(struct ct_site_growth_pass *p, const struct ct_object *o) {
     const uint64_t from = p->request->from_ns;
-    if (ct_part_inherits(p->part, o) && earliest(o) < from && from <= latest(o))
+    if (ct_part_inherits(p->part, o) && ct_part_earliest_ns(o) < from &&
+        from <= ct_part_latest_ns(o))
         p->is_unsure = 1;
     return o->t_ns >= from && ct_object_event(o) >= p->known_event;
 }
@@ -442,11 +435,10 @@ static void append_growth(struct ct_site_growth *g, const struct ct_site_growth 
     g->given_back_count += next->given_back_count;
 }
 
-static int append_part(void *first, const void *of_next, const struct ct_part *part) {
+static int append_part(void *first, const void *of_next) {
     struct ct_site_growth_pass *p = first;
     const struct ct_site_growth_pass *next = of_next;
     const struct ct_least_stretch parts = divide(&p->stretch);
-    (void)part;
     if (!is_followed_by(p, next))
         return 0;
     for (size_t i = 0; i < p->groups->count; i++) {
@@ -525,7 +517,6 @@ struct ct_growth_stretch ct_site_growth_measure(struct ct_site_groups *g,
                                                 const struct ct_site_growth_request *request) {
     struct ct_joint_pass pass;
     ct_joint_pass_init(&pass);
-    pass.replay.has_no_readings = 1;
     struct ct_site_growth_pass *p = ct_site_growth_join(&pass, g, sites, t, request);
     ct_joint_pass_run(&pass, t);
     ct_joint_pass_free(&pass);

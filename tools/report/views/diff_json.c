@@ -59,7 +59,7 @@ static void add_device_side(struct ct_json *j, const char *key, const struct ct_
     }
     ct_json_open(j, key, '{');
     ct_document_add_device(j, "ordinal", d->device);
-    ct_document_add_moment(j, &d->moment, ct_trace_is_known_at(t, d->moment.t_ns));
+    ct_document_add_moment(j, t, &d->moment);
     ct_json_number(j, "bytes", d->now.bytes);
     ct_json_text(j, "rows", d->now.rows == CT_ROWS_BY_BLOCK ? "blocks" : "segments");
     ct_json_number_or_null(j, "peak_t_ns", d->peak_known, d->peak_t_ns);

@@ -440,6 +440,12 @@ static void print_device(const struct ct_diff *of, const struct ct_diff_device *
         v->terminal->dim, v->terminal->reset);
 }
 
+// Of both sides: as the first one says it that lacks events.
+static void print_unallocated(const struct ct_diff *d) {
+    const int side = *ct_trace_state_as_far(d->v[0]->trace, d->run[0].scan.lost) ? 0 : 1;
+    ct_trace_state_print_unallocated(d->v[side], d->run[side].scan.lost);
+}
+
 void ct_diff_print_text(const struct ct_diff *d) {
     struct ct_view *v = d->v[1];
     print_side(d, 0);
@@ -454,5 +460,5 @@ void ct_diff_print_text(const struct ct_diff *d) {
     for (size_t i = 0; i < d->device_count; i++)
         print_device(d, &d->devices[i]);
     if (!d->device_count)
-        fprintf(v->out, "No GPU memory was allocated%s\n", ct_trace_state_until(v).text);
+        print_unallocated(d);
 }

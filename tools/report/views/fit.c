@@ -40,8 +40,7 @@ static void print_text(struct fit *f) {
             ct_fit_allocator_print(v, &what_if);
     }
     if (!any)
-        fprintf(v->out, "No GPU memory was allocated%s%s\n", ct_trace_state_until(v).text,
-                ct_trace_state_as_far(v->trace, f->own.scan.lost));
+        ct_trace_state_print_unallocated(v, f->own.scan.lost);
     ct_companions_print(v, NULL);
     ct_trace_state_print_line(v, &f->own.scan);
 }

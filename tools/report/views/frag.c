@@ -531,7 +531,7 @@ static void print_text(struct ct_view *v, const struct ct_scan *s, const struct 
         if (h->device[d] >= 0)
             print_device(v, s, h, d);
     if (!h->devices)
-        fprintf(v->out, "No GPU memory was allocated%s\n", ct_trace_state_until(v).text);
+        ct_trace_state_print_unallocated(v, s->lost);
     print_shared_elsewhere(v, h->shown, h);
     print_host(v, h->shown);
     print_program_pools(v, h->shown);
@@ -543,8 +543,7 @@ static void print_json(struct ct_view *v, const struct ct_scan *s, const struct 
     struct ct_json json = {.out = v->out}, *j = &json;
     ct_document_begin(j, v);
     ct_document_add_trace(j, v, s);
-    ct_document_add_moment(j, &h->shown->moment,
-                           ct_trace_is_known_at(v->trace, h->shown->moment.t_ns));
+    ct_document_add_moment(j, v->trace, &h->shown->moment);
     ct_pool_json_add_without_blocks(j, v->trace);
     ct_json_open(j, "devices", '[');
     for (int d = 0; d < CT_DEVICES; d++)

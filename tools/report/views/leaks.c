@@ -339,7 +339,7 @@ static void print_json(const struct ct_leaks_shown *l, struct ct_view *v) {
     struct ct_json json = {.out = v->out}, *j = &json;
     ct_document_begin(j, v);
     ct_document_add_trace(j, v, l->scan);
-    ct_document_add_moment(j, &l->moment, ct_trace_is_known_at(v->trace, l->moment.t_ns));
+    ct_document_add_moment(j, v->trace, &l->moment);
     ct_json_open(j, "devices", '[');
     for (int d = 0; d < CT_DEVICES; d++)
         if (l->finder[d])
@@ -359,7 +359,7 @@ static void print_text(const struct ct_leaks_shown *l, struct ct_view *v) {
     if (any)
         ct_trace_state_print_line(v, l->scan);
     else
-        fprintf(v->out, "No GPU memory was allocated%s\n", ct_trace_state_until(v).text);
+        ct_trace_state_print_unallocated(v, l->scan->lost);
 }
 
 void ct_leaks_shown_print(const struct ct_leaks_shown *l, struct ct_view *v) {
@@ -386,7 +386,6 @@ int ct_view_leaks(struct ct_view *v) {
     ct_joint_pass_run(&first, v->trace);
     ct_joint_pass_free(&first);
     ct_joint_pass_init(&second);
-    second.replay.has_no_readings = 1;
     ct_leaks_shown_join_second(&second, l);
     ct_joint_pass_run(&second, v->trace);
     ct_joint_pass_free(&second);

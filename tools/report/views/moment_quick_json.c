@@ -86,7 +86,7 @@ static void add_device(const struct ct_moment_part *p, struct ct_view *v, struct
 void ct_moment_quick_print_json(struct ct_moment_part *p, struct ct_view *v) {
     struct ct_json json = {.out = v->out}, *j = &json;
     ct_document_begin(j, v);
-    ct_document_add_moment(j, &p->moment, !p->part.unknown);
+    ct_document_add_moment_known(j, &p->moment, !p->part.unknown);
     add_begin(j, p, v->trace);
     if (p->part.unknown) {
         ct_json_null(j, "devices");

@@ -255,7 +255,7 @@ int ct_view_stats(struct ct_view *v) {
                 if (is_seen(&s.of[d][kind]) && ++any)
                     print_objects(v, d, (enum ct_stats_kind)kind, &s.of[d][kind]);
         if (!any)
-            fprintf(v->out, "No GPU memory was allocated%s\n", ct_trace_state_until(v).text);
+            ct_trace_state_print_unallocated(v, s.lost);
         if (s.call_count)
             print_calls(v, &s);
     }

@@ -335,7 +335,7 @@ static void print_text(struct ct_view *v, const struct timeline *t) {
     }
     ct_program_marks_print(v, &t->marks);
     if (!any) {
-        fprintf(v->out, "No GPU memory was allocated%s\n", ct_trace_state_until(v).text);
+        ct_trace_state_print_unallocated(v, s->lost);
     } else if (v->trace->overwritten_events) {
         fputs(ct_coarse_history_exists(v->trace) ? "~ from the coarse history: " : "", v->out);
         ct_trace_state_print_overwritten(v);

@@ -169,7 +169,7 @@ static void add_device(struct ct_view *v, struct ct_json *j, struct device_view 
     ct_json_number_or_null(j, "peak_bytes", s->peak_known, s->peak_bytes);
     ct_json_number_or_null(j, "peak_t_ns", s->peak_known, s->peak_t_ns);
     ct_json_bool(j, "peak_known", s->peak_known && ct_trace_is_known_at(v->trace, s->peak_t_ns));
-    ct_document_add_moment(j, &d->moment, ct_trace_is_known_at(v->trace, d->moment.t_ns));
+    ct_document_add_moment(j, v->trace, &d->moment);
     ct_json_number(j, "bytes", d->totals.now.bytes);
     ct_json_number(j, "asleep_bytes", d->totals.now.asleep_bytes);
     ct_json_text(j, "rows", d->totals.rows == CT_ROWS_BY_BLOCK ? "blocks" : "segments");
@@ -247,7 +247,7 @@ int ct_view_top(struct ct_view *v) {
         ct_json_close(j, ']');
         ct_document_end(j);
     } else if (!any_peak(&s)) {
-        fprintf(v->out, "No GPU memory was allocated%s\n", ct_trace_state_until(v).text);
+        ct_trace_state_print_unallocated(v, s.lost);
     }
     ct_scan_free(&s);
     return CT_EXIT_OK;
