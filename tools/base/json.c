@@ -17,8 +17,8 @@ static void put_key(struct ct_json *j, const char *key) {
     j->comma = 1;
     if (key) {
         putc_unlocked('"', j->out);
-        fputs(key, j->out);
-        fputs("\":", j->out);
+        fputs_unlocked(key, j->out);
+        fputs_unlocked("\":", j->out);
     }
 }
 
@@ -38,7 +38,7 @@ static void put_number(struct ct_json *j, uint64_t v) {
     do
         *--p = (char)('0' + v % 10);
     while (v /= 10);
-    fwrite(p, 1, (size_t)(digits + sizeof digits - p), j->out);
+    fwrite_unlocked(p, 1, (size_t)(digits + sizeof digits - p), j->out);
 }
 
 void ct_json_number(struct ct_json *j, const char *key, uint64_t value) {
@@ -59,8 +59,8 @@ void ct_json_hex(struct ct_json *j, const char *key, uint64_t value) {
     do
         *--p = "0123456789abcdef"[value & 15];
     while (value >>= 4);
-    fputs("\"0x", j->out);
-    fwrite(p, 1, (size_t)(digits + sizeof digits - p), j->out);
+    fputs_unlocked("\"0x", j->out);
+    fwrite_unlocked(p, 1, (size_t)(digits + sizeof digits - p), j->out);
     putc_unlocked('"', j->out);
 }
 
@@ -72,28 +72,41 @@ void ct_json_ratio(struct ct_json *j, const char *key, uint64_t part, uint64_t w
 
 void ct_json_bool(struct ct_json *j, const char *key, int value) {
     put_key(j, key);
-    fputs(value ? "true" : "false", j->out);
+    fputs_unlocked(value ? "true" : "false", j->out);
 }
 
 void ct_json_null(struct ct_json *j, const char *key) {
     put_key(j, key);
-    fputs("null", j->out);
+    fputs_unlocked("null", j->out);
+}
+
+// How many bytes stand for themselves in a string: most strings are of these.
+static size_t count_plain(const unsigned char *p, size_t length) {
+    size_t i = 0;
+    while (i < length && p[i] >= 0x20 && p[i] < 0x7F && p[i] != '"' && p[i] != '\\')
+        i++;
+    return i;
 }
 
 static void put_string(struct ct_json *j, const char *bytes, size_t length) {
     const unsigned char *p = (const unsigned char *)bytes;
     putc_unlocked('"', j->out);
     for (size_t i = 0; i < length;) {
+        const size_t plain = count_plain(p + i, length - i);
+        fwrite_unlocked(p + i, 1, plain, j->out);
+        i += plain;
+        if (i == length)
+            break;
         uint32_t code = 0;
         const unsigned n = ct_utf8_decode(p + i, length - i, &code);
         if (!n)
-            fputs("\\ufffd", j->out);
+            fputs_unlocked("\\ufffd", j->out);
         else if (code < 0x20 || (code >= 0x7F && code < 0xA0) || (code >= 0x2028 && code <= 0x202E))
             fprintf(j->out, "\\u%04" PRIx32, code);
         else if (code == '"' || code == '\\')
             fprintf(j->out, "\\%c", (int)code);
         else
-            fwrite(p + i, 1, n, j->out);
+            fwrite_unlocked(p + i, 1, n, j->out);
         i += n ? n : 1;
     }
     putc_unlocked('"', j->out);
@@ -102,6 +115,11 @@ static void put_string(struct ct_json *j, const char *bytes, size_t length) {
 void ct_json_bytes(struct ct_json *j, const char *key, const char *bytes, size_t length) {
     put_key(j, key);
     put_string(j, bytes, length);
+}
+
+void ct_json_written(struct ct_json *j, const char *key, const char *value, size_t length) {
+    put_key(j, key);
+    fwrite_unlocked(value, 1, length, j->out);
 }
 
 void ct_json_number_or_null(struct ct_json *j, const char *key, int known, uint64_t value) {

@@ -29,6 +29,8 @@ void ct_json_number_or_null(struct ct_json *j, const char *key, int known, uint6
 void ct_json_text(struct ct_json *j, const char *key, const char *text);
 // Bytes of a trace: each one that is not part of valid UTF-8 becomes U+FFFD.
 void ct_json_bytes(struct ct_json *j, const char *key, const char *bytes, size_t length);
+// A value as another of these writers has written it.
+void ct_json_written(struct ct_json *j, const char *key, const char *value, size_t length);
 // A key that comes from a trace. Its value follows with key "".
 void ct_json_key(struct ct_json *j, const char *bytes, size_t length);
 void ct_json_end_line(struct ct_json *j);

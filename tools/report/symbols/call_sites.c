@@ -15,6 +15,8 @@
 
 // Of a name in bytes; of the parts of a label in columns.
 enum { MAX_NAME = 4096, MAX_FILE = 120, MAX_FUNCTION = 160 };
+// Of the JSON of frames that is kept. (A hostile trace has many frames with a long name.)
+enum { MAX_JSON = 16 << 20 };
 
 void ct_call_sites_init(struct ct_call_sites *s, const struct ct_definitions *definitions) {
     *s = (struct ct_call_sites){
@@ -29,6 +31,9 @@ void ct_call_sites_free(struct ct_call_sites *s) {
     }
     for (size_t i = 0; i < sizeof s->nearest / sizeof *s->nearest; i++)
         free(s->nearest[i].node);
+    for (size_t i = 0; i < s->json.count; i++)
+        free(s->json.list[i].text);
+    free(s->json.list);
     ct_file_names_free(&s->files);
     free(s->rank);
     free(s->depth);
@@ -45,7 +50,8 @@ void ct_call_sites_free(struct ct_call_sites *s) {
         }                                                                   \
     } while (0)
 
-// ---- names -----------------------------------------------------------------------------------------
+// ---- names
+// -----------------------------------------------------------------------------------------
 
 const char *ct_call_sites_symbol(struct ct_call_sites *s, uint32_t string, enum ct_demangling how) {
     const struct ct_string *symbol = &s->definitions->strings[string];
@@ -72,7 +78,8 @@ void ct_call_sites_base_name(const struct ct_definitions *n, uint32_t path, char
     ct_utf8_sanitize(to, size, from, s->length - (size_t)(from - s->at));
 }
 
-// ---- ranks of frames -------------------------------------------------------------------------------
+// ---- ranks of frames
+// -------------------------------------------------------------------------------
 
 static enum ct_frame_rank rank_group(enum ct_noise_group group) {
     if (group == CT_NOISE_NONE)
@@ -162,7 +169,8 @@ int ct_call_sites_hides_frame(struct ct_call_sites *s, uint32_t frame) {
            rank_frame(s, frame) >= CT_FRAME_WRAPPER;
 }
 
-// ---- call sites -------------------------------------------------------------------------------------
+// ---- call sites
+// -------------------------------------------------------------------------------------
 
 // Finds the nearest node, from this one outwards, whose frame has that rank or a better one; 0 if
 // there is none. Each node is visited once, because the answer is stored for all nodes on the way.
@@ -250,7 +258,8 @@ const char *ct_call_sites_end_text(const struct ct_definitions *n, uint32_t stac
                : "caller unknown";
 }
 
-// ---- labels ----------------------------------------------------------------------------------------
+// ---- labels
+// ----------------------------------------------------------------------------------------
 
 // Copies the short name of a file; "?" if there is none.
 static void copy_file(struct ct_call_sites *s, uint32_t file, char *to, size_t size) {
@@ -342,7 +351,8 @@ void ct_call_sites_label(struct ct_call_sites *s, uint32_t stack, char *to, size
     ct_utf8_sanitize(to, size, to, strlen(to)); // a label may be cut inside a character
 }
 
-// ---- JSON ------------------------------------------------------------------------------------------
+// ---- JSON
+// ------------------------------------------------------------------------------------------
 
 static void add_string(struct ct_json *j, const char *key, uint32_t string,
                        struct ct_call_sites *s) {
@@ -378,7 +388,7 @@ static void add_inlined(struct ct_json *j, struct ct_call_sites *s, const struct
     ct_json_close(j, ']');
 }
 
-static void add_frame(struct ct_json *j, struct ct_call_sites *s, uint32_t frame) {
+static void write_frame(struct ct_json *j, struct ct_call_sites *s, uint32_t frame) {
     static const char *const kinds[] = {"native", "python", "end"};
     const struct ct_definitions *n = s->definitions;
     const struct ct_frame *f = &n->frames[frame];
@@ -405,6 +415,30 @@ static void add_frame(struct ct_json *j, struct ct_call_sites *s, uint32_t frame
         ct_json_null(j, "end");
     ct_json_bool(j, "hidden", ct_call_sites_hides_frame(s, frame));
     ct_json_close(j, '}');
+}
+
+static struct ct_frame_json make_frame(struct ct_call_sites *s, uint32_t frame) {
+    struct ct_frame_json made = {.text = NULL};
+    struct ct_json own = {.out = open_memstream(&made.text, &made.length)};
+    if (!own.out)
+        ct_heap_exhausted();
+    write_frame(&own, s, frame);
+    if (fclose(own.out))
+        ct_heap_exhausted();
+    return made;
+}
+
+static void add_frame(struct ct_json *j, struct ct_call_sites *s, uint32_t frame) {
+    EXTEND(s->json.list, s->json.count, s->definitions->frame_count);
+    struct ct_frame_json *kept = &s->json.list[frame];
+    if (!kept->text && s->json.bytes < MAX_JSON) {
+        *kept = make_frame(s, frame);
+        s->json.bytes += kept->length;
+    }
+    if (kept->text)
+        ct_json_written(j, NULL, kept->text, kept->length);
+    else
+        write_frame(j, s, frame);
 }
 
 void ct_call_sites_json_stack(struct ct_json *j, struct ct_call_sites *s, const char *key,

@@ -36,6 +36,13 @@ struct ct_call_sites {
     uint8_t *rank; // by frame: enum ct_frame_rank
     size_t rank_count;
     struct {
+        struct ct_frame_json {
+            char *text; // not terminated
+            size_t length;
+        } * list; // by frame
+        size_t count, bytes;
+    } json;
+    struct {
         uint32_t *node; // by node of the call tree: the nearest of that rank or better, + 1
         size_t count;
     } nearest[CT_FRAME_RANKS];
@@ -49,8 +56,9 @@ const char *ct_call_sites_symbol(struct ct_call_sites *s, uint32_t string, enum 
 // The base name of a file or module, sanitized.
 void ct_call_sites_base_name(const struct ct_definitions *n, uint32_t path, char *to, size_t size);
 // "file:line function" where the line is known, else "function (module)" or "module+0x12ab",
-// sanitized. The file has its short name (file_names.h); a very long part lacks its middle. `location` counts the locations of the frame from the innermost one; location_count
-// means the frame's symbol.
+// sanitized. The file has its short name (file_names.h); a very long part lacks its middle.
+// `location` counts the locations of the frame from the innermost one; location_count means the
+// frame's symbol.
 void ct_call_sites_frame_label(struct ct_call_sites *s, const struct ct_frame *frame,
                                uint32_t location, char *to, size_t size);
 // Whether views leave a frame out.
