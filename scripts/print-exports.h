@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Expands the hook table into the names that the library exports; used by `make print-exports` only.
+// Expands the hook table into the names that the library exports; used by `make print-exports`
+// only.
 #define CT_HOOK(symbol, ...) CT_EXPORT symbol
 #define CT_RTHOOK(symbol, ...) CT_EXPORT symbol
 #define CT_TORCH(symbol, ...) CT_EXPORT symbol

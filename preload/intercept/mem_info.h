@@ -17,8 +17,8 @@ int ct_mem_info_sample_is_due(int device, uint64_t now_ns);
 // interval unless forced. Inside a recorded call only (hook_scope.h).
 void ct_mem_info_sample(uint32_t api, int force);
 
-// The same with figures that the host has just asked for; after a failed allocation of the thread in
-// any case: PyTorch asks between the driver's failure and its own report of it.
+// The same with figures that the host has just asked for; after a failed allocation of the thread
+// in any case: PyTorch asks between the driver's failure and its own report of it.
 void ct_mem_info_sample_given(uint32_t api, size_t free_bytes, size_t total_bytes);
 
 // An allocation of the calling thread has failed.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Hooks on functions that take memory beside their work: streams, events, launches, questions about
-// kernels. Only a call that runs out of memory is recorded, as a memory-sample with its result. What
-// successful calls take is small or rare, and shows as untracked memory. Measuring would cost more
-// than a launch.
+// kernels. Only a call that runs out of memory is recorded, as a memory-sample with its result.
+// What successful calls take is small or rare, and shows as untracked memory. Measuring would cost
+// more than a launch.
 #define _GNU_SOURCE
 #include <cutrace/format/hot.h>
 

@@ -8,9 +8,9 @@
 #include "intercept/libc10.h"
 
 // PyTorch's number of the calling thread's current stream on a device: 0 is the default stream.
-// CT_STREAM_UNKNOWN if it cannot be read. `caller` is the return address of a report, in libc10_cuda
-// of torch 2.0 or later. Takes no lock that a thread may hold while it waits for PyTorch's
-// allocator, and calls nothing of PyTorch (torch_streams.c).
+// CT_STREAM_UNKNOWN if it cannot be read. `caller` is the return address of a report, in
+// libc10_cuda of torch 2.0 or later. Takes no lock that a thread may hold while it waits for
+// PyTorch's allocator, and calls nothing of PyTorch (torch_streams.c).
 uint64_t ct_torch_streams_current(struct ct_torch_device device, const void *caller);
 
 // Finds copies of libc10_cuda that were loaded since the last call, and keeps them open. Takes the

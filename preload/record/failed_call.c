@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The failing thread's part of a line on stderr. The program may end at once when the call returns
-// (_exit, a signal), and PyTorch's allocator waits in its report with its mutex held: so the line is
-// printed before, but within a bound.
+// (_exit, a signal), and PyTorch's allocator waits in its report with its mutex held: so the line
+// is printed before, but within a bound.
 #define _GNU_SOURCE
 #include "record/failed_call.h"
 

@@ -37,7 +37,7 @@
 // program's rhythm, and none depends on another. (xorshift64*, Vigna 2016.)
 CT_COLD int is_drawn(uint64_t n) {
     static __thread uint64_t state;
-    if (!state) { // the seeds of threads that begin in succession differ little: mix them (splitmix64)
+    if (!state) { // seeds of threads that begin in succession differ little: mixed (splitmix64)
         uint64_t z = (ct_clock_read() ^ (uintptr_t)&state << 20) * UINT64_C(0x9E3779B97F4A7C15);
         z = (z ^ z >> 30) * UINT64_C(0xBF58476D1CE4E5B9);
         z = (z ^ z >> 27) * UINT64_C(0x94D049BB133111EB);

@@ -239,7 +239,7 @@ static __attribute__((noinline)) void open_slow(void) {
     const int saved = errno;
     inside = 1;
     if (atomic_compare_exchange_strong(&opened, &not_open, OPENING)) {
-        ct_rescan(); // before there is a writer thread, so that the first event has its Python frames
+        ct_rescan(); // before the writer thread, so that the first event has its Python frames
         open_trace();
     }
     (void)ct_wait_while(&opened, OPENING);

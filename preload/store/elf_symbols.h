@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Function names from the symbol table of an ELF file, and symbols by their names. The file is not
-// trusted, and it is read by pread, never mapped, because it may be truncated or replaced meanwhile.
-// One thread at a time.
+// trusted, and it is read by pread, never mapped, because it may be truncated or replaced
+// meanwhile. One thread at a time.
 #ifndef CT_STORE_ELF_SYMBOLS_H
 #define CT_STORE_ELF_SYMBOLS_H
 

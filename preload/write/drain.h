@@ -17,9 +17,9 @@ enum ct_drain_how {
 // open.
 void ct_drain_run(enum ct_drain_how how);
 
-// Moves events from the rings into the open chunk, as far as that needs no chunk to be closed. Takes
-// microseconds and does not write to the file (but where one batch brings more new stacks than a
-// chunk holds).
+// Moves events from the rings into the open chunk, as far as that needs no chunk to be closed.
+// Takes microseconds and does not write to the file (but where one batch brings more new stacks
+// than a chunk holds).
 void ct_drain_look(void);
 
 // Opens the trace and writes its first chunk, if it is not open yet. Returns 0 or -errno.

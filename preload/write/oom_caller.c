@@ -25,7 +25,8 @@ void ct_oom_caller_set_reporter(int (*reports)(void)) {
     atomic_store(&reporter, reports);
 }
 
-// The driver and the runtime, and PyTorch's allocator. (The frames of this library are in no stack.)
+// The driver and the runtime, and PyTorch's allocator. (The frames of this library are in no
+// stack.)
 static enum kind find_kind_of_path(const char *path) {
     static const struct {
         const char *name;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which failed allocations PyTorch's allocator answers by itself. Drain lock held, unless a function
-// says otherwise.
+// Which failed allocations PyTorch's allocator answers by itself. Drain lock held, unless a
+// function says otherwise.
 //
-// The caching allocator frees what it has cached and repeats a call that the driver refused; only if
-// that fails, too, it reports an OOM (block-oom) and raises an exception. Its calls are known by
+// The caching allocator frees what it has cached and repeats a call that the driver refused; only
+// if that fails, too, it reports an OOM (block-oom) and raises an exception. Its calls are known by
 // their stack: the first frame outside CUDA's libraries lies in libc10_cuda. It does not repeat
 // stream-ordered allocations (the cudaMallocAsync backend) and page-locked ones, nor any with
 // PYTORCH_NO_CUDA_MEMORY_CACHING, and it reports no OOM before torch 1.13. The calls of a pluggable

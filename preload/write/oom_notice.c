@@ -43,7 +43,8 @@ static struct {
     struct failure last; // of those that are summed up
     uint64_t more;       // how many those are; 0: none
     uint64_t summed_ns;  // when a sum was printed
-    // Calls that PyTorch's allocator repeats, by thread; of threads that share an entry, the newest.
+    // Calls that PyTorch's allocator repeats, by thread; of threads that share an entry, the
+    // newest.
     struct failure retried[RETRIES];
     unsigned retries;
     int pipe_is_full;

@@ -3,8 +3,8 @@
 //
 // 1. What PyTorch raises is said at its report (block-oom), under which its allocator waits. A call
 //    that PyTorch's allocator repeats (oom_caller.h) is not said by itself: if a block follows in
-//    its thread, the retry has healed it; if neither a block nor a report follows within ten seconds
-//    or before the exit, it is said as well.
+//    its thread, the retry has healed it; if neither a block nor a report follows within ten
+//    seconds or before the exit, it is said as well.
 // 2. Any other OOM of the driver is said before the refused call returns to the program, which may
 //    end at once.
 // 3. All figures of a line are of the moment of the failed call: they are taken when the drain
@@ -51,8 +51,8 @@ int ct_oom_notice_has_turn(uint64_t t_ns);
 // When the writer thread must print (ct_clock_read); 0: never. Any thread.
 uint64_t ct_oom_notice_deadline_ns(void);
 
-// Takes the devices (a bit for each index) on which a request failed since the last call: NVML is to
-// be asked about them. Any thread.
+// Takes the devices (a bit for each index) on which a request failed since the last call: NVML is
+// to be asked about them. Any thread.
 uint64_t ct_oom_notice_take_devices(void);
 int ct_oom_notice_has_devices(void);
 

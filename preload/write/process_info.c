@@ -49,7 +49,8 @@ static uint64_t find_start_ns(void) {
     return since_boot > asleep ? since_boot - asleep : 0;
 }
 
-// The boot of the machine tells which traces have a common clock. Its id would identify the machine.
+// The boot of the machine tells which traces have a common clock. Its id would identify the
+// machine.
 static void publish_boot(void) {
     uint64_t now, start, boot[2];
     ct_process_id_read(&now, &start, boot);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reports blocks as PyTorch's allocator does, to the stand-in for libc10, and measures what a report costs. For
-// blocks.py, which loads it into Python.
+// Reports blocks as PyTorch's allocator does, to the stand-in for libc10, and measures what a
+// report costs. For blocks.py, which loads it into Python.
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <stdint.h>
@@ -19,7 +19,8 @@ void _ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE(void *ptr, int64_t by
                                                            size_t allocated, size_t reserved,
                                                            struct device device);
 
-// A pool of blocks of a few dozen sizes, each size at places of its own; which comes next is random.
+// A pool of blocks of a few dozen sizes, each size at places of its own; which comes next is
+// random.
 static struct {
     uint64_t seed;
     size_t allocated;
@@ -86,7 +87,8 @@ static void stay_awake(double ns) {
         ;
 }
 
-// Median and least time of a report in bursts, between which the recorder's thread has time for what it does.
+// Median and least time of a report in bursts, between which the recorder's thread has time for
+// what it does.
 EXPORT void bench_bursts(int times, double *median, double *least);
 EXPORT void bench_bursts(int times, double *median, double *least) {
     double *const took = malloc((size_t)times * sizeof *took);

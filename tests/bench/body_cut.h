@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where the recorder cuts a chunk's body into zstd blocks. Columns differ in the bytes that they hold and a
-// zstd block has an entropy code of its own: a body that is cut between columns takes about a tenth
-// less.
+// Where the recorder cuts a chunk's body into zstd blocks. Columns differ in the bytes that they
+// hold and a zstd block has an entropy code of its own: a body that is cut between columns takes
+// about a tenth less.
 #ifndef BODY_CUT_H
 #define BODY_CUT_H
 

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Measures what comes behind the rings, alone and in one thread: drain_cost STREAM EVENTS RINGS. STREAM: peer (the work of
-// peer_work.c), liveN (about N allocations alive, freed at random) or one of streams.h. CUTRACE_OUTPUT says where the trace
-// goes.
+// Measures what comes behind the rings, alone and in one thread: drain_cost STREAM EVENTS RINGS.
+// STREAM: peer (the work of peer_work.c), liveN (about N allocations alive, freed at random) or one
+// of streams.h. CUTRACE_OUTPUT says where the trace goes.
 //
-// Events are put into the rings as the threads of a program would do it, some thousands at a time, and drained. Prints the
-// drainer's processor time for an event, and the longest drain. Where other programs disturb times, instructions tell:
-//   valgrind --tool=callgrind --toggle-collect=ct_drain_run build/tests/bench/drain_cost peer 300000 2
+// Events are put into the rings as the threads of a program would do it, some thousands at a time,
+// and drained. Prints the drainer's processor time for an event, and the longest drain. Where other
+// programs disturb times, instructions tell:
+//   valgrind --tool=callgrind --toggle-collect=ct_drain_run \
+//     build/tests/bench/drain_cost peer 300000 2
 #include <pthread.h>
 #include <time.h>
 
@@ -35,7 +37,8 @@ static void fail(const char *what) {
 }
 
 // ---- the stream of peer_work.c ------------------------------------------------------------------
-// Each thread frees one allocation and makes another, at the same address; one give-back in 64 has its duration amended.
+// Each thread frees one allocation and makes another, at the same address; one give-back in 64 has
+// its duration amended.
 
 static struct peer {
     uint64_t freed_ns; // of the last give-back

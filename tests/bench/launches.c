@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the hook on a launch costs: cuLaunchKernel with the library in the way, by its symbol and by the pointer that
-// dlsym hands out, against the driver's function itself, in batches by turns.
+// What the hook on a launch costs: cuLaunchKernel with the library in the way, by its symbol and by
+// the pointer that dlsym hands out, against the driver's function itself, in batches by turns.
 #define _GNU_SOURCE
 #include <cuda.h>
 #include <dlfcn.h>

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writes a synthetic trace for measuring the report: make_trace EVENTS LIVE FILE [blocks] [checkpoints]. Allocations and
-// frees of many sizes from a few hundred stacks, LIVE of them alive in the mean. With `blocks` they are PyTorch's, in
-// segments of 20 MiB. With `checkpoints` there is a restart point each RESTART chunks, about as in a ring of 256 MiB.
+// Writes a synthetic trace for measuring the report: make_trace EVENTS LIVE FILE [blocks]
+// [checkpoints]. Allocations and frees of many sizes from a few hundred stacks, LIVE of them alive
+// in the mean. With `blocks` they are PyTorch's, in segments of 20 MiB. With `checkpoints` there is
+// a restart point each RESTART chunks, about as in a ring of 256 MiB.
 #include <stdio.h>
 #include <stdlib.h>
 #include <zstd.h>
@@ -18,7 +19,8 @@ enum { PER_CHUNK = 65536, STACKS = 300, RESTART = 64, PART = 32768 };
 static uint8_t body[32 << 20], packed[33 << 20];
 static struct ct_event events[PER_CHUNK];
 
-// The state, where checkpoints are wanted; the part of a checkpoint that the open chunk begins with.
+// The state, where checkpoints are wanted; the part of a checkpoint that the open chunk begins
+// with.
 static struct {
     int wanted, is_begun, flags;
     struct ct_live live;

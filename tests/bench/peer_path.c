@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Call stacks to order: recursion through several functions, of which a path chooses one at each level.
+// Call stacks to order: recursion through several functions, of which a path chooses one at each
+// level.
 #include "peer_path.h"
 
 // Bits of the number in the low bit of every second level, so that all frames have one size.
@@ -39,7 +40,8 @@ static inline __attribute__((always_inline)) unsigned long go_on(struct walk *w)
     return which == 2 ? larger(w) : largest(w);
 }
 
-// What is added keeps the functions from becoming one, and the barrier their calls from becoming a loop.
+// What is added keeps the functions from becoming one, and the barrier their calls from becoming a
+// loop.
 #define WALKER(name, bytes, add)                                          \
     static __attribute__((noinline)) unsigned long name(struct walk *w) { \
         volatile char room[bytes];                                        \

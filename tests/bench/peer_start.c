@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a preloaded library adds to a program's start: runs the program with each of two libraries by turns, and
-// prints the medians of both and of what the second took more, in microseconds.
+// What a preloaded library adds to a program's start: runs the program with each of two libraries
+// by turns, and prints the medians of both and of what the second took more, in microseconds.
 //
 //   peer_start RUNS LIBRARY_A LIBRARY_B PROGRAM [ARGUMENT]...
 #define _GNU_SOURCE

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The work on which cutrace is measured against a tracer of the heap: threads that free one allocation and make
-// another, from call stacks of a given depth. Prints one line of JSON about its threads' own time.
+// The work on which cutrace is measured against a tracer of the heap: threads that free one
+// allocation and make another, from call stacks of a given depth. Prints one line of JSON about its
+// threads' own time.
 //
 //   peer_work [name=number]...     names and defaults: the table below
 #define _GNU_SOURCE
@@ -99,8 +100,8 @@ static uint64_t draw(struct worker *w, uint64_t below) {
     return (uint64_t)((__uint128_t)w->random * below >> 64);
 }
 
-// A hot path differs from others in which of two like functions it calls; a fresh one goes through functions whose
-// frames have different sizes, as a compiler's does.
+// A hot path differs from others in which of two like functions it calls; a fresh one goes through
+// functions whose frames have different sizes, as a compiler's does.
 static uint64_t draw_path(struct worker *w) {
     const uint64_t which = draw(w, 1000);
     if (which < (uint64_t)work.fresh)

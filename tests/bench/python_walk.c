@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Measures, in the interpreter that has loaded it, what a stack of Python frames costs: walked and looked up, and asked
-// of the C API with the GIL.
+// Measures, in the interpreter that has loaded it, what a stack of Python frames costs: walked and
+// looked up, and asked of the C API with the GIL.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdatomic.h>
@@ -52,7 +52,8 @@ static uint32_t by_walk(void) {
     return ids[hash % IDS].hash == hash ? ids[hash % IDS].id : new_id(hash, n);
 }
 
-// ---- as a hook takes it: with native frames -----------------------------------------------------------
+// ---- as a hook takes it: with native frames
+// -----------------------------------------------------------
 
 static uint32_t by_hook(void) {
     return ct_capture_stack();
@@ -103,7 +104,8 @@ static uint32_t by_api(void) {
     return (uint32_t)sum;
 }
 
-// ---- what Python calls, without the GIL -----------------------------------------------------------
+// ---- what Python calls, without the GIL
+// -----------------------------------------------------------
 
 // name, file: where a code object has them. Returns 0 if all is there.
 EXPORT int bench_begin(unsigned name, unsigned file);
@@ -161,7 +163,8 @@ EXPORT double bench_once(int how) {
     return now() - start;
 }
 
-// Quantiles of single stacks between which the thread works for so long: 50, 90 and 99 %, and the greatest.
+// Quantiles of single stacks between which the thread works for so long: 50, 90 and 99 %, and the
+// greatest.
 EXPORT void bench_quantiles(int how, int times, double work_ns, double *out);
 EXPORT void bench_quantiles(int how, int times, double work_ns, double *out) {
     uint32_t (*const by)(void) = ways[how];

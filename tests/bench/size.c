@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Measures how large a trace is and how fast it is coded: size STREAM EVENTS [without-durations]. STREAM: see streams.h.
+// Measures how large a trace is and how fast it is coded: size STREAM EVENTS [without-durations].
+// STREAM: see streams.h.
 //
-// Prints: bytes of an event in the trace (chunks of 65,536 events, zstd level 1, ticks of 100 ns, prefixes included;
-// definitions are not), the same as heaptrack's raw text (address, size, stack; a time each 10 ms) through zstd -3, and
-// the speeds of coding. Every chunk is decoded again and compared.
+// Prints: bytes of an event in the trace (chunks of 65,536 events, zstd level 1, ticks of 100 ns,
+// prefixes included; definitions are not), the same as heaptrack's raw text (address, size, stack;
+// a time each 10 ms) through zstd -3, and the speeds of coding. Every chunk is decoded again and
+// compared.
 #include <time.h>
 #include <zstd.h>
 

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Synthetic streams of allocations and frees, always the same ones, to measure the size of a trace with.
+// Synthetic streams of allocations and frees, always the same ones, to measure the size of a trace
+// with.
 //
-//   iid       40 % of the allocations from 300 hot pairs of size and stack, the others from 20,000 stacks with two sizes
-//             each; lifetimes short, middle and long, about 4,900 alive; gaps lognormal (median 2.5 us, mean 4.1 us)
-//   periodic  an iteration of 6,000 calls repeated: half of its allocations short-lived, half freed in the mirrored
-//             order, above 2,400 that stay; 2 % of the sizes differ in an iteration; gaps jittered by 10 % and 50 ns
+//   iid       40 % of the allocations from 300 hot pairs of size and stack, the others from 20,000
+//             stacks with two sizes each; lifetimes short, middle and long, about 4,900 alive; gaps
+//             lognormal (median 2.5 us, mean 4.1 us)
+//   periodic  an iteration of 6,000 calls repeated: half of its allocations short-lived, half freed
+//             in the mirrored order, above 2,400 that stay; 2 % of the sizes differ in an
+//             iteration; gaps jittered by 10 % and 50 ns
 //
 // Addresses are those of a best-fit allocator with splitting and merging, in 25 segments of 20 MiB.
 #ifndef CT_BENCH_STREAMS_H
@@ -248,7 +251,8 @@ static struct {
 } iteration[ITERATION];
 static size_t step, stayed;
 
-// Calls come in pairs of an allocation and its free: temporaries close together, the others like brackets.
+// Calls come in pairs of an allocation and its free: temporaries close together, the others like
+// brackets.
 static void periodic_begin(void) {
     uint32_t open[ITERATION], depth = 0, slots = 0;
     struct {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A driver for measuring: an allocation is exactly one malloc and a release exactly one free, so that a tracer of
-// the heap sees the same events as a tracer of CUDA. One device, one context, nothing else.
+// A driver for measuring: an allocation is exactly one malloc and a release exactly one free, so
+// that a tracer of the heap sees the same events as a tracer of CUDA. One device, one context,
+// nothing else.
 #include <cuda.h>
 #include <stdlib.h>
 

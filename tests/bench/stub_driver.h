@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the measuring driver asks of the heap for one allocation: a size by which its mallocs are told from others.
+// What the measuring driver asks of the heap for one allocation: a size by which its mallocs are
+// told from others.
 #ifndef STUB_DRIVER_H
 #define STUB_DRIVER_H
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What names cost at record time: reads the symbol table of a file as the writer thread does, and names addresses.
-// Usage: symbols FILE ADDRESSES      writes the addresses that it named and their names to standard output.
+// What names cost at record time: reads the symbol table of a file as the writer thread does, and
+// names addresses. `symbols FILE ADDRESSES` writes the addresses that it named and their names to
+// standard output.
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

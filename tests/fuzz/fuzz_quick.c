@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Mutated traces with digests and checkpoints: summary, check, top and frag with --quick. None crashes, whatever
-// digests and prefixes say. Where they tell the truth, but chunks are missing, damaged or out of
-// order, no quick answer is contradicted by all events: what is exact is equal, what is "at least"
-// is no more, and what is live at a moment is the same, or said to be not known.
+// Mutated traces with digests and checkpoints: summary, check, top and frag with --quick. None
+// crashes, whatever digests and prefixes say. Where they tell the truth, but chunks are missing,
+// damaged or out of order, no quick answer is contradicted by all events: what is exact is equal,
+// what is "at least" is no more, and what is live at a moment is the same, or said to be not known.
 //
 // The file's own checksums are right again only where a mutation makes a prefix or a digest lie.
 #include <sys/mman.h>

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Feeds arbitrary bytes to the report: every view, as text and as JSON, must come to an end.
 //
-// With clang -fsanitize=fuzzer it is a libFuzzer target (CT_LIBFUZZER); else it is run as seeds.h says.
+// With clang -fsanitize=fuzzer it is a libFuzzer target (CT_LIBFUZZER); else it is run as seeds.h
+// says.
 //
-// An input is a whole file; or (first byte 1) the body of a chunk, around which a valid chunk is put, so that checksums do
-// not hide the decoder from the mutations; or (first byte 2) a journal whose trace is missing; or (first byte 3) the parts
-// of a digest, in a chunk with a right checksum.
+// An input is a whole file; or (first byte 1) the body of a chunk, around which a valid chunk is
+// put, so that checksums do not hide the decoder from the mutations; or (first byte 2) a journal
+// whose trace is missing; or (first byte 3) the parts of a digest, in a chunk with a right
+// checksum.
 #include <sys/mman.h>
 #include <unistd.h>
 #include <zstd.h>
@@ -44,8 +46,8 @@ static void view(struct ct_view *v, int (*of)(struct ct_view *)) {
     ct_page_free(&page);
 }
 
-// Another format of `export`, and another table, for each trace and way: each write is of its own cost. A database needs a
-// file, so it is written once in a while.
+// Another format of `export`, and another table, for each trace and way: each write is of its own
+// cost. A database needs a file, so it is written once in a while.
 static void set_format(struct ct_arguments *o, const struct ct_trace *t) {
     static unsigned turn;
     static char path[64];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Feeds mutated zip files to what reads bundles: the list of traces ends, and each trace lies within
-// the file. The traces themselves are fuzz_reader's.
+// Feeds mutated zip files to what reads bundles: the list of traces ends, and each trace lies
+// within the file. The traces themselves are fuzz_reader's.
 #include <sys/mman.h>
 #include <unistd.h>
 

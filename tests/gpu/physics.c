@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What memory costs: one JSON object a line. physics TOPIC [quick]; each topic in a process of its own.
+// What memory costs: one JSON object a line. physics TOPIC [quick]; each topic in a process of its
+// own.
 #define _GNU_SOURCE
 #include "../interception/cu.h"
 
@@ -47,7 +48,8 @@ static CUmemAllocationProp on_device(void) {
     return prop;
 }
 
-// ---- topics ------------------------------------------------------------------------------------------
+// ---- topics
+// ------------------------------------------------------------------------------------------
 
 static void t_context(void) {
     struct {
@@ -317,7 +319,8 @@ static void t_capture(void) {
     }
 }
 
-// ---- costs: medians in nanoseconds ----------------------------------------------------------------------
+// ---- costs: medians in nanoseconds
+// ----------------------------------------------------------------------
 
 enum { ROUNDS = 200 };
 static uint64_t first_cost[ROUNDS], second_cost[ROUNDS];

@@ -21,8 +21,8 @@ static int begins_with(const char *task, const char *file, const char *want) {
     return n > 0 && !strncmp(text, want, strlen(want));
 }
 
-// The recorder's thread loads NVML and reads of its ancestors before it first waits on its futex: until then it has
-// descriptors open, which nobody may close and use.
+// The recorder's thread loads NVML and reads of its ancestors before it first waits on its futex:
+// until then it has descriptors open, which nobody may close and use.
 static void wait_for_recorder(void) {
     char futex[16];
     snprintf(futex, sizeof futex, "%d ", SYS_futex);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// cuGetProcAddress asked for several ABIs of one name: each caller must get the one that it will call.
+// cuGetProcAddress asked for several ABIs of one name: each caller must get the one that it will
+// call.
 #define _GNU_SOURCE
 #include "cu.h"
 

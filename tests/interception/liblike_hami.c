@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Looks like HAMi-core: takes over dlsym by a real call (not a jump), hands out its own driver functions by
-// every resolver, and fails allocations over its limit before they reach the driver.
+// Looks like HAMi-core: takes over dlsym by a real call (not a jump), hands out its own driver
+// functions by every resolver, and fails allocations over its limit before they reach the driver.
 #define _GNU_SOURCE
 #include "cu.h"
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// An allocator that starts itself through dlsym, and complains about calls of malloc from inside dlsym's users.
+// An allocator that starts itself through dlsym, and complains about calls of malloc from inside
+// dlsym's users.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stddef.h>

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Takes and gives back device memory in a strict rhythm, for what records a part of it:
 //   periodic_sizes THREADS ROUNDS PERIOD [KEEP]
-// THREADS threads, one after the other, take ROUNDS times: size i % PERIOD + 1 times 512 bytes, for i = 0, 1, ... Each gives back what
-// it took 64 rounds before; the last 64 of each thread are given back only without KEEP.
+// THREADS threads, one after the other, take ROUNDS times: size i % PERIOD + 1 times 512 bytes, for
+// i = 0, 1, ... Each gives back what it took 64 rounds before; the last 64 of each thread are given
+// back only without KEEP.
 #include <pthread.h>
 
 #include "cu.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random sequences of calls, valid and invalid: random_calls SEED SEQUENCES CALLS THREADS. Slots that are empty, or
-// were freed and kept, make the invalid ones. Prints a checksum of the results.
+// Random sequences of calls, valid and invalid: random_calls SEED SEQUENCES CALLS THREADS. Slots
+// that are empty, or were freed and kept, make the invalid ones. Prints a checksum of the results.
 #define _GNU_SOURCE
 #include "cu.h"
 
@@ -203,8 +203,9 @@ static void host(struct world *w) {
     }
 }
 
-// What was in the context is gone. A handle is an address of the heap, and host memory one that the kernel chose: something
-// else may have got it, and using it again would end differently from run to run.
+// What was in the context is gone. A handle is an address of the heap, and host memory one that the
+// kernel chose: something else may have got it, and using it again would end differently from run
+// to run.
 static void forget(struct world *w) {
     w->own = NULL;
     memset(w->array, 0, sizeof w->array);

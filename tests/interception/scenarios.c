@@ -10,7 +10,8 @@
 #define UNKNOWN_PTR ((CUdeviceptr)0xdead0000)
 #define BAD(type) ((type)(uintptr_t)0xbad000)
 
-// ---- device and managed memory --------------------------------------------------------------------
+// ---- device and managed memory
+// --------------------------------------------------------------------
 
 static void s_device(void) {
     size_t pitch = 0, free_bytes, total;
@@ -68,7 +69,8 @@ static void s_no_context(void) {
     p = take(4096);
 }
 
-// Until the device is full; then a smaller one fits, which makes the refusal one that was recovered from.
+// Until the device is full; then a smaller one fits, which makes the refusal one that was recovered
+// from.
 static void s_fill(void) {
     CUdeviceptr p;
     int n = 0;
@@ -119,7 +121,8 @@ static void s_two_devices(void) {
     take(40 * MIB);
 }
 
-// ---- stream-ordered memory ------------------------------------------------------------------------
+// ---- stream-ordered memory
+// ------------------------------------------------------------------------
 
 static CUmemPoolProps pool_props(int device) {
     CUmemPoolProps props;
@@ -221,7 +224,8 @@ static void s_pool_shrinks(void) {
     printf("given back %zu\n", after - before);
 }
 
-// ---- virtual memory management --------------------------------------------------------------------
+// ---- virtual memory management
+// --------------------------------------------------------------------
 
 static CUmemAllocationProp vmm_prop(int device) {
     CUmemAllocationProp prop;
@@ -306,7 +310,8 @@ static void s_retained(void) {
     T(cuMemRelease, h); // stays, by its mapping
 }
 
-// PyTorch's expandable segments: a large reservation that grows and shrinks by small and large pieces.
+// PyTorch's expandable segments: a large reservation that grows and shrinks by small and large
+// pieces.
 static void s_expandable(void) {
     enum { SEGMENTS = 40 };
     CUmemAllocationProp prop = vmm_prop(0);
@@ -381,7 +386,8 @@ static void s_multicast(void) {
 }
 #endif
 
-// ---- arrays ----------------------------------------------------------------------------------------
+// ---- arrays
+// ----------------------------------------------------------------------------------------
 
 static void s_arrays(void) {
     CUDA_ARRAY_DESCRIPTOR flat = {
@@ -442,7 +448,8 @@ static void s_sparse(void) {
     T(cuArrayDestroy, deferred);
 }
 
-// ---- host memory -------------------------------------------------------------------------------------
+// ---- host memory
+// -------------------------------------------------------------------------------------
 
 static void s_host(void) {
     void *p = NULL, *q = NULL, *none = NULL;
@@ -463,7 +470,8 @@ static void s_host(void) {
     // q stays, and the second registration
 }
 
-// ---- memory of others --------------------------------------------------------------------------------
+// ---- memory of others
+// --------------------------------------------------------------------------------
 
 static void s_share(void) {
     CUipcMemHandle ipc;
@@ -518,7 +526,8 @@ static void s_graphics(void) {
     T(cuGraphicsUnmapResources_ptsz, 1, &bad, NULL);
 }
 
-// ---- graphs and capture ------------------------------------------------------------------------------
+// ---- graphs and capture
+// ------------------------------------------------------------------------------
 
 static CUDA_MEM_ALLOC_NODE_PARAMS node_params(size_t bytes) {
     CUDA_MEM_ALLOC_NODE_PARAMS p;
@@ -672,7 +681,8 @@ static void s_capture_long(void) {
     T(cuStreamEndCapture, s, &g);
 }
 
-// ---- contexts, limits, code ----------------------------------------------------------------------------
+// ---- contexts, limits, code
+// ----------------------------------------------------------------------------
 
 static void s_contexts(void) {
     CUcontext a = NULL, b = NULL, none = NULL;
@@ -790,13 +800,15 @@ static void s_modules(void) {
     take(MIB);
 }
 
-// ---- threads ---------------------------------------------------------------------------------------------
+// ---- threads
+// ---------------------------------------------------------------------------------------------
 
 enum { THREADS = 8, SLOTS = 64, ROUNDS = 400 };
 static _Atomic(CUdeviceptr) slots[SLOTS];
 static CUcontext shared;
 
-// Each takes what another may free: addresses go from thread to thread as fast as the driver reuses them.
+// Each takes what another may free: addresses go from thread to thread as fast as the driver reuses
+// them.
 static void *exchange(void *seed) {
     unsigned x = (unsigned)(uintptr_t)seed * 2654435761u + 1;
     CU(cuCtxSetCurrent)(shared);
@@ -814,7 +826,8 @@ static void *exchange(void *seed) {
     return NULL;
 }
 
-// ---- memory beside the work ----------------------------------------------------------------------
+// ---- memory beside the work
+// ----------------------------------------------------------------------
 
 // Launches of a function in every way.
 static void launch_all(CUfunction f) {

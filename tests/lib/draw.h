@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Chance that is the same in every run, for tests and measurements (splitmix64; Steele, Lea and Flood 2014).
+// Chance that is the same in every run, for tests and measurements (splitmix64; Steele, Lea and
+// Flood 2014).
 #ifndef TESTS_DRAW_H
 #define TESTS_DRAW_H
 

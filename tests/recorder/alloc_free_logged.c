@@ -15,8 +15,8 @@
 #include <time.h>
 #include <unistd.h>
 
-// A thread that stands still in a call holds up what the others have recorded: none is ahead of another by more than this, which
-// a ring has room for.
+// A thread that stands still in a call holds up what the others have recorded: none is ahead of
+// another by more than this, which a ring has room for.
 enum { STRIDE = 4096, TAKEN = 1, FAILED = 2, SIZES = 1 << 10 };
 
 struct call {

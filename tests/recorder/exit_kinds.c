@@ -184,7 +184,8 @@ static void by_dlclose(void) {
     some_calls(50);
 }
 
-// Threads that are cancelled inside of the driver (SIM_LATENCY_NS makes it sleep there), again and again.
+// Threads that are cancelled inside of the driver (SIM_LATENCY_NS makes it sleep there), again and
+// again.
 static void by_cancel(void) {
     for (int i = 0; i < 20; i++) {
         pthread_t t = begin(call_for_ever, NULL);
@@ -195,8 +196,8 @@ static void by_cancel(void) {
     some_calls(20);
 }
 
-// Threads that are ended inside of our code without anybody's knowledge: their stacks and rings are as they were. Not
-// inside of the driver, whose lock they would take along.
+// Threads that are ended inside of our code without anybody's knowledge: their stacks and rings are
+// as they were. Not inside of the driver, whose lock they would take along.
 static void vanish(int unused, siginfo_t *info, void *registers) {
     (void)unused, (void)info;
 #if defined(__x86_64__)

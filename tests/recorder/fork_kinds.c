@@ -193,8 +193,8 @@ static int by_system(void) {
     return system(line) != 0;
 }
 
-// A bare clone takes the C library's locks as they are. So this thread first has what its child needs of
-// them: its own heap, and the driver's variables of its thread.
+// A bare clone takes the C library's locks as they are. So this thread first has what its child
+// needs of them: its own heap, and the driver's variables of its thread.
 static void *fork_here(void *bad) {
     some_calls(1);
     for (int i = 0; i < 10; i++)
@@ -229,7 +229,8 @@ static int by_storm(void) {
             atomic_store(&stop, 1);
             if (i % 2)
                 some_calls(20);
-            // (a thread of a process that was cloned behind the C library's back has no sane pthread)
+            // (a thread of a process that was cloned behind the C library's back has no sane
+            // pthread)
             if (i % 4 == 3 && i % 5 != 4 && !pthread_create(&t, NULL, load, NULL))
                 pthread_join(t, NULL);
             _exit(0);
@@ -255,7 +256,8 @@ static __attribute__((noinline)) void new_calls(int depth) {
     cu.returned();
 }
 
-// The parent stops; the child waits for a byte, and makes so many calls that everything it has goes round.
+// The parent stops; the child waits for a byte, and makes so many calls that everything it has goes
+// round.
 static int by_fork_and_stop(pid_t pid) {
     char c;
     if (pid == 0) {

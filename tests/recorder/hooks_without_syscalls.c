@@ -124,9 +124,7 @@ static void call(int n) {
 
 static void *produce(void *plant) {
     for (int i = 0; i < (WARM_UP + CALLS) / BATCH; i++) {
-        if (i ==
-            WARM_UP /
-                BATCH) { // (in one loop: a stack that was never seen is learnt, which may take system calls)
+        if (i == WARM_UP / BATCH) { // (in one loop: to learn a new stack may take system calls)
             trap_system_calls();
             quiet = 1;
         }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Preloaded into `cutrace run`: forces a race that is rare otherwise. RACE says which:
-//   orphan     the launcher is killed when the program's process is about to ask for a signal when it ends
+//   orphan     the launcher is killed when the program's process is about to ask for a signal when
+//              it ends
 //   continued  the program runs again when the launcher is about to hear that it has stopped
 #include <sched.h>
 #include <signal.h>

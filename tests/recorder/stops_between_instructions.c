@@ -48,7 +48,8 @@ static int is_named(pid_t tid, const char *name) {
     return !strcmp(text, name);
 }
 
-// Runs all threads, from system call to system call, until one is where it is wanted. Returns it, stopped.
+// Runs all threads, from system call to system call, until one is where it is wanted. Returns it,
+// stopped.
 static pid_t run_to(int mark, const char *thread) {
     int status, seen = 0;
     pid_t asleep = 0;

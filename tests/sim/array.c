@@ -8,7 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-// ---- sizes ----------------------------------------------------------------------------------------
+// ---- sizes
+// ----------------------------------------------------------------------------------------
 
 static unsigned element_size(const CUDA_ARRAY3D_DESCRIPTOR *s) {
     switch ((int)s->Format) {
@@ -85,7 +86,8 @@ static unsigned most_levels(const CUDA_ARRAY3D_DESCRIPTOR *s) {
     return levels;
 }
 
-// ---- creating ---------------------------------------------------------------------------------------
+// ---- creating
+// ---------------------------------------------------------------------------------------
 
 static struct sim_array *new_array(enum sim_kind kind, struct sim_context *ctx,
                                    const CUDA_ARRAY3D_DESCRIPTOR *shape, unsigned levels) {
@@ -162,7 +164,8 @@ CUresult CUDAAPI cuMipmappedArrayCreate(CUmipmappedArray *pHandle,
     return sim_end(&c);
 }
 
-// ---- destroying --------------------------------------------------------------------------------------
+// ---- destroying
+// --------------------------------------------------------------------------------------
 
 static void unbind(struct sim_tile **link) {
     struct sim_tile *t = *link;
@@ -233,7 +236,8 @@ void sim_array_end_context(struct sim_context *ctx) {
     end_all(ctx, SIM_ARRAY);
 }
 
-// ---- questions ------------------------------------------------------------------------------------
+// ---- questions
+// ------------------------------------------------------------------------------------
 
 CUresult CUDAAPI cuMipmappedArrayGetLevel(CUarray *pLevelArray, CUmipmappedArray hMipmappedArray,
                                           unsigned int level) {
@@ -344,7 +348,8 @@ CUresult CUDAAPI cuArray3DGetDescriptor_v2(CUDA_ARRAY3D_DESCRIPTOR *pArrayDescri
     return sim_end(&c);
 }
 
-// ---- memory of sparse arrays ----------------------------------------------------------------------
+// ---- memory of sparse arrays
+// ----------------------------------------------------------------------
 
 static struct sim_array *target(const CUarrayMapInfo *m) {
     struct sim_array *a = NULL;

@@ -15,7 +15,8 @@ static bool mine(const struct sim_capture *x) {
     return x->thread == (pid_t)syscall(SYS_gettid);
 }
 
-// ---- what is forbidden ---------------------------------------------------------------------------
+// ---- what is forbidden
+// ---------------------------------------------------------------------------
 
 static bool forbids(const struct sim_capture *x) {
     bool my_strict_one = mine(x) && x->mode != CU_STREAM_CAPTURE_MODE_RELAXED;
@@ -77,7 +78,8 @@ CUresult sim_stream_wait(struct sim_stream *s) {
     return result;
 }
 
-// ---- forking and joining by events ----------------------------------------------------------------
+// ---- forking and joining by events
+// ----------------------------------------------------------------
 
 struct sim_capture *sim_capture_by_id(uint64_t id) {
     struct sim_capture *x = captures;
@@ -105,7 +107,8 @@ CUresult sim_capture_wait(struct sim_stream *s, struct sim_event *e) {
     return CUDA_SUCCESS;
 }
 
-// ---- beginning and ending --------------------------------------------------------------------------
+// ---- beginning and ending
+// --------------------------------------------------------------------------
 
 static CUresult begin(const char *api, CUstream handle, bool per_thread, CUstreamCaptureMode mode,
                       CUgraph to) {
@@ -256,7 +259,8 @@ void sim_capture_drop(struct sim_stream *s) {
     forget(x, false);
 }
 
-// ---- questions ------------------------------------------------------------------------------------
+// ---- questions
+// ------------------------------------------------------------------------------------
 
 static CUstreamCaptureStatus status(const struct sim_stream *s) {
     if (!s->capture)
@@ -371,7 +375,8 @@ CUresult CUDAAPI cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode) {
     return sim_end(&c);
 }
 
-// ---- dependencies of what is captured next: checked, and not kept, as graphs have no edges here -------
+// ---- dependencies of what is captured next: checked, and not kept, as graphs have no edges here
+// -------
 
 static CUresult update(const char *api, CUstream handle, bool per_thread, const CUgraphNode *nodes,
                        size_t count, unsigned flags) {

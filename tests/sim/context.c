@@ -119,7 +119,8 @@ void sim_primary_release(struct sim_context *ctx, bool *destroyed) {
         destroy(ctx);
 }
 
-// ---- primary contexts ----------------------------------------------------------------------------
+// ---- primary contexts
+// ----------------------------------------------------------------------------
 
 static void begin_primary(struct sim_call *c, const char *api, int device) {
     sim_begin(c, api, NULL, SIM_NEED_INIT);
@@ -226,7 +227,8 @@ CUresult CUDAAPI cuDevicePrimaryCtxGetState(CUdevice dev, unsigned int *flags, i
     return sim_end(&c);
 }
 
-// ---- contexts that a program creates -------------------------------------------------------------
+// ---- contexts that a program creates
+// -------------------------------------------------------------
 
 static CUresult create(const char *api, CUcontext *pctx, unsigned int flags, CUdevice dev,
                        unsigned version) {
@@ -516,9 +518,9 @@ CUresult CUDAAPI cuCtxDisablePeerAccess(CUcontext peerContext) {
 
 // ---- limits -------------------------------------------------------------------------------------
 
-// What a limit takes beyond what the context has reserved for it at its start. The stack for all threads of the device,
-// to the byte as on an H100 (132 multiprocessors; tests/gpu/results); heap and printf buffer as they are, which
-// there take nothing before a kernel needs them.
+// What a limit takes beyond what the context has reserved for it at its start. The stack for all
+// threads of the device, to the byte as on an H100 (132 multiprocessors; tests/gpu/results); heap
+// and printf buffer as they are, which there take nothing before a kernel needs them.
 static uint64_t limit_cost(const struct sim_context *ctx) {
     uint64_t stack_threads = 132ull * 2048;
     uint64_t cost = 0;
@@ -573,7 +575,8 @@ CUresult CUDAAPI cuCtxGetLimit(size_t *pvalue, CUlimit limit) {
     return sim_end(&c);
 }
 
-// ---- green contexts: a share of the device's multiprocessors, on top of the primary context --------
+// ---- green contexts: a share of the device's multiprocessors, on top of the primary context
+// --------
 
 #if CUDA_VERSION >= 12040
 CUresult CUDAAPI cuDeviceGetDevResource(CUdevice device, CUdevResource *resource,

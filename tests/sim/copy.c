@@ -99,7 +99,8 @@ COPY_ASYNC(cuMemcpyDtoHAsync_v2, to_host, void *, CUdeviceptr)
 COPY_ASYNC(cuMemcpyDtoDAsync_v2, on_device, CUdeviceptr, CUdeviceptr)
 COPY_ASYNC(cuMemcpyAsync, anywhere, CUdeviceptr, CUdeviceptr)
 
-// ---- fills --------------------------------------------------------------------------------------------
+// ---- fills
+// --------------------------------------------------------------------------------------------
 
 static void do_fill(CUdeviceptr p, const void *value, size_t width, size_t n) {
     static const char zeros[8];

@@ -102,7 +102,8 @@ CUresult CUDAAPI cuDestroyExternalMemory(CUexternalMemory extMem) {
     return sim_end(&c);
 }
 
-// ---- graphics ---------------------------------------------------------------------------------------
+// ---- graphics
+// ---------------------------------------------------------------------------------------
 
 #define BUFFER_SIZE (64 << 10) // of every simulated GL buffer
 

@@ -113,7 +113,8 @@ CUresult CUDAAPI cuKernelSetAttribute(CUfunction_attribute attrib, int val, CUke
     return set(&c, k, attrib, val);
 }
 
-// ---- preferences: checked, and without an effect --------------------------------------------------
+// ---- preferences: checked, and without an effect
+// --------------------------------------------------
 
 static CUresult prefer(struct sim_call *c, const struct sim_function *f, unsigned value,
                        unsigned most) {
@@ -140,7 +141,8 @@ CUresult CUDAAPI cuKernelSetCacheConfig(CUkernel kernel, CUfunc_cache config, CU
     return prefer(&c, k, config, CU_FUNC_CACHE_PREFER_EQUAL);
 }
 
-// ---- what it is and where it is from --------------------------------------------------------------
+// ---- what it is and where it is from
+// --------------------------------------------------------------
 
 static CUresult name(const char *api, const char **out, const void *handle, enum sim_kind kind) {
     struct sim_call c;
@@ -200,7 +202,8 @@ CUresult CUDAAPI cuFuncIsLoaded(CUfunctionLoadingState *state, CUfunction functi
     return sim_end(&c);
 }
 
-// ---- all functions of a module, and all kernels of a library: "kernel", and those that were asked for ---
+// ---- all functions of a module, and all kernels of a library: "kernel", and those that were asked
+// for ---
 
 static struct {
     const void *owner;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Executable graphs: they are charged when they are made, and a launch does what the graph does with
-// memory, in the order of its nodes.
+// Executable graphs: they are charged when they are made, and a launch does what the graph does
+// with memory, in the order of its nodes.
 #include "graph.h"
 
 #include <stdlib.h>

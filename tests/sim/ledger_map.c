@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The ledger that survives SIGKILL at any instruction and costs no system call: records in a shared mapping.
+// The ledger that survives SIGKILL at any instruction and costs no system call: records in a shared
+// mapping.
 #define _GNU_SOURCE
 #include "ledger_map.h"
 
@@ -36,7 +37,8 @@ static struct sim_map_record *records(void) {
     return (struct sim_map_record *)((char *)map + SIM_MAP_RECORDS_AT);
 }
 
-// A file that is there with a size is used as it is: a test may forbid the process to make files grow.
+// A file that is there with a size is used as it is: a test may forbid the process to make files
+// grow.
 static size_t make_room(int fd) {
     struct stat s;
     const size_t size = (size_t)sim_param.ledger_map_mb << 20;

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The binary ledger (SIM_LEDGER_MAP): a sparse file that the driver maps MAP_SHARED, so that what a call has stored
-// outlives the process at any instruction. tests/lib/check_ledger.py reads it.
+// The binary ledger (SIM_LEDGER_MAP): a sparse file that the driver maps MAP_SHARED, so that what a
+// call has stored outlives the process at any instruction. tests/lib/check_ledger.py reads it.
 //
 //   page 0    struct sim_map
 //   names     SIM_MAP_NAMES texts of SIM_MAP_NAME bytes; the first `names` are complete
 //   threads   SIM_MAP_THREADS of struct sim_map_thread; the first `threads` are taken
-//   records   struct sim_map_record; the first `records` are complete, in the order in which the driver did the calls
+//   records   struct sim_map_record; the first `records` are complete, in the order in which the
+//             driver did the calls
 #ifndef SIM_LEDGER_MAP_H
 #define SIM_LEDGER_MAP_H
 
@@ -31,10 +32,10 @@ struct sim_map {
 struct sim_map_thread {
     uint32_t tid;
     _Atomic uint32_t in_call; // name + 1 of the call that is inside the driver, else 0
-    _Atomic uint64_t
-        records; // calls of this thread that are in the ledger, those of the driver itself apart
-    _Atomic uint64_t
-        returned; // how many of them have come back to the program, as it told (sim_driver_returned)
+    // Calls of this thread that are in the ledger, those of the driver itself apart.
+    _Atomic uint64_t records;
+    // How many of them have come back to the program, as it told (sim_driver_returned).
+    _Atomic uint64_t returned;
     uint64_t reserved[5];
 };
 _Static_assert(sizeof(struct sim_map_thread) == 64, "the reader counts on it");

@@ -196,7 +196,8 @@ CUresult CUDAAPI cuMemDiscardAndPrefetchBatchAsync_ptsz(
 }
 #endif
 
-// ---- hints: checked and forgotten -------------------------------------------------------------------
+// ---- hints: checked and forgotten
+// -------------------------------------------------------------------
 
 static CUresult advise(const char *api, CUdeviceptr p, size_t count) {
     struct sim_call c;

@@ -16,7 +16,8 @@ struct global {
     char name[64];
 };
 
-// ---- loading ----------------------------------------------------------------------------------------
+// ---- loading
+// ----------------------------------------------------------------------------------------
 
 static CUresult load(struct sim_module *m) {
     if (m->loaded)
@@ -131,7 +132,8 @@ CUresult CUDAAPI cuModuleGetLoadingMode(CUmoduleLoadingMode *mode) {
     return sim_end(&c);
 }
 
-// ---- functions and variables ------------------------------------------------------------------------
+// ---- functions and variables
+// ------------------------------------------------------------------------
 
 // A name that begins with "missing" is in no module.
 static bool exists(const char *name) {
@@ -236,7 +238,8 @@ CUresult CUDAAPI cuModuleGetGlobal_v2(CUdeviceptr *dptr, size_t *bytes, CUmodule
     return sim_end(&c);
 }
 
-// ---- libraries: code that is loaded into each context that needs it ---------------------------------
+// ---- libraries: code that is loaded into each context that needs it
+// ---------------------------------
 
 static struct sim_library *wanted_library;
 static struct sim_context *wanted_context;

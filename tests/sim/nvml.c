@@ -103,7 +103,8 @@ API int nvmlDeviceGetMPSComputeRunningProcesses_v3(struct device *device, unsign
 API int nvmlDeviceGetComputeRunningProcesses_v3(struct device *device, unsigned *count,
                                                 struct process_info *infos);
 
-// ---- starting and refusing ------------------------------------------------------------------------
+// ---- starting and refusing
+// ------------------------------------------------------------------------
 
 static int refuses(const char *how) {
     return sim_param.nvml && strcmp(sim_param.nvml, how) == 0;
@@ -201,7 +202,8 @@ static int check_card(const struct device *device, const void *out) {
     return !result && sim_param.mig_card && device != &card ? INVALID_ARGUMENT : result;
 }
 
-// ---- devices ------------------------------------------------------------------------------------------
+// ---- devices
+// ------------------------------------------------------------------------------------------
 
 int nvmlSystemGetDriverVersion(char *version, unsigned length) {
     int result = ready();
@@ -407,7 +409,8 @@ int nvmlDeviceGetGpuFabricInfoV(struct device *device, void *info) {
     return result ? result : NOT_SUPPORTED;
 }
 
-// ---- between devices: they reach each other by PCIe, or, with SIM_NVLINK=1, by a switch of NVLink ------
+// ---- between devices: they reach each other by PCIe, or, with SIM_NVLINK=1, by a switch of NVLink
+// ------
 
 int nvmlDeviceGetP2PStatus(struct device *device, struct device *peer, int index, int *status) {
     int result = check(device, status);
@@ -449,7 +452,8 @@ int nvmlDeviceGetNvLinkRemotePciInfo_v2(struct device *device, unsigned link, vo
     return result;
 }
 
-// ---- memory ------------------------------------------------------------------------------------------
+// ---- memory
+// ------------------------------------------------------------------------------------------
 
 static int memory_of(const struct device *device, const void *out, struct memory *m) {
     int result = check(device, out);
@@ -469,7 +473,8 @@ static int memory_of(const struct device *device, const void *out, struct memory
     }
     m->total = sim_param.nvml_total ? sim_param.nvml_total : sim_param.memory[device->index];
     m->used = sim_used(device->index);
-    // As on an H100 (tests/gpu/results): what is free is what CUDA says; what CUDA never had counts as used.
+    // As on an H100 (tests/gpu/results): what is free is what CUDA says; what CUDA never had counts
+    // as used.
     const uint64_t memory = sim_param.memory[device->index];
     m->free = m->used < memory ? memory - m->used : 0;
     if (m->total > memory)

@@ -120,7 +120,8 @@ CUresult CUDAAPI cuOccupancyAvailableDynamicSMemPerBlock(size_t *dynamicSmemSize
     return sim_end(&c);
 }
 
-// ---- clusters -------------------------------------------------------------------------------------
+// ---- clusters
+// -------------------------------------------------------------------------------------
 
 static int required_cluster(const struct sim_function *f) {
     return sim_function_attribute(f, CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH) *

@@ -36,8 +36,8 @@ static void look(struct window *w, uint64_t page, uint64_t end) {
         w->entries[i] = PRESENT_OR_SWAPPED;
 }
 
-// Whether the file speaks of this process's addresses (an emulator may have others): a page that was
-// written is there.
+// Whether the file speaks of this process's addresses (an emulator may have others): a page that
+// was written is there.
 static bool is_right(struct window *w) {
     w->entries[0] = 0;
     const uint64_t page = (uint64_t)(uintptr_t)w->entries / w->page;

@@ -171,7 +171,8 @@ void sim_pool_reset_device(int device) {
     sim_object_each(NULL, SIM_POOL, synchronise_pool);
 }
 
-// ---- creating, destroying, trimming ---------------------------------------------------------------
+// ---- creating, destroying, trimming
+// ---------------------------------------------------------------
 
 static CUresult check_props(const CUmemPoolProps *props) {
     CUmemLocationType type = props->location.type;
@@ -330,7 +331,8 @@ CUresult CUDAAPI cuMemPoolGetAccess(CUmemAccess_flags *flags, CUmemoryPool memPo
     return sim_end(&c);
 }
 
-// ---- which pool a device uses ---------------------------------------------------------------------
+// ---- which pool a device uses
+// ---------------------------------------------------------------------
 
 static CUresult get_pool(const char *api, CUmemoryPool *out, CUdevice dev, bool current) {
     struct sim_call c;
@@ -430,7 +432,8 @@ CUresult CUDAAPI cuMemSetMemPool(CUmemLocation *location, CUmemAllocationType ty
 }
 #endif
 
-// ---- stream-ordered allocation --------------------------------------------------------------------
+// ---- stream-ordered allocation
+// --------------------------------------------------------------------
 
 static CUresult allocate(struct sim_call *c, struct sim_stream *s, CUdeviceptr *dptr, size_t bytes,
                          struct sim_pool *pool) {

@@ -256,7 +256,8 @@ struct sim_context *sim_context_find(CUcontext handle);
 CUresult sim_primary_retain(int device, bool *created, struct sim_context **ctx);
 void sim_primary_release(struct sim_context *ctx, bool *destroyed);
 
-// ---- what ends with a context, each in its own file ----------------------------------------------
+// ---- what ends with a context, each in its own file
+// ----------------------------------------------
 
 void sim_memory_end_context(struct sim_context *ctx);
 void sim_host_end_context(struct sim_context *ctx);
@@ -280,7 +281,8 @@ CUresult sim_pool_free(struct sim_range *r);
 void sim_pool_synchronise(int device); // what a stream, event or context synchronise gives back
 struct sim_pool *sim_pool_find(CUmemoryPool handle);
 
-// ---- capture (capture.c; the rest is in stream.h) ------------------------------------------------
+// ---- capture (capture.c; the rest is in stream.h)
+// ------------------------------------------------
 
 // For a call that is unsafe while a capture is under way (cuMemAlloc): 0, or the error.
 CUresult sim_capture_unsafe(void);
@@ -297,7 +299,8 @@ CUresult sim_graph_capture_free(struct sim_graph *graph, CUdeviceptr p);
 void sim_graph_capture_other(struct sim_graph *graph, CUgraphNodeType type);
 CUresult sim_graph_free(struct sim_range *r); // cuMemFree(Async) of what a launch allocated
 
-// ---- user objects (user_object.c): references that graphs and their executables hold -----------------
+// ---- user objects (user_object.c): references that graphs and their executables hold
+// -----------------
 
 struct sim_held { // by one graph or executable
     struct sim_user_object *object;
@@ -335,7 +338,8 @@ CUresult CUDAAPI cuStreamUpdateCaptureDependencies_v2_ptsz(CUstream stream, CUgr
                                                            const CUgraphEdgeData *data,
                                                            size_t count, unsigned flags);
 
-// ---- the 32-bit ABIs of CUDA 2 (old_abi.c) --------------------------------------------------------
+// ---- the 32-bit ABIs of CUDA 2 (old_abi.c)
+// --------------------------------------------------------
 
 CUresult sim_old_abi(const char *api);
 

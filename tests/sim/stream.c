@@ -438,7 +438,8 @@ CUresult CUDAAPI cuStreamWaitEvent_ptsz(CUstream hStream, CUevent hEvent, unsign
     return wait_event(__func__, hStream, hEvent, true);
 }
 
-// ---- host functions: run at once ------------------------------------------------------------------
+// ---- host functions: run at once
+// ------------------------------------------------------------------
 
 static CUresult host_function(const char *api, CUstream handle, bool per_thread, bool *run) {
     struct sim_call c;

@@ -81,7 +81,8 @@ void sim_held_drop(struct sim_held **list) {
     }
 }
 
-// ---- the program's references ----------------------------------------------------------------------
+// ---- the program's references
+// ----------------------------------------------------------------------
 
 CUresult CUDAAPI cuUserObjectCreate(CUuserObject *object_out, void *ptr, CUhostFn destroy,
                                     unsigned int initialRefcount, unsigned int flags) {

@@ -18,7 +18,8 @@ static bool aligned(uint64_t n) {
     return n && n % sim_param.granularity == 0;
 }
 
-// ---- physical memory ------------------------------------------------------------------------------
+// ---- physical memory
+// ------------------------------------------------------------------------------
 
 struct sim_physical *sim_physical_find(CUmemGenericAllocationHandle handle) {
     struct sim_physical *p = sim_object_find((void *)(uintptr_t)handle, SIM_PHYSICAL);
@@ -114,7 +115,8 @@ CUresult CUDAAPI cuMemRelease(CUmemGenericAllocationHandle handle) {
     return sim_end(&c);
 }
 
-// ---- address ranges -------------------------------------------------------------------------------
+// ---- address ranges
+// -------------------------------------------------------------------------------
 
 static CUresult reserve(CUdeviceptr *ptr, size_t size, size_t alignment, CUdeviceptr addr) {
     uint64_t base = addr;
@@ -161,7 +163,8 @@ CUresult CUDAAPI cuMemAddressFree(CUdeviceptr ptr, size_t size) {
     return sim_end(&c);
 }
 
-// ---- mappings -------------------------------------------------------------------------------------
+// ---- mappings
+// -------------------------------------------------------------------------------------
 
 static struct sim_range *reservation(uint64_t base, uint64_t size) {
     struct sim_range *r = sim_range_at(base);
@@ -277,7 +280,8 @@ struct sim_physical *sim_vmm_physical_at(uint64_t base, uint64_t size) {
     return whole ? m->physical : NULL;
 }
 
-// ---- access -----------------------------------------------------------------------------------------
+// ---- access
+// -----------------------------------------------------------------------------------------
 
 CUresult CUDAAPI cuMemSetAccess(CUdeviceptr ptr, size_t size, const CUmemAccessDesc *desc,
                                 size_t count) {
@@ -312,7 +316,8 @@ CUresult CUDAAPI cuMemGetAccess(unsigned long long *flags, const CUmemLocation *
     return sim_end(&c);
 }
 
-// ---- handles once more -----------------------------------------------------------------------------
+// ---- handles once more
+// -----------------------------------------------------------------------------
 
 CUresult CUDAAPI cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handle, void *addr) {
     SIM_BEGIN("retain", INIT);

@@ -117,7 +117,8 @@ static uint8_t *section_of(uint32_t records, const size_t *lengths, size_t *size
     return realloc(section, *size);
 }
 
-// ---- events ---------------------------------------------------------------------------------------
+// ---- events
+// ---------------------------------------------------------------------------------------
 
 static uint64_t now_ns;
 
@@ -202,7 +203,8 @@ static uint64_t next_of(const struct ct_event *events, size_t n, size_t i) {
     return i + 1 < n && CT_HAS(&events[i + 1], t_ns) ? events[i + 1].t_ns : 0;
 }
 
-// What must come out, by the words of FORMAT.md: the last record that had a time before is at *before, or NULL.
+// What must come out, by the words of FORMAT.md: the last record that had a time before is at
+// *before, or NULL.
 static struct ct_event rounded(const struct ct_event *e, const struct ct_event *before,
                                uint64_t next_ns, uint64_t tick) {
     struct ct_event r = *e;
@@ -278,7 +280,8 @@ static void round_trip(const struct ct_event *events, size_t n, uint64_t tick) {
     decodes(events, n, (uint32_t)n, lengths, tick);
 }
 
-// ---- tests ----------------------------------------------------------------------------------------
+// ---- tests
+// ----------------------------------------------------------------------------------------
 
 static void random_events_round_trip(void **state) {
     static const uint64_t ticks[] = {1, 100, 7, 1000000, CT_MAX_TICK_NS};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// moments_program [--torch] TRACE...: replays traces as the report does and looks at each device after every
-// event, driven by tests/report/test_consistency.py.
+// moments_program [--torch] TRACE...: replays traces as the report does and looks at each device
+// after every event, driven by tests/report/test_consistency.py.
 //
 // What it expects comes from a second implementation: plain lists of what is live (state_model.h),
 // and a list of all events, in which it looks for the calls that a reading fell into.

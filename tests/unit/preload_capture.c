@@ -153,8 +153,8 @@ static void threads_come_and_go(void **state) {
 #define SIGNALS 400
 static _Atomic unsigned handled, inside;
 static timer_t timer;
-// One at a time: where a capture takes longer than that (under an emulator), a timer that goes on by itself would leave
-// no time for anything else.
+// One at a time: where a capture takes longer than that (under an emulator), a timer that goes on
+// by itself would leave no time for anything else.
 static const struct itimerspec in_a_millisecond = {{0, 0}, {0, 1000000}};
 
 static void handler(int signal) {
@@ -306,7 +306,8 @@ static void a_planted_fault_is_found(void **state) {
 #endif
 }
 
-// A thread that asks the loader has its lock, which a child gets locked for ever: it must do without the unwinder.
+// A thread that asks the loader has its lock, which a child gets locked for ever: it must do
+// without the unwinder.
 static _Atomic int in_loader;
 static int stay(struct dl_phdr_info *object, size_t bytes, void *unused) {
     (void)object;
@@ -369,7 +370,8 @@ int main(void) {
       cmocka_unit_test_teardown(signals_anywhere, none_differed),
       cmocka_unit_test_teardown(stacks_that_come_and_go, none_differed),
 #if !defined(__SANITIZE_THREAD__) && defined(__x86_64__)
-      // (Neither the thread sanitizer nor the emulator of other machines knows threads of a forked child.)
+      // (Neither the thread sanitizer nor the emulator of other machines knows threads of a forked
+      // child.)
       cmocka_unit_test_teardown(children_capture_for_themselves, none_differed),
       cmocka_unit_test_teardown(forks_under_load, none_differed),
       cmocka_unit_test_teardown(a_fork_while_the_loader_is_asked, none_differed),

@@ -97,7 +97,8 @@ static int fresh_world(void **state) {
 static uint64_t newest;
 static double worst_ns;
 
-// Goes on for ns in steps, looking at the clock and calibrating as the writer does. Nothing may go backwards.
+// Goes on for ns in steps, looking at the clock and calibrating as the writer does. Nothing may go
+// backwards.
 static void go_on(uint64_t ns, uint64_t step, int writing) {
     for (uint64_t end = atomic_load(&true_ns) + ns; atomic_load(&true_ns) < end;) {
         atomic_fetch_add(&true_ns, step);
@@ -174,7 +175,8 @@ static void a_while(void) {
     go_on(5000000000, 1000000, 1);
 }
 
-// A reader is stopped between a line's number and the counter, and goes on with lines that are newer by one or more.
+// A reader is stopped between a line's number and the counter, and goes on with lines that are
+// newer by one or more.
 static void a_reader_is_stopped(void **state) {
     (void)state;
     begin();
@@ -292,8 +294,8 @@ static void run_readers(uint64_t (*what)(void), void (*adjust)(void), uint64_t n
     assert_true(atomic_load(&reads) > 1000);
 }
 
-// A publisher that loses its core, between its last look and its store, for longer than the bend is ahead is not what is
-// tested here.
+// A publisher that loses its core, between its last look and its store, for longer than the bend is
+// ahead is not what is tested here.
 static int is_late;
 static void calibrate_in_time(void) {
     const uint64_t before = atomic_load(&now.number);
@@ -309,7 +311,7 @@ static void threads_under_recalibration(void **state) {
         wave_ns = 4000; // 400 ppm
         wave_period_ns = 20e6;
         BASE_LINE_NS = 1000000, EVERY_NS = 8000000, BEND_NS = 5000000, CORRECTION_NS = 200000;
-#ifdef __SANITIZE_THREAD__ // the few instructions between its last look and its store are not so few there
+#ifdef __SANITIZE_THREAD__ // where more instructions lie between its last look and its store
         BASE_LINE_NS = 20000000, EVERY_NS = 20000000, BEND_NS = 15000000;
 #endif
         is_late = 0;

@@ -35,7 +35,8 @@ static void *asks(void *answer) {
     return NULL;
 }
 
-// A child that was made meanwhile has nobody who would finish: it gives up once, and reads the options itself.
+// A child that was made meanwhile has nobody who would finish: it gives up once, and reads the
+// options itself.
 static pid_t child_made_meanwhile(void) {
 #ifdef __SANITIZE_THREAD__ // (its children of several threads die at once)
     return -1;

@@ -58,7 +58,8 @@ static const char *text_of(uint32_t id) {
     return at ? base + h->texts_at + at : NULL;
 }
 
-// ---- the tests ------------------------------------------------------------------------------------
+// ---- the tests
+// ------------------------------------------------------------------------------------
 
 static const char early[] = "a name from before the journal", both[] = "a name that two ask for";
 static uint32_t early_id;
@@ -73,7 +74,8 @@ static void *asks(void *id) {
     return NULL;
 }
 
-// Who opens the journal is halted before it has put any name: whoever gets a ring all the same finds them there.
+// Who opens the journal is halted before it has put any name: whoever gets a ring all the same
+// finds them there.
 static void a_ring_comes_behind_the_names(void **state) {
     pthread_t opener;
     size_t bytes = 0;
@@ -91,7 +93,8 @@ static void a_ring_comes_behind_the_names(void **state) {
     assert_string_equal(text_of(early_id), early);
 }
 
-// Who was first with a name is halted before the journal has it: who is second has it there before the number is returned.
+// Who was first with a name is halted before the journal has it: who is second has it there before
+// the number is returned.
 static void the_second_with_a_name_does_not_wait(void **state) {
     pthread_t first;
     uint32_t id_of_first = 0;

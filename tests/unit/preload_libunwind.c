@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// libunwind as it is built here (scripts/libunwind-*.patch): a thread that loses its core just after
-// it has left the lock of the cache takes no ordinary frame for a signal frame.
+// libunwind as it is built here (scripts/libunwind-*.patch): a thread that loses its core just
+// after it has left the lock of the cache takes no ordinary frame for a signal frame.
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>

@@ -85,7 +85,8 @@ static uint64_t header(int fd, size_t offset) {
     return word(fd, offset);
 }
 
-// Reads the shelf. `live`: it is being written, and what the tail has passed meanwhile does not count.
+// Reads the shelf. `live`: it is being written, and what the tail has passed meanwhile does not
+// count.
 static struct seen look(int live) {
     static uint8_t copy[20 << 20];
     struct seen s = {.first = UINT64_MAX};

@@ -86,7 +86,8 @@ static void loops_give_way(void **unused) {
     }
 }
 
-// Unwinding stopped before the outer loops: the mark stands where it stopped, the Python frames behind it.
+// Unwinding stopped before the outer loops: the mark stands where it stopped, the Python frames
+// behind it.
 static void python_goes_on_behind_a_lost_caller(void **unused) {
     const uint64_t lost = ct_frame_word_end(CT_STACK_LOST);
     (void)unused;
@@ -102,7 +103,8 @@ static void python_goes_on_behind_a_lost_caller(void **unused) {
     assert_int_equal(merged[wanted - 2], first);
 }
 
-// A loop whose native frame is not there (one of ours stood in its place) loses no Python frame, nor their order.
+// A loop whose native frame is not there (one of ours stood in its place) loses no Python frame,
+// nor their order.
 static void no_python_frame_is_left_out(void **unused) {
     (void)unused;
     begin(9);

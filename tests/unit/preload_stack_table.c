@@ -71,7 +71,8 @@ static void one_id_for_a_stack(void **state) {
     assert_null(ct_stack_table_get(UINT32_MAX));
 }
 
-// Two threads come at once to a table that nobody has made yet, at all distances in time of up to some microseconds.
+// Two threads come at once to a table that nobody has made yet, at all distances in time of up to
+// some microseconds.
 #define ROUNDS 4000
 
 static _Atomic unsigned come_here;
@@ -160,7 +161,8 @@ static void depth_is_bounded(void **state) {
 #ifdef __x86_64__
 static uint32_t called_back;
 
-// push %rbp; sub $32,%rsp; movabs $...,%rbp; movabs $...,%rax; call *%rax; add $32,%rsp; pop %rbp; ret
+// push %rbp; sub $32,%rsp; movabs $...,%rbp; movabs $...,%rax; call *%rax; add $32,%rsp; pop %rbp;
+// ret
 static const uint8_t code_template[] = {0x55, 0x48, 0x83, 0xec, 0x20, 0x48, 0xbd, 0,    0,
                                         0,    0,    0,    0,    0,    0,    0x48, 0xb8, 0,
                                         0,    0,    0,    0,    0,    0,    0,    0xff, 0xd0,
@@ -170,7 +172,8 @@ static void callback(void) {
     called_back = ct_capture_stack();
 }
 
-// Code without unwind information, as a compiler at run time makes it, with a frame pointer that leads nowhere.
+// Code without unwind information, as a compiler at run time makes it, with a frame pointer that
+// leads nowhere.
 static void frames_without_information(void **state) {
     static const uint64_t bad[] = {
         0, 8, 0xdead, UINT64_C(0x7fffffffe000), UINT64_C(0xffffffffffffff00), 1};

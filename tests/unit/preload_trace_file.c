@@ -56,7 +56,8 @@ static uint32_t u32(const uint8_t *at) {
     return v;
 }
 
-// Bodies that were decompressed and have not been written to since are not looked at again: sizes by place / 8.
+// Bodies that were decompressed and have not been written to since are not looked at again: sizes
+// by place / 8.
 static uint32_t known[FILE_BYTES / 8];
 static size_t longest;
 
@@ -313,7 +314,8 @@ static size_t chunk_of(uint8_t *chunk, uint64_t seq, size_t body, unsigned flags
     return n;
 }
 
-// What was in the file of the chunk that is being put is there, and a version counts only as long as its chunk is not.
+// What was in the file of the chunk that is being put is there, and a version counts only as long
+// as its chunk is not.
 static void look_at_versions(void) {
     uint64_t newest = now[model.next] ? UINT64_MAX : 0;
     for (size_t i = 0; i < seen.versions; i++) {
@@ -333,7 +335,8 @@ static int is_twice(uint64_t seq) {
     return model.had_faults || (seq == model.next && model.version);
 }
 
-// The file as it would be found after a kill: valid, with every chunk once, and none missing but the oldest.
+// The file as it would be found after a kill: valid, with every chunk once, and none missing but
+// the oldest.
 static void look(void) {
     const char *wrong = read_file(file.bytes, file.size, &seen);
     model.parts++;
@@ -391,7 +394,8 @@ static int put_version(size_t body) {
     return rc;
 }
 
-// Versions of a chunk and then the chunk, each as large as the one before or larger. Returns how often the chunk failed.
+// Versions of a chunk and then the chunk, each as large as the one before or larger. Returns how
+// often the chunk failed.
 static int put_in_versions(size_t most, unsigned flags, int *versions) {
     int failed = 0;
     size_t body = random_below(most / 2) + 8;

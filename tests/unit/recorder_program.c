@@ -234,7 +234,8 @@ static void flush(void) {
         wait_ms(1);
 }
 
-// A thread and a visitor free what the other one has just allocated: the later call must have the later time.
+// A thread and a visitor free what the other one has just allocated: the later call must have the
+// later time.
 static _Atomic uint64_t from_host, from_visitor;
 static _Atomic int visits_left;
 
@@ -308,8 +309,9 @@ static uint64_t python_word(const char *function, const char *file, unsigned lin
     return ct_frame_word_python(ct_stack_table_intern(words, 1 + (n + m + 7) / 8), line);
 }
 
-// Stacks as of Python programs: the frame at depth d (0: the outermost) of stack i is native where d % 3 is 0, else a line
-// of Python; the first 40 are shared by all. Two in five do not reach the thread's first function.
+// Stacks as of Python programs: the frame at depth d (0: the outermost) of stack i is native where
+// d % 3 is 0, else a line of Python; the first 40 are shared by all. Two in five do not reach the
+// thread's first function.
 static uint64_t python_frame(unsigned i, unsigned depth, unsigned d) {
     const unsigned v = d + (d < 40 ? 0 : i % 7 * 50) + (d + 1 == depth ? i % 50 : 0);
     char function[4096], file[64];
@@ -346,7 +348,8 @@ static void python(unsigned n, unsigned how) {
         kill(getpid(), SIGKILL);
 }
 
-// A stack in a library that was not known yet when the stack was taken out of the ring, and is when its names are looked up.
+// A stack in a library that was not known yet when the stack was taken out of the ring, and is when
+// its names are looked up.
 static void library(const char *name, const char *function) {
     some(NULL, 1, 0x100000);
     flush();
@@ -417,7 +420,8 @@ static void fork_storm(unsigned forks, unsigned n) {
     for (unsigned i = 0; i < n; i++)
         pthread_create(&thread, NULL, forever, NULL);
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-    // The sanitizer's list of threads and its heap have locks, which a fork while a thread begins leaves taken in the child.
+    // The sanitizer's list of threads and its heap have locks, which a fork while a thread begins
+    // leaves taken in the child.
     some(NULL, 1, 0x100000);
     while (atomic_load(&begun) < n)
         wait_ms(1);
@@ -461,7 +465,8 @@ static void *churn(void *events) {
     return NULL;
 }
 
-// 50 allocations whose give-backs all fail, long after they were recorded: another thread records `events` meanwhile.
+// 50 allocations whose give-backs all fail, long after they were recorded: another thread records
+// `events` meanwhile.
 static void late_failures(unsigned rounds, unsigned events) {
     for (unsigned i = 0; i < 50; i++)
         record_alloc(NULL, 0x100000 + i * 4096, 1000 + i, 0);

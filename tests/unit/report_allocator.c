@@ -332,8 +332,8 @@ static void know_how_large_a_request_is(void **state) {
     ct_stream_groups_free(&g);
 }
 
-// The largest would have been freed first: 140 and then 200 MiB were freed with all, also where they
-// are all.
+// The largest would have been freed first: 140 and then 200 MiB were freed with all, also where
+// they are all.
 static void know_the_order_of_releases(void **state) {
     const struct ct_allocator_settings s = settings_of("max_split_size_mb:128");
     struct ct_stream_groups g;

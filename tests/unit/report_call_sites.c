@@ -349,8 +349,9 @@ static void one_file_needs_no_folder(void **state) {
     short_names(files, 1);
 }
 
-// A stack of frames, innermost first: 'n' a native function, 'u' a native frame without a name, 'p' a line of Python, 'x' noise,
-// 'o' ours, 'w' a line of Python that is noise, 'i' a native function with a function and noise inlined into it, 'e' an end.
+// A stack of frames, innermost first: 'n' a native function, 'u' a native frame without a name, 'p'
+// a line of Python, 'x' noise, 'o' ours, 'w' a line of Python that is noise, 'i' a native function
+// with a function and noise inlined into it, 'e' an end.
 static uint32_t stack_like(const char *kinds) {
     const size_t n = strlen(kinds);
     uint64_t payload[3 + 100] = {0, n, names.node_count * 100}, before = 0;

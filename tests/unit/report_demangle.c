@@ -216,7 +216,8 @@ static void explosive_names(void **state) {
     assert_int_equal(demangle(symbol, CT_DEMANGLE_FULL), 0);
 }
 
-// Names that were right, with a few bytes wrong: whatever comes of them fits (run with SAN=address).
+// Names that were right, with a few bytes wrong: whatever comes of them fits (run with
+// SAN=address).
 static void wrong_names(void **state) {
     unsigned seed = 1, named = 0;
     (void)state;

@@ -29,7 +29,8 @@ static void side_apply(struct side *s, const struct ct_event *e, uint64_t number
     ct_live_apply(&s->live, e, number);
     ct_readings_apply(&s->readings, &s->live, e);
     s->readings.pending = 0; // each free has returned: a checkpoint does not have those under way
-    // Nor does it have what would show that a measurement is no evidence, or which contexts there are.
+    // Nor does it have what would show that a measurement is no evidence, or which contexts there
+    // are.
     for (int d = 0; d < CT_DEVICES; d++) {
         struct ct_measured *m = &s->readings.device[d].measured;
         memset(m->recent, 0, sizeof m->recent);
@@ -102,8 +103,8 @@ static void same_state(const struct side *a, const struct side *b) {
     same_readings(&a->readings, &b->readings);
 }
 
-// A mapping of a handle that is not there (its beginning was lost) is none of the handle's that may come later under
-// the same number; while pieces are restored the reader cannot tell the two apart.
+// A mapping of a handle that is not there (its beginning was lost) is none of the handle's that may
+// come later under the same number; while pieces are restored the reader cannot tell the two apart.
 static int maps_nothing(const struct side *s, const struct ct_event *e) {
     return e->op == CT_OP_MAP && CT_HAS(e, handle) &&
            !ct_live_find(&s->live, CT_KIND_HANDLE, e->handle);
@@ -188,7 +189,8 @@ static void pieces_of_different_moments_are_exact(void **state) {
 }
 
 // ---- give-backs that fail -------------------------------------------------------------------
-// The process hears of a failure only after the call, by an AMEND; who reads the trace knows it beforehand.
+// The process hears of a failure only after the call, by an AMEND; who reads the trace knows it
+// beforehand.
 
 enum { CALLERS = 3, ASIDES = 4, FAILED_MOST = 4096 };
 
@@ -211,7 +213,8 @@ static uint32_t caller_of(const struct ct_event *e) {
     return CT_HAS(e, thread) ? e->thread : 0;
 }
 
-// What cannot be: a call of a thread that is in another one; something new where something still lies.
+// What cannot be: a call of a thread that is in another one; something new where something still
+// lies.
 static int cannot_be(const struct calls *c, const struct ct_event *e) {
     int is_there = 0;
     for (unsigned i = 0; i < CALLERS; i++)
@@ -304,7 +307,8 @@ static void a_failure_told_later_is_no_loss(void **state) {
         ct_checkpoint_end_restore(&late.live);
         both_failing(&all, &late, &events, &calls, number, 300);
         come_back(&calls, &all, 1);
-        // (What was tracked when a reading was taken is told as it was believed then: it is of interest until the next one.)
+        // (What was tracked when a reading was taken is told as it was believed then: it is of
+        // interest until the next one.)
         same_objects(&all, &late);
         side_end(&all);
         side_end(&late);
@@ -404,7 +408,8 @@ static void totals_keep_what_devices_hold(void **state) {
     }
 }
 
-// What gives back something that is known as a sum only tells its size and call site: then the sums stay right.
+// What gives back something that is known as a sum only tells its size and call site: then the sums
+// stay right.
 static void sums_go_down_with_what_tells_its_size(void **state) {
     static struct ct_site_sum table[1024];
     struct events events = {.seed = 815};

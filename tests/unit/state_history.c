@@ -77,7 +77,8 @@ static void is_the_curve_of(const struct ct_history *h, size_t n, uint64_t start
         same_cell(&h->cell[i], n, start, width);
 }
 
-// ---- samples --------------------------------------------------------------------------------------
+// ---- samples
+// --------------------------------------------------------------------------------------
 
 static struct sample random_sample(uint64_t *seed, uint64_t t_ns, unsigned devices) {
     struct sample s = {.t_ns = t_ns, .device = (int)random_below(seed, devices) - 1};
@@ -131,8 +132,8 @@ static void same_history(const struct ct_history *a, const struct ct_history *b)
     }
 }
 
-// Gaps between samples from nanoseconds to minutes; at any moment the curve is that of all samples so far, and so it is
-// when it has been written and read, and when it goes on from there.
+// Gaps between samples from nanoseconds to minutes; at any moment the curve is that of all samples
+// so far, and so it is when it has been written and read, and when it goes on from there.
 static void is_the_curve_of_all_samples(void **state) {
     uint64_t seed = 20;
     (void)state;
@@ -221,7 +222,8 @@ static void quantities_say_what_is_known(void **state) {
     ct_live_release(&live);
 }
 
-// ---- damage -----------------------------------------------------------------------------------------
+// ---- damage
+// -----------------------------------------------------------------------------------------
 
 // Whatever was read, it is a history that can be gone on with, and written and read again.
 static void is_sound(struct ct_history *h) {

@@ -95,7 +95,8 @@ static void put(struct ct_live *live, uint32_t op, uint64_t ptr, uint64_t number
     ct_live_apply(live, &e, number);
 }
 
-// From 100000 live allocations on, at any number of them, growing included: no more than 56 bytes for each.
+// From 100000 live allocations on, at any number of them, growing included: no more than 56 bytes
+// for each.
 static void needs_few_bytes_for_an_allocation(void **state) {
     struct memory memory = {0};
     struct ct_live live;
@@ -178,7 +179,8 @@ static void goes_on_without_memory(void **state) {
     }
 }
 
-// Tags of a line are compared at once: all that are the same are found, and the first one is one of them.
+// Tags of a line are compared at once: all that are the same are found, and the first one is one of
+// them.
 static void a_line_finds_its_tags(void **state) {
     struct events events = {.seed = 11};
     (void)state;

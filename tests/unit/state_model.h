@@ -229,7 +229,8 @@ static inline void plain_unrefer(struct plain *p, unsigned kind, uint64_t key) {
         plain_remove(p, o);
 }
 
-// A mapping at the start of a reservation: the first memory there owns it, what fills it later is a resumption.
+// A mapping at the start of a reservation: the first memory there owns it, what fills it later is a
+// resumption.
 static inline void plain_own(struct plain *p, const struct plain_object *mapping,
                              struct plain_object *memory) {
     struct plain_object *r = plain_find(p, CT_KIND_RESERVED, mapping->key);
@@ -294,7 +295,8 @@ static inline void plain_pool(struct plain *p, const struct ct_event *e) {
         o->link = e->reserved_bytes;
 }
 
-// What holds a block begins where the block does, or at a multiple of 2 MiB in it or in the page where it begins.
+// What holds a block begins where the block does, or at a multiple of 2 MiB in it or in the page
+// where it begins.
 static inline void plain_hold(struct plain *p, uint64_t start, uint64_t bytes) {
     const uint64_t page = UINT64_C(2) << 20;
     for (size_t i = 0; i < p->n; i++) {

@@ -157,8 +157,8 @@ static void follows_what_is_alive(void **state) {
 
 // ---- bounds -------------------------------------------------------------------------------------
 
-// A device filled with allocations of 1 to 32 blocks, many of them given back and replaced, and a tenth of it
-// with small ones: bytes for a block in use.
+// A device filled with allocations of 1 to 32 blocks, many of them given back and replaced, and a
+// tenth of it with small ones: bytes for a block in use.
 static void needs_few_bytes_for_a_block(void **state) {
     static struct range ranges[60000];
     struct memory memory = {0};

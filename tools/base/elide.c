@@ -67,8 +67,8 @@ static size_t separator_length(const char *at) {
     return strncmp(at, "::", 2) == 0 ? 2 : 0;
 }
 
-// Returns where the last separator of components outside brackets begins that lies in the part; p.to
-// if there is none.
+// Returns where the last separator of components outside brackets begins that lies in the part;
+// p.to if there is none.
 static size_t find_separator(const char *text, struct part p) {
     size_t found = p.to, length;
     int depth = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Looks up values in JSON that cutrace-report has written: compact, valid, NUL-terminated. Text that
-// is no JSON leads to NULL, never beyond the NUL.
+// Looks up values in JSON that cutrace-report has written: compact, valid, NUL-terminated. Text
+// that is no JSON leads to NULL, never beyond the NUL.
 #ifndef CT_JSON_FIND_H
 #define CT_JSON_FIND_H
 

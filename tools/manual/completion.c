@@ -50,7 +50,8 @@ static const char *get_requests(void) {
     return "";
 }
 
-// ---- bash -----------------------------------------------------------------------------------------
+// ---- bash
+// -----------------------------------------------------------------------------------------
 
 static void put_bash_options(enum ct_program program) {
     fputs("    case $command in\n", stdout);
@@ -192,7 +193,8 @@ void ct_generate_bash(void) {
           stdout);
 }
 
-// ---- zsh ------------------------------------------------------------------------------------------
+// ---- zsh
+// ------------------------------------------------------------------------------------------
 
 // Within '...' and a description of _arguments.
 static void put_zsh_text(const char *text) {

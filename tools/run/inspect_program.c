@@ -21,7 +21,8 @@ static const char *get_base_name(const char *path) {
     return slash ? slash + 1 : path;
 }
 
-// ---- one program file -----------------------------------------------------------------------------
+// ---- one program file
+// -----------------------------------------------------------------------------
 
 // As the kernel decides: AT_SECURE, where the loader ignores LD_PRELOAD.
 static void inspect_privilege(struct ct_findings *f, const char *path, const char *name) {
@@ -96,7 +97,8 @@ void ct_inspect_program(struct ct_findings *f, const char *path, const char *nam
                         p.error ? strerror(p.error) : "its file is no program that can be read");
 }
 
-// ---- commands that start another one --------------------------------------------------------------
+// ---- commands that start another one
+// --------------------------------------------------------------
 
 enum effect { PASSES, LOSES, WARNS };
 static const struct wrapper {
@@ -169,7 +171,8 @@ static void inspect_wrapper(struct ct_findings *f, char *const *command, int dep
                         w->remedy, "%s %s", w->name, w->reason);
 }
 
-// ---- a command ------------------------------------------------------------------------------------
+// ---- a command
+// ------------------------------------------------------------------------------------
 
 // The file that execvp would execute; NULL: there is none. Allocated.
 static char *find_file(const char *name) {
@@ -190,7 +193,8 @@ static char *find_file(const char *name) {
     return NULL;
 }
 
-// A script runs as "INTERPRETER [ARGUMENT] SCRIPT": env takes its argument apart if it begins with -S.
+// A script runs as "INTERPRETER [ARGUMENT] SCRIPT": env takes its argument apart if it begins with
+// -S.
 static void inspect_script(struct ct_findings *f, const struct ct_elf_probe *p, const char *file,
                            int depth) {
     char words[sizeof p->argument], *rest = words, *one;

@@ -26,7 +26,8 @@ struct left {
     const char **summary; // of each trace, or NULL
 };
 
-// ---- asking cutrace-report ------------------------------------------------------------------------
+// ---- asking cutrace-report
+// ------------------------------------------------------------------------
 
 static int is_there(const char *trace) {
     struct stat st;
@@ -62,7 +63,8 @@ static char *ask(const char *program, struct left *l) {
     return text;
 }
 
-// ---- lines ----------------------------------------------------------------------------------------
+// ---- lines
+// ----------------------------------------------------------------------------------------
 
 static void print_path(FILE *out, const char *path) {
     ct_utf8_print_sanitized(out, path, strlen(path));

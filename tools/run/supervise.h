@@ -17,8 +17,8 @@ struct ct_supervised {
     int is_prepared; // `start_errno` is of the execution, not of `prepare`
 };
 
-// Returns when the program has ended: 0, or -1: it could not be started. Afterwards the signals that
-// were forwarded stay blocked; ct_supervise_signals() has them.
+// Returns when the program has ended: 0, or -1: it could not be started. Afterwards the signals
+// that were forwarded stay blocked; ct_supervise_signals() has them.
 int ct_supervise(struct ct_supervised *s);
 const sigset_t *ct_supervise_signals(void);
 // Sets the signals as they were before ct_supervise, in a child that executes another program.

@@ -32,7 +32,8 @@ static const struct {
 #include <cutrace/format/options.def>
 };
 
-// ---- parsing --------------------------------------------------------------------------------------
+// ---- parsing
+// --------------------------------------------------------------------------------------
 
 int ct_words_find_command(const char *name, const char **nearest) {
     struct ct_nearest n = {.typed = name, .length = strlen(name)};
@@ -112,7 +113,8 @@ enum ct_word ct_words_next(struct ct_words *w) {
     return fail_option(w, word);
 }
 
-// ---- help -----------------------------------------------------------------------------------------
+// ---- help
+// -----------------------------------------------------------------------------------------
 
 // Prints words in lines of at most WIDTH columns. The first line goes on at `column`, the others
 // begin after `indent` blanks.

@@ -26,7 +26,8 @@ void ct_looker_lock(struct ct_looker *l);
 void ct_looker_unlock(struct ct_looker *l);
 // That something is new.
 void ct_looker_tell(struct ct_looker *l);
-// Takes what was told, so that the descriptor can be waited for again. Returns whether it has ended.
+// Takes what was told, so that the descriptor can be waited for again. Returns whether it has
+// ended.
 int ct_looker_listen(struct ct_looker *l);
 // With the lock: the next look is at once, also of one that was paused.
 void ct_looker_look_now(struct ct_looker *l);

@@ -439,7 +439,8 @@ static inline void ct_checkpoint_begin_restore(struct ct_live *l, struct ct_read
     l->next_is_freed = 0;
 }
 
-// Which VMM objects resume a reservation follows from times: they are younger than its first memory.
+// Which VMM objects resume a reservation follows from times: they are younger than its first
+// memory.
 static inline void ct_checkpoint_restore_resumed(const struct ct_live *l) {
     for (uint32_t i = 0, left = l->of_kind[CT_KIND_MAPPING]; left && i < l->slots; i++) {
         const struct ct_object *o = ct_live_object_at(l, i);

@@ -105,7 +105,8 @@ static inline void ct_measured_end_context(struct ct_measured *m) {
         m->bytes[part] = 0;
 }
 
-// Notes a call of a part. `is_alone`: no other call of the device was under way, as far as is known.
+// Notes a call of a part. `is_alone`: no other call of the device was under way, as far as is
+// known.
 CT_COLD void ct_measured_note(struct ct_measured *m, const struct ct_event *e,
                               enum ct_measured_part part, int is_alone) {
     const int ends = part == CT_MEASURED_GRAPHS && CT_HAS(e, handle);
@@ -127,7 +128,8 @@ CT_COLD void ct_measured_note(struct ct_measured *m, const struct ct_event *e,
     struct ct_measurement one = {.t_ns = e->t_ns, .part = part};
     one.bytes = (int64_t)(e->free_before_bytes - e->free_bytes);
     one.is_instantiation = is_instantiation;
-    // What creates or loads gives nothing back, and what ends takes nothing: that was somebody else.
+    // What creates or loads gives nothing back, and what ends takes nothing: that was somebody
+    // else.
     if (ends ? one.bytes > 0 : one.bytes < 0)
         one.bytes = 0;
     ct_measured_keep(m, &one);

@@ -88,7 +88,8 @@ static inline enum ct_noise_group ct_noise_classify_native(const char *module,
     return of_function;
 }
 
-// The group of a line of Python. Code without a file ("<string>") is told apart by its function, too.
+// The group of a line of Python. Code without a file ("<string>") is told apart by its function,
+// too.
 static inline enum ct_noise_group ct_noise_classify_python(const char *file, const char *function) {
     char both[256];
     const size_t n = strlen(file), more = strlen(function);
@@ -116,7 +117,8 @@ static inline size_t ct_noise_next_name(const char **at, const char *end, const 
     return n;
 }
 
-// Whether a mangled nested name may have it before its first part: restrict, volatile, const, &, &&.
+// Whether a mangled nested name may have it before its first part: restrict, volatile, const, &,
+// &&.
 static inline int ct_noise_is_qualifier(char c) {
     return c == 'r' || c == 'V' || c == 'K' || c == 'R' || c == 'O';
 }

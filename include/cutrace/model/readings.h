@@ -395,8 +395,8 @@ struct ct_breakdown {
 };
 
 // Divides what is unexplained by a division that is known of another moment. If the sum was smaller
-// then, the difference may belong to either; if it was larger, either may have given it back. (If one
-// process takes what another one has given back meanwhile, the sum does not show it.)
+// then, the difference may belong to either; if it was larger, either may have given it back. (If
+// one process takes what another one has given back meanwhile, the sum does not show it.)
 static inline void ct_breakdown_divide(struct ct_breakdown *s, uint64_t untracked,
                                        uint64_t others) {
     const uint64_t sum = untracked + others;

@@ -51,7 +51,8 @@ API cudaError_t __cudaLaunchKernel(kernel_handle kernel, dim3 gridDim, dim3 bloc
 API cudaError_t __cudaLaunchKernel_ptsz(kernel_handle kernel, dim3 gridDim, dim3 blockDim,
                                         void **args, size_t sharedMem, cudaStream_t stream);
 
-// ---- registration: before main, so nothing of the driver is touched ----------------------------------------
+// ---- registration: before main, so nothing of the driver is touched
+// ----------------------------------------
 
 static void add_symbol(void **handle, const void *host, const char *name) {
     struct symbol *s = calloc(1, sizeof *s);
@@ -126,7 +127,8 @@ char __cudaInitModule(void **handle) {
     return 1;
 }
 
-// ---- finding what was registered --------------------------------------------------------------------------
+// ---- finding what was registered
+// --------------------------------------------------------------------------
 
 static struct symbol *find(const void *host) {
     struct symbol *s = symbols;
@@ -205,7 +207,8 @@ cudaError_t CUDARTAPI cudaMemcpyFromSymbol(void *dst, const void *symbol, size_t
     return symbol_copy(symbol, offset, dst, count, false);
 }
 
-// ---- launches -----------------------------------------------------------------------------------------------
+// ---- launches
+// -----------------------------------------------------------------------------------------------
 
 static _Thread_local struct {
     dim3 grid, block;
@@ -294,7 +297,8 @@ static cudaError_t do_cudaLaunchKernelExC(bool pt, const cudaLaunchConfig_t *con
 TWO(cudaLaunchKernelExC, (const cudaLaunchConfig_t *config, const void *func, void **args), config,
     func, args)
 
-// ---- libraries ------------------------------------------------------------------------------------------------
+// ---- libraries
+// ------------------------------------------------------------------------------------------------
 
 #if CUDART_VERSION >= 12080
 cudaError_t CUDARTAPI cudaLibraryLoadData(cudaLibrary_t *library, const void *code,

@@ -55,7 +55,8 @@ cudaError_t simrt_context(void) {
     return (cudaError_t)result;
 }
 
-// ---- errors -----------------------------------------------------------------------------------------
+// ---- errors
+// -----------------------------------------------------------------------------------------
 
 cudaError_t CUDARTAPI cudaGetLastError(void) {
     cudaError_t error = last_error;
@@ -113,7 +114,8 @@ const char *CUDARTAPI cudaGetErrorString(cudaError_t error) {
     }
 }
 
-// ---- versions and entry points ------------------------------------------------------------------------
+// ---- versions and entry points
+// ------------------------------------------------------------------------
 
 cudaError_t CUDARTAPI cudaRuntimeGetVersion(int *runtimeVersion) {
     *runtimeVersion = CUDART_VERSION;
@@ -168,7 +170,8 @@ cudaError_t CUDARTAPI cudaGetDriverEntryPointByVersion_ptsz(
 }
 #endif
 
-// ---- devices ------------------------------------------------------------------------------------------
+// ---- devices
+// ------------------------------------------------------------------------------------------
 
 cudaError_t CUDARTAPI cudaGetDeviceCount(int *count) {
     RETURN_IF_NOT_STARTED;

@@ -7,7 +7,8 @@
 
 #define ADDRESS(p) ((CUdeviceptr)(uintptr_t)(p))
 
-// ---- device -------------------------------------------------------------------------------------------
+// ---- device
+// -------------------------------------------------------------------------------------------
 
 cudaError_t CUDARTAPI cudaMalloc(void **devPtr, size_t size) {
     RETURN_IF_NO_CONTEXT;
@@ -139,7 +140,8 @@ TWO(cudaMemDiscardAndPrefetchBatchAsync,
     p, sizes, count, l, index, n, flags, s)
 #endif
 
-// ---- host ---------------------------------------------------------------------------------------------
+// ---- host
+// ---------------------------------------------------------------------------------------------
 
 cudaError_t CUDARTAPI cudaMallocHost(void **ptr, size_t size) {
     RETURN_IF_NO_CONTEXT;
@@ -176,7 +178,8 @@ cudaError_t CUDARTAPI cudaHostGetFlags(unsigned int *pFlags, void *pHost) {
     return simrt_done(CALL(cuMemHostGetFlags, 2030, pFlags, pHost));
 }
 
-// ---- copies and fills -----------------------------------------------------------------------------------
+// ---- copies and fills
+// -----------------------------------------------------------------------------------
 
 static CUresult copy(bool pt, void *to, const void *from, size_t count, enum cudaMemcpyKind kind) {
     switch (kind) {
@@ -309,7 +312,8 @@ static cudaError_t do_cudaMemsetAsync(bool pt, void *p, int value, size_t count,
 TWO(cudaMemsetAsync, (void *devPtr, int value, size_t count, cudaStream_t s), devPtr, value, count,
     s)
 
-// ---- IPC ------------------------------------------------------------------------------------------------
+// ---- IPC
+// ------------------------------------------------------------------------------------------------
 
 _Static_assert(sizeof(cudaIpcMemHandle_t) == sizeof(CUipcMemHandle), "the same bytes");
 

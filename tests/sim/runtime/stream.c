@@ -6,7 +6,8 @@
 
 #define ADDRESS(p) ((CUdeviceptr)(uintptr_t)(p))
 
-// ---- streams and events ---------------------------------------------------------------------------------
+// ---- streams and events
+// ---------------------------------------------------------------------------------
 
 cudaError_t CUDARTAPI cudaStreamCreate(cudaStream_t *pStream) {
     RETURN_IF_NO_CONTEXT;
@@ -145,7 +146,8 @@ cudaError_t CUDARTAPI cudaEventDestroy(cudaEvent_t event) {
     return simrt_done(CALL(cuEventDestroy, 4000, event));
 }
 
-// ---- captures -------------------------------------------------------------------------------------------
+// ---- captures
+// -------------------------------------------------------------------------------------------
 
 static cudaError_t do_cudaStreamBeginCapture(bool pt, cudaStream_t s,
                                              enum cudaStreamCaptureMode mode) {
@@ -256,7 +258,8 @@ cudaError_t CUDARTAPI cudaThreadExchangeStreamCaptureMode(enum cudaStreamCapture
         CALL(cuThreadExchangeStreamCaptureMode, 10010, (CUstreamCaptureMode *)(void *)mode));
 }
 
-// ---- graphs -----------------------------------------------------------------------------------------------
+// ---- graphs
+// -----------------------------------------------------------------------------------------------
 
 cudaError_t CUDARTAPI cudaGraphCreate(cudaGraph_t *pGraph, unsigned int flags) {
     RETURN_IF_NO_CONTEXT;

@@ -72,7 +72,8 @@ static NOINLINE void left(unsigned n, uint64_t way) {
     __asm__ volatile("" : : : "memory");
 }
 
-// One capture at each arrival, so that each has another stack than the one before; the way there is subtracted.
+// One capture at each arrival, so that each has another stack than the one before; the way there is
+// subtracted.
 static NOINLINE void descend(unsigned n, uint64_t way);
 static NOINLINE void descend_there(unsigned n, uint64_t way) {
     if (!n)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Allocates from frames of every kind: alloca and aligned stacks, recursion, longjmp, signal handlers on the thread's and
-// on another stack, fibers whose stacks come and go, libraries that come and go, threads. The same source is built
-// with and without optimisation and frame pointers.
+// Allocates from frames of every kind: alloca and aligned stacks, recursion, longjmp, signal
+// handlers on the thread's and on another stack, fibers whose stacks come and go, libraries that
+// come and go, threads. The same source is built with and without optimisation and frame pointers.
 //
 // Usage: frames ROUNDS [PLUGIN...]
 #define _GNU_SOURCE
@@ -61,8 +61,8 @@ static NOINLINE void right(int n, unsigned way) {
 }
 
 // ---- the same stack pointer, other frames ----------------------------------------------------
-// All ways through here have leaf at the same place, and what one has left behind where the other has its return address
-// is a return address of the one. Only the frame pointers tell them apart.
+// All ways through here have leaf at the same place, and what one has left behind where the other
+// has its return address is a return address of the one. Only the frame pointers tell them apart.
 
 static NOINLINE void inner(unsigned room) {
     volatile char *p = alloca(room);

@@ -29,8 +29,8 @@ static struct ct_python_frame *room(void) {
 }
 
 // ---- hashes -------------------------------------------------------------------------------------
-// All that were seen, and the words that stood behind them: one hash stands for one stack, also where code of one
-// interpreter lies where another one's has been.
+// All that were seen, and the words that stood behind them: one hash stands for one stack, also
+// where code of one interpreter lies where another one's has been.
 
 #define HASHES (1u << 20)
 static struct hash { _Atomic uint64_t hash, words; } * hashes;
@@ -67,8 +67,8 @@ EXPORT int walk_begin(void) {
     return ct_python_is_found();
 }
 
-// The caller's frames, at most `most`: a word each, and where its activation of the loop is. Returns their number; -1:
-// there are more; -2: this hash was another stack's.
+// The caller's frames, at most `most`: a word each, and where its activation of the loop is.
+// Returns their number; -1: there are more; -2: this hash was another stack's.
 EXPORT long walk(uint64_t *words, uint64_t *anchors, uint64_t *hash, long most);
 EXPORT long walk(uint64_t *words, uint64_t *anchors, uint64_t *hash, long most) {
     struct ct_python_frame *const frames = room();
@@ -84,7 +84,8 @@ EXPORT long walk(uint64_t *words, uint64_t *anchors, uint64_t *hash, long most) 
     return more ? -1 : (long)n;
 }
 
-// The text with this id: the bytes of its function and of its file in *function and *file, and where both lie.
+// The text with this id: the bytes of its function and of its file in *function and *file, and
+// where both lie.
 EXPORT const char *walk_text(uint32_t id, uint32_t *function, uint32_t *file);
 EXPORT const char *walk_text(uint32_t id, uint32_t *function, uint32_t *file) {
     const struct ct_stack_entry *const e = ct_stack_table_get(id);

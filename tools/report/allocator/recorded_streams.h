@@ -28,8 +28,8 @@ struct ct_recorded_streams {
     double weight;
 };
 
-// The key of address space (of an expandable segment) that begins at a multiple of pages. `ends`: of
-// each start, how often the space there has ended.
+// The key of address space (of an expandable segment) that begins at a multiple of pages. `ends`:
+// of each start, how often the space there has ended.
 uint64_t ct_recorded_streams_space_key(const struct ct_map *ends, uint64_t start);
 // A block-alloc in the segment, or the address space, with a key.
 void ct_recorded_streams_note(struct ct_recorded_streams *r, uint64_t key,

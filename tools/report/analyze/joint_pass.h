@@ -17,8 +17,8 @@ struct ct_joint_analysis {
     void (*behind)(void *self, const struct ct_replay *r, const struct ct_event *e,
                    uint64_t number);
     void (*end)(void *self, const struct ct_replay *r);
-    // Before a gap in the events, with the number and the time of the first one behind it; the state
-    // is still that before it. Returns whether the analysis goes on behind it.
+    // Before a gap in the events, with the number and the time of the first one behind it; the
+    // state is still that before it. Returns whether the analysis goes on behind it.
     int (*before_gap)(void *self, const struct ct_replay *r, uint64_t number, uint64_t next_ns);
     // As a replay calls them. All but `before` may be NULL.
     void *objects_self; // for these; NULL: `self`

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which stream PyTorch's segments are of, as far as their blocks were recorded with one, and what is
-// free in those of other streams when a request fails: PyTorch gives a stream's cached memory to no
-// other stream. POOL.md has the definitions.
+// Which stream PyTorch's segments are of, as far as their blocks were recorded with one, and what
+// is free in those of other streams when a request fails: PyTorch gives a stream's cached memory to
+// no other stream. POOL.md has the definitions.
 #ifndef CT_SEGMENT_STREAMS_H
 #define CT_SEGMENT_STREAMS_H
 
@@ -10,8 +10,8 @@
 
 struct ct_segment_streams {
     int are_recorded; // else nothing is known
-    // Blocks of one segment were recorded with different streams: there are requests that name their
-    // stream, so that nothing can be said of segments with few blocks either.
+    // Blocks of one segment were recorded with different streams: there are requests that name
+    // their stream, so that nothing can be said of segments with few blocks either.
     int disagree;
     // The event of a segment, or the address space that its mappings lie in -> the stream of its
     // blocks + 1; 0: of none.

@@ -460,8 +460,8 @@ static int check_format(const struct parser *p) {
     return 0;
 }
 
-// At one moment, top and frag read the events behind a checkpoint. Only all events tell when the OOM
-// or the peak was.
+// At one moment, top and frag read the events behind a checkpoint. Only all events tell when the
+// OOM or the peak was.
 static int check_quick_moment(const struct parser *p) {
     const enum ct_time_kind kind = p->o->at.kind;
     static const enum ct_argument of_ranges[] = {CT_ARGUMENT_FROM, CT_ARGUMENT_TO,

@@ -30,8 +30,8 @@ struct ct_copied {
     int moved;        // it begins earlier than asked for, where the trace's own checkpoint is
 };
 
-// The trace has everything (`details`), is open and has ended. Returns 0, or -1 with an error: there
-// is no event in the range (CT_EXIT_USAGE), or `put` failed (CT_EXIT_OUTPUT and no text).
+// The trace has everything (`details`), is open and has ended. Returns 0, or -1 with an error:
+// there is no event in the range (CT_EXIT_USAGE), or `put` failed (CT_EXIT_OUTPUT and no text).
 int ct_copy_trace(struct ct_trace *t, const struct ct_copy_request *request,
                   struct ct_copied *copied, struct ct_error *error);
 

@@ -259,7 +259,8 @@ static uint32_t put_thread(struct ct_trace_writer *w, uint32_t thread) {
     return *id;
 }
 
-// Whether a stack is one that the reader made, of the thread's name; the next reader makes it again.
+// Whether a stack is one that the reader made, of the thread's name; the next reader makes it
+// again.
 static int is_made_of_thread(const struct ct_trace_writer *w, uint32_t stack) {
     const struct ct_call_tree_node *node = ct_definitions_stack_node(w->names, stack);
     return w->names->frames[node->frame].kind == CT_FRAME_THREAD;

@@ -61,8 +61,8 @@ struct ct_trace_writer {
 
 void ct_trace_writer_begin(struct ct_trace_writer *w);
 // Begins dictionaries that later chunks refer to. The chunk that comes next begins with event
-// `number`; `gap`: chunks are missing before it. `restart`: a reader can begin there; the state follows as a
-// checkpoint, after `history` (may be NULL; is not copied).
+// `number`; `gap`: chunks are missing before it. `restart`: a reader can begin there; the state
+// follows as a checkpoint, after `history` (may be NULL; is not copied).
 void ct_trace_writer_begin_run(struct ct_trace_writer *w, int gap, uint64_t number, int restart,
                                const struct ct_history *history);
 // Adds an object of the next part of a checkpoint.

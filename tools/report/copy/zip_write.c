@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// zlib's minizip and libzip would do the same with a library more in a program that needs only the C
-// library; and they unpack, which a reader of strangers' files had better not.
+// zlib's minizip and libzip would do the same with a library more in a program that needs only the
+// C library; and they unpack, which a reader of strangers' files had better not.
 #include "copy/zip_write.h"
 
 #include <string.h>

@@ -12,8 +12,8 @@ void ct_plain_advice_add(struct ct_verdict *v, enum ct_server server);
 // not known). Returns 0 if the server has no such option.
 int ct_plain_advice_option(struct ct_verdict *v, enum ct_server server, enum ct_option_role role,
                            const char *from, const char *to, const char *why);
-// Segments that grow, by the variable of the environment: `is_on` if they do already, `from` what the
-// variable is (NULL: not known, or not set).
+// Segments that grow, by the variable of the environment: `is_on` if they do already, `from` what
+// the variable is (NULL: not known, or not set).
 void ct_plain_advice_expandable(struct ct_verdict *v, enum ct_server server, int is_on,
                                 const char *variable, const char *from);
 // Twice as many GPUs; `from` is the setting of today, `ranks` its number; NULL and 0: not known.

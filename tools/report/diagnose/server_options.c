@@ -9,8 +9,8 @@ static const struct ct_server_option options[] = {
 #include "diagnose/server_options.def"
 };
 
-// The names of servers in a trace, and the bits of a text. SGLang and TGI have files of vLLM's: they
-// come before it.
+// The names of servers in a trace, and the bits of a text. SGLang and TGI have files of vLLM's:
+// they come before it.
 static const struct {
     enum ct_server server;
     enum ct_framework framework;

@@ -9,8 +9,8 @@
 
 // The value of a setting as written, or NULL.
 const char *ct_text_advice_setting(const struct ct_text_facts *f, enum ct_text_flag flag);
-// The share of the device that the server's budget has, in millionths: of the settings, or of a line
-// that names it; 0: not known.
+// The share of the device that the server's budget has, in millionths: of the settings, or of a
+// line that names it; 0: not known.
 int64_t ct_text_advice_share(const struct ct_text_facts *f);
 // Capacity of the device in bytes by any line, else by the trace; 0: not known.
 int64_t ct_text_advice_capacity(const struct ct_text_facts *f);

@@ -246,9 +246,10 @@ static int judge_others(const struct judged *j) {
     return decides || confidence > 0.8;
 }
 
-// Idle memory of the pool is only a cause where there is much of it: at least 1 GiB, and a good part
-// of all that PyTorch holds. Graphs' pools were called unallocated before torch 2.4. Before it fails,
-// PyTorch gives back what is idle in whole segments: what is left shares its segments with blocks.
+// Idle memory of the pool is only a cause where there is much of it: at least 1 GiB, and a good
+// part of all that PyTorch holds. Graphs' pools were called unallocated before torch 2.4. Before it
+// fails, PyTorch gives back what is idle in whole segments: what is left shares its segments with
+// blocks.
 static void judge_fragmentation(const struct judged *j) {
     const struct figures *n = &j->n;
     const int64_t free = n->free > 0 ? n->free : 0;

@@ -282,7 +282,8 @@ static int find_step(const struct ct_judged *j, uint64_t *bytes) {
     return is_known;
 }
 
-// The same by fit's figures. What a lower value would give back, the trace of one run does not tell.
+// The same by fit's figures. What a lower value would give back, the trace of one run does not
+// tell.
 static void lower_tokens_to_bound(const struct ct_judged *j, struct ct_verdict *v,
                                   const struct ct_fit_setting *s, const char *why,
                                   const char *versions) {

@@ -235,8 +235,8 @@ static int add_to_cache(const struct ct_trace_case *c, const struct ct_holding *
     return 1;
 }
 
-// Whether all of it was allocated at a time: in a small part of the time up to the request. (A cache
-// that grows with its requests exists, too.)
+// Whether all of it was allocated at a time: in a small part of the time up to the request. (A
+// cache that grows with its requests exists, too.)
 static int is_allocated_at_once(const struct cache *k, uint64_t t_ns) {
     return k->bytes && t_ns > k->first_ns && k->last_ns - k->first_ns <= (t_ns - k->first_ns) / 4;
 }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // One run has one point of each relation, and a second recording (vllm_slope.h) another one. Where
 // a relation is known (the cache is the rest of a budget, tokens have a fixed size), a bound is
-// exact to a block. Where only that it grows at most in proportion is known (activations, buffers of
-// requests), the proportion gives a value that is certain to fit, and none that is certain not to.
+// exact to a block. Where only that it grows at most in proportion is known (activations, buffers
+// of requests), the proportion gives a value that is certain to fit, and none that is certain not
+// to.
 #include "diagnose/vllm_fit.h"
 
 #include <inttypes.h>
@@ -241,8 +242,8 @@ static void explain_slack(const struct fit *f, struct ct_fit_setting *s, int64_t
 // ---- the same by two recordings -----------------------------------------------------------------
 
 // By utilization the cache gives what activations take, and steps take it once more in pieces;
-// without that bound, whether the sum fits does not change. Where the size of the cache is set, only
-// the room beside it counts.
+// without that bound, whether the sum fits does not change. Where the size of the cache is set,
+// only the room beside it counts.
 static int fits_at(const struct fit *f, int64_t at) {
     const struct ct_vllm_budget *b = f->b;
     const int is_set = b->cache_size.source != CT_SETTING_UNKNOWN;

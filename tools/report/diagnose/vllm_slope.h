@@ -5,8 +5,8 @@
 // Activations and buffers are sums of fixed parts and parts in proportion, and the peak is the
 // largest of such sums. So it is convex and grows at most in proportion: beyond the higher of two
 // recorded values the line through both is the least, and the proportion the most; between them the
-// line is the most. (CUDA graphs are made for a list of sizes, so that they only grow.) Each point is uncertain by what PyTorch rounds blocks to, and by another order
-// of blocks.
+// line is the most. (CUDA graphs are made for a list of sizes, so that they only grow.) Each point
+// is uncertain by what PyTorch rounds blocks to, and by another order of blocks.
 #ifndef CT_VLLM_SLOPE_H
 #define CT_VLLM_SLOPE_H
 

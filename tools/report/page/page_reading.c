@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The first pass is the summary's scan, which phases, leaks and frag begin with, too. The second one
-// finds phases, samples of the fragmentation, what is live for leaks, and the moments that are
-// drawn; the third one how call sites grew, and what is drawn. (A summary of a failure may need more.)
+// The first pass is the summary's scan, which phases, leaks and frag begin with, too. The second
+// one finds phases, samples of the fragmentation, what is live for leaks, and the moments that are
+// drawn; the third one how call sites grew, and what is drawn. (A summary of a failure may need
+// more.)
 #include "page/page_reading.h"
 
 #include "page/html.h"

@@ -6,8 +6,8 @@
 #include "print/label.h"
 #include "sites/site_groups.h"
 
-// Prints the label of a call site at the end of a row of a table, from `column` on. A terminal shows
-// the ends of a label that is too wide.
+// Prints the label of a call site at the end of a row of a table, from `column` on. A terminal
+// shows the ends of a label that is too wide.
 void ct_print_label(struct ct_view *v, const char *label, size_t column);
 // Prints it within a sentence.
 void ct_print_name(struct ct_view *v, const char *label);

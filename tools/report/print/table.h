@@ -26,7 +26,8 @@ struct ct_table {
 void ct_table_init(struct ct_table *t, const struct ct_table_column *columns, size_t column_count,
                    unsigned indent);
 void ct_table_begin_row(struct ct_table *t);
-// Adds a copy of a cell to the last row. A row with fewer cells than columns is one text, the first.
+// Adds a copy of a cell to the last row. A row with fewer cells than columns is one text, the
+// first.
 void ct_table_add_cell(struct ct_table *t, const char *text);
 // Makes one row of neighbours that differ only in their first cell: it has the first and the last
 // of these, "A to B".

@@ -17,8 +17,8 @@ int ct_trace_state_print_overwritten(struct ct_view *v);
 // was.
 int ct_trace_state_print_torn(struct ct_view *v);
 // Why the end of an incomplete trace is missing, as JSON has it: "cut", "standard_input",
-// "journal_not_read" (--no-journal), "journal_unusable", "journal_missing", "trimmed", "was_missing"
-// (it is a copy of an incomplete one). NULL: it is not.
+// "journal_not_read" (--no-journal), "journal_unusable", "journal_missing", "trimmed",
+// "was_missing" (it is a copy of an incomplete one). NULL: it is not.
 const char *ct_trace_state_missing(const struct ct_trace *t);
 // Prints that as the line INCOMPLETE, with what is missing, since when, and how to get it; or
 // nothing.

@@ -474,7 +474,8 @@ void ct_definitions_unshare(struct ct_definitions *own) {
     forget_ids(own);
 }
 
-// ---- lifetime and look-up ---------------------------------------------------------------------------
+// ---- lifetime and look-up
+// ---------------------------------------------------------------------------
 
 void ct_definitions_set_generation(struct ct_definitions *n, uint64_t dict_seq) {
     if (n->generation == dict_seq)

@@ -115,8 +115,8 @@ static inline uint32_t ct_definitions_id(const struct ct_definitions *n, unsigne
 }
 // To be called when all dictionaries were read.
 void ct_definitions_finish(struct ct_definitions *n);
-// The same definitions for another reader of the trace, with a generation of its own: complete ones,
-// to which neither adds anything from now on. To be ended with ct_definitions_unshare.
+// The same definitions for another reader of the trace, with a generation of its own: complete
+// ones, to which neither adds anything from now on. To be ended with ct_definitions_unshare.
 void ct_definitions_share(struct ct_definitions *own, const struct ct_definitions *n);
 void ct_definitions_unshare(struct ct_definitions *own);
 // The stack that stands for a missing one: a frame with the thread's name. 0 if it has no name.

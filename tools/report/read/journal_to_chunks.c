@@ -32,7 +32,8 @@ struct conversion {
     struct ct_journal_definitions definitions; // of the events in rings
 };
 
-// ---- chunks ----------------------------------------------------------------------------------------
+// ---- chunks
+// ----------------------------------------------------------------------------------------
 
 static void append_chunk(struct conversion *f, const struct ct_buffer *body, struct ct_chunk head) {
     head.version = CT_FORMAT_VERSION;
@@ -45,7 +46,8 @@ static void append_chunk(struct conversion *f, const struct ct_buffer *body, str
     f->j->folded += head.events;
 }
 
-// ---- chunks in memory -------------------------------------------------------------------------------------
+// ---- chunks in memory
+// -------------------------------------------------------------------------------------
 
 // Moves the chunks in memory to the output, without those that the file has. `newest` becomes the
 // newest of all chunks.
@@ -80,7 +82,8 @@ static void append_memory_chunks(struct conversion *f, const struct ct_index *x,
     ct_index_free(&found);
 }
 
-// ---- the open chunk --------------------------------------------------------------------------------
+// ---- the open chunk
+// --------------------------------------------------------------------------------
 
 static void append_columns(const struct ct_journal_contents *j, struct ct_buffer *body) {
     struct ct_buffer section = {0};
@@ -127,7 +130,8 @@ static void append_open_chunk(struct conversion *f) {
     free(body.at);
 }
 
-// ---- events that were still in rings ---------------------------------------------------------------
+// ---- events that were still in rings
+// ---------------------------------------------------------------
 
 // Sets an id in an event. An unknown one is absent.
 static void set_id(struct ct_event *e, uint64_t bit, uint32_t *value, uint32_t id) {
@@ -223,7 +227,8 @@ static void append_rings(struct conversion *f, const struct ct_buffer *info, uin
     free(events);
 }
 
-// ---- the journal -----------------------------------------------------------------------------------
+// ---- the journal
+// -----------------------------------------------------------------------------------
 
 // INFO pairs: what was damaged or torn, so that a sealed trace reports it, too.
 static void append_info(const struct ct_journal_contents *j, struct ct_buffer *info) {

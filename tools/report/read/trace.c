@@ -670,8 +670,8 @@ void ct_trace_unshare(struct ct_trace *own) {
     ct_unpacker_end(&own->unpacker);
 }
 
-// Since when what is live is known that a chunk restores: since the last event before it, if none is
-// missing in between.
+// Since when what is live is known that a chunk restores: since the last event before it, if none
+// is missing in between.
 static uint64_t find_known(const struct ct_index *x, size_t i) {
     const struct ct_index_chunk *c = &x->chunks[i];
     const uint64_t first_ns = ct_index_first_ns(x, i);

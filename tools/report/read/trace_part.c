@@ -29,9 +29,9 @@ static size_t find_end(const struct ct_index *x, const struct bound *b) {
     return x->count;
 }
 
-// Whether a checkpoint has its last part before the moment, and before the event that is the moment.
-// Where chunks are missing before it, it has what they did, so that its first event has to come
-// before the moment, too.
+// Whether a checkpoint has its last part before the moment, and before the event that is the
+// moment. Where chunks are missing before it, it has what they did, so that its first event has to
+// come before the moment, too.
 static int is_before(const struct ct_index *x, const struct ct_seek_point *p,
                      const struct bound *b) {
     if (p->event > b->event)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Traces in a zip file, as `bundle` writes it. They are read where they lie: nothing is unpacked, so
-// only stored entries are read, and of these only those whose names end in .zst. A zip file is a
+// Traces in a zip file, as `bundle` writes it. They are read where they lie: nothing is unpacked,
+// so only stored entries are read, and of these only those whose names end in .zst. A zip file is a
 // stranger's: every length and offset is checked, entries may not overlap.
 #ifndef CT_ZIP_READ_H
 #define CT_ZIP_READ_H

@@ -10,9 +10,9 @@
 
 #include "replay/range_tree.h"
 
-// Of one device. `segments`: the memory that sleeps, with what is free in it. A segment sleeps if one
-// mapping filled its reservation; pages of expandable segments that are unmapped do not, because
-// PyTorch itself gives them back.
+// Of one device. `segments`: the memory that sleeps, with what is free in it. A segment sleeps if
+// one mapping filled its reservation; pages of expandable segments that are unmapped do not,
+// because PyTorch itself gives them back.
 struct ct_lost_blocks {
     struct ct_range_tree outside, asleep, segments;
 };

@@ -70,7 +70,7 @@ const struct ct_object *ct_part_find_origin(const struct ct_part *part, unsigned
 // read as a whole.
 int ct_part_set_exact_times(const struct ct_part *part);
 
-// For tests. CUTRACE_REPORT_PARTS=no: every trace is read as a whole. CUTRACE_REPORT_PARTS=tell: says
-// on stderr how many parts there were, and divides a trace however few events it has.
+// For tests. CUTRACE_REPORT_PARTS=no: every trace is read as a whole. CUTRACE_REPORT_PARTS=tell:
+// says on stderr how many parts there were, and divides a trace however few events it has.
 
 #endif

@@ -282,8 +282,8 @@ static void read_part(void *user, size_t i) {
     ct_part_end(p->part, &p->replay);
 }
 
-// Counts what a part has left open, by the exact times in the parts before it. Returns 0 if one does
-// not have the object.
+// Counts what a part has left open, by the exact times in the parts before it. Returns 0 if one
+// does not have the object.
 static int close_lifetimes(struct pass *p) {
     for (size_t i = 0; i < p->open_count; i++) {
         const struct open_lifetime *of = &p->open[i];

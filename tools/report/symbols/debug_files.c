@@ -105,7 +105,8 @@ static int folder_length(const char *path) {
     return slash ? (int)(slash - path) : 0;
 }
 
-// ---- debug information ----------------------------------------------------------------------------
+// ---- debug information
+// ----------------------------------------------------------------------------
 
 // (clang wants the attribute in the type, where _Noreturn is not.)
 static __attribute__((noreturn)) void end_without_memory(void) {
@@ -217,9 +218,10 @@ static int try_separate_files(const struct search *s, const char *own, const cha
     return -1;
 }
 
-// ---- debuginfod -------------------------------------------------------------------------------------
-// Called directly and on request only, because libdwfl asks the servers whenever the environment
-// names some.
+// ---- debuginfod
+// ------------------------------------------------------------------------------------- Called
+// directly and on request only, because libdwfl asks the servers whenever the environment names
+// some.
 
 typedef struct debuginfod_client client;
 typedef int find(client *c, const unsigned char *build_id, int bytes, char **path);
@@ -249,7 +251,8 @@ static int try_server(const struct search *s) {
     return rc;
 }
 
-// ---- search -----------------------------------------------------------------------------------------
+// ---- search
+// -----------------------------------------------------------------------------------------
 
 void ct_debug_file_open(struct ct_debug_file *f, const struct ct_debug_search *search,
                         const struct ct_debug_module *module) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // diff: two traces, or two moments of one, side by side. Devices are compared with those of the
-// same ordinal; where each side has one, with that, because ranks see theirs under different numbers.
+// same ordinal; where each side has one, with that, because ranks see theirs under different
+// numbers.
 #include "print/trace_state.h"
 #include "print/view_scan.h"
 #include "views/diff_shown.h"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// dump: every event in one line, unless the terminal is too narrow. As JSON it is a contract for other programs (JSON.md).
+// dump: every event in one line, unless the terminal is too narrow. As JSON it is a contract for
+// other programs (JSON.md).
 #include <inttypes.h>
 #include <string.h>
 

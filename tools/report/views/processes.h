@@ -11,7 +11,8 @@
 // set (exit code 2).
 int ct_processes_check_options(const struct ct_arguments *o, struct ct_error *error);
 // Reads all traces. `warn` is called for each trace that can be read; NULL: the caller prints
-// warnings and errors. Returns 0, or -1 with the error set: a file beside the traces cannot be read.
+// warnings and errors. Returns 0, or -1 with the error set: a file beside the traces cannot be
+// read.
 int ct_processes_read(struct ct_processes_shown *s, const struct ct_arguments *o,
                       const struct ct_terminal *terminal, const struct ct_phase_rules *rules,
                       void (*warn)(const struct ct_view *), struct ct_error *error);
