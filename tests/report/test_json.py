@@ -408,6 +408,23 @@ def lost_events():
     check("7 events were lost by the recorder" in text and "complete from start" not in text, text)
 
 
+@case("dump: frames with names of 30 MB together, of which it keeps 16 MiB, are the same at every event")
+def long_names():
+    t = Trace()
+    traces.begin(t)
+    stacks = [[("f%d" % i, "/%s/%d.py" % ("m" * 60000, i), 7)] for i in range(500)]
+    for n, stack in enumerate(stacks * 2):
+        t.event("alloc", 51 * traces.S + n, api="cuMemAlloc_v2", bytes=1, ptr=0x1000 * n + 1, device=0, result=0, space="device", stack=stack)
+    t.flush(last=True)
+    path = os.path.join(FOLDER, "names.zst")
+    with open(path, "wb") as f:
+        f.write(t.bytes())
+    lines = report("dump", "--json", path)[1].splitlines()
+    got = [[(f["name"], f["file"], f["line"]) for f in json.loads(line)["stack"]] for line in lines]
+    want = [[tuple(f) for f in stack] for stack in stacks * 2]
+    check(got == want, [(w[0][0], str(g)[:80]) for g, w in zip(got, want) if g != w][:3])
+
+
 @case("what frag says of the whole range is what summary says, at whatever moment frag looks")
 def counts_of_the_range():
     kinds = set()
