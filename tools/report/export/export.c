@@ -10,6 +10,7 @@ static struct ct_scan_request request_for(const struct ct_export *x, int device)
                                     .to_ns = x->to_ns,
                                     .device = device,
                                     .blocks = 1,
+                                    .keyframes = 1,
                                     .phases = x->phases};
 }
 
@@ -64,25 +65,30 @@ static struct ct_moment find_moment(const struct ct_export *x, enum ct_moment_ki
     return ct_moment_find(&x->scan, x->trace, kind, highest, &x->at);
 }
 
-static void read_held(struct ct_export *x, struct ct_export_held *h) {
+// The state at the moment, or NULL if it is that of the peak, of which the scan has the totals.
+// `r`: to be used if the scan does not have the state, either.
+static const struct ct_replay *go_to_moment(struct ct_export *x, const struct ct_moment *m,
+                                            const struct ct_scan *scan, struct ct_replay *r) {
     struct ct_sharing sharing = {0};
+    if (m->kind == CT_MOMENT_PEAK)
+        return NULL;
+    if (ct_moment_is_behind(m, scan))
+        return &scan->end;
+    ct_replay_init(r, NULL, NULL);
+    r->tiles = 1;
+    ct_moment_replay(m, r, &sharing, x->trace, &scan->keyframes);
+    ct_sharing_free(&sharing);
+    return r;
+}
+
+// `scan` is of the device alone.
+static void read_held(struct ct_export *x, const struct ct_scan *scan, struct ct_export_held *h) {
     struct ct_site_totals totals;
     struct ct_replay replay = {0};
-    struct ct_scan scan;
-    struct ct_scan_request request = request_for(x, h->device);
-    const int at_peak = h->moment.kind == CT_MOMENT_PEAK;
-    request.keyframes = !at_peak;
-    ct_scan_run(&scan, x->trace, &request);
-    if (at_peak)
-        h->moment = ct_moment_find(&scan, x->trace, CT_MOMENT_PEAK, h->device, NULL);
-    if (!at_peak) {
-        ct_replay_init(&replay, NULL, NULL);
-        replay.tiles = 1;
-        ct_moment_replay(&h->moment, &replay, &sharing, x->trace, &scan.keyframes);
-        ct_sharing_free(&sharing);
-    }
-    ct_site_totals_build(&totals, x->sites, &scan, at_peak ? NULL : &replay, h->device,
-                         CT_ROWS_BY_BLOCK);
+    if (h->moment.kind == CT_MOMENT_PEAK)
+        h->moment = ct_moment_find(scan, x->trace, CT_MOMENT_PEAK, h->device, NULL);
+    ct_site_totals_build(&totals, x->sites, scan, go_to_moment(x, &h->moment, scan, &replay),
+                         h->device, CT_ROWS_BY_BLOCK);
     h->totals = totals.now;
     h->allocated = totals.stacks;
     h->allocated_count = totals.stack_count;
@@ -90,40 +96,52 @@ static void read_held(struct ct_export *x, struct ct_export_held *h) {
     totals.stacks = NULL;
     ct_site_totals_free(&totals);
     ct_replay_free(&replay);
-    ct_scan_free(&scan);
 }
 
-static void list_held(struct ct_export *x, enum ct_moment_kind kind) {
-    const struct ct_moment moment = find_moment(x, kind);
-    struct ct_export_held *list = ct_heap_alloc_zeroed(CT_DEVICES, sizeof *list);
-    size_t n = 0;
-    for (int d = 0; d < CT_DEVICES; d++) {
-        const struct ct_device_scan *s = &x->scan.device[d];
-        if (!s->seen || !s->peak_known)
+// Lists what a device holds at each kind of moment of a set.
+static void list_held_of(struct ct_export *x, unsigned kinds, int device) {
+    const struct ct_scan_request request = request_for(x, device);
+    const int is_alone = ct_scan_is_of_one_device(&x->scan, device);
+    struct ct_scan own;
+    if (!is_alone)
+        ct_scan_run(&own, x->trace, &request);
+    for (unsigned kind = 0; kind <= CT_MOMENT_TIME; kind++) {
+        if (!(kinds >> kind & 1))
             continue;
-        struct ct_export_held *h = &list[n++];
-        h->device = d;
-        h->moment = moment;
-        read_held(x, h);
+        struct ct_export_held *h = &x->held[kind].list[x->held[kind].count++];
+        h->device = device;
+        h->moment = find_moment(x, (enum ct_moment_kind)kind);
+        read_held(x, is_alone ? &x->scan : &own, h);
     }
-    x->held[kind].list = list;
-    x->held[kind].count = n;
-    x->held[kind].known = 1;
+    if (!is_alone)
+        ct_scan_free(&own);
+}
+
+static void list_held(struct ct_export *x, unsigned kinds) {
+    for (unsigned kind = 0; kind <= CT_MOMENT_TIME; kind++)
+        if (x->held[kind].list)
+            kinds &= ~(1U << kind);
+        else if (kinds >> kind & 1)
+            x->held[kind].list = ct_heap_alloc_zeroed(CT_DEVICES, sizeof *x->held[kind].list);
+    for (int d = 0; d < CT_DEVICES; d++)
+        if (x->scan.device[d].seen && x->scan.device[d].peak_known)
+            list_held_of(x, kinds, d);
 }
 
 const struct ct_export_held *ct_export_get_held(struct ct_export *x, enum ct_moment_kind kind,
                                                 size_t *count) {
-    if (!x->held[kind].known)
-        list_held(x, kind);
+    if (!x->held[kind].list)
+        list_held(x, 1U << kind);
     *count = x->held[kind].count;
     return x->held[kind].list;
 }
 
 void ct_export_refine_sites(struct ct_export *x) {
-    size_t n;
+    unsigned kinds = 0;
     for (unsigned kind = CT_MOMENT_OOM; kind <= CT_MOMENT_END; kind++)
         if (ct_export_has_moment(x, (enum ct_moment_kind)kind))
-            (void)ct_export_get_held(x, (enum ct_moment_kind)kind, &n);
+            kinds |= 1U << kind;
+    list_held(x, kinds);
 }
 
 // ---- names --------------------------------------------------------------------------------------

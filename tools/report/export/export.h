@@ -44,8 +44,7 @@ struct ct_export {
     int64_t utc_ns; // from the trace's clock to the time of day
     int utc_known;
     struct {
-        int known;
-        struct ct_export_held *list;
+        struct ct_export_held *list; // NULL: not asked for yet
         size_t count;
     } held[CT_MOMENT_TIME + 1]; // by kind of moment
     char **labels;              // of call sites, by stack; NULL: not asked for yet
@@ -56,7 +55,7 @@ struct ct_export {
 void ct_export_prepare(struct ct_export *x);
 void ct_export_release(struct ct_export *x);
 
-// What each device holds at a moment; of the peak, each at its own. Reads the trace at the first
+// What each device holds at a moment; of the peak, each at its own. May read the trace at the first
 // call for a kind; valid until ct_export_release.
 const struct ct_export_held *ct_export_get_held(struct ct_export *x, enum ct_moment_kind kind,
                                                 size_t *count);
