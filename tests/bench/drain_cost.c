@@ -6,7 +6,7 @@
 // Events are put into the rings as the threads of a program would do it, some thousands at a time,
 // and drained. Prints the drainer's processor time for an event, and the longest drain. Where other
 // programs disturb times, instructions tell:
-//   valgrind --tool=callgrind --toggle-collect=ct_drain_run \
+//   valgrind --tool=callgrind --toggle-collect=ct_drain_run
 //     build/tests/bench/drain_cost peer 300000 2
 #include <pthread.h>
 #include <time.h>
