@@ -430,6 +430,29 @@ def behind_the_oom():
     equal((document["moment"]["event"], document["gpus"][0]["tracked_bytes"]), (1, 4 * G))
 
 
+@case("what a process held behind a gap in its trace is said as unknown, and so is a peak there")
+def behind_a_gap():
+    first = simple(1, [3 * M], last=False)
+    first.event("alloc", 63 * S, api="cuMemAlloc_v2", device=0, ptr=0x10000000, bytes=90 * M, space="device", result=0)
+    first.flush()
+    first.event("alloc", 64 * S, api="cuMemAlloc_v2", device=0, ptr=0x20000000, bytes=2 * M, space="device", result=0)
+    first.flush(last=True)
+    whole = write("whole-of-gap.zst", first.bytes())
+    del first.out[1]
+    gap, idle = write("gap.zst", first.bytes()), write("idle.zst", simple(2, []).bytes())
+    for path, peak, known in ((whole, 95 * M, True), (gap, 5 * M, False)):
+        document, _ = table(path, idle)
+        (p, _), (gpu,), (device,) = document["processes"], document["gpus"], document["processes"][0]["devices"]
+        equal((p["knowledge"], device["tracked_bytes"]), ("known", peak) if known else ("unknown", None))
+        equal((device["tracked_peak_bytes"], device["tracked_peak_known"]), (peak, known))
+        equal((gpu["tracked_bytes"], gpu["unknown_count"]), (peak if known else 0, 0 if known else 1))
+        text = report(path, idle)[1].decode()
+        equal("Most tracked on one GPU by all together: %d.00 MiB on GPU 0, at " % (peak // M) in text, True, text)
+        equal((", as far as it is known\n" in text, "1 with events missing\n" in text), (not known, not known), text)
+        row = next(line for line in text.splitlines() if re.match(" *1  worker ", line)).split()
+        equal(row[2:], ["0", "95.00", "MiB", "-", "95.00", "MiB", "0", "complete"] if known else ["0", "-", "-", "-", "0", "damaged"])
+
+
 @case("what another process takes between two readings is not a process's own")
 def growth_of_others():
     world = World(1, 2, 1)

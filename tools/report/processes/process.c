@@ -175,8 +175,12 @@ static void add_devices(struct ct_process *p, struct ct_scan *s, struct curves *
         struct ct_process_device *made = &p->devices[p->device_count++];
         ct_tracked_curve_finish(&c->device[d]);
         ct_tracked_curve_finish(&c->untracked[d]);
-        *made = (struct ct_process_device){
-            .ordinal = d, .gpu = -1, .curve = c->device[d], .untracked_curve = c->untracked[d]};
+        *made = (struct ct_process_device){.ordinal = d,
+                                           .gpu = -1,
+                                           .curve = c->device[d],
+                                           .peak_known =
+                                               ct_trace_is_known_at(t, c->device[d].high_t_ns),
+                                           .untracked_curve = c->untracked[d]};
         read_device_facts(made, t);
     }
 }

@@ -47,6 +47,7 @@ struct ct_process_device {
     struct ct_device_kind kind;
     // Of the whole process, on its own clock until ct_processes_find_moment, then on the moment's.
     struct ct_tracked_curve curve;
+    int peak_known;                          // what was live when the curve was highest
     struct ct_tracked_curve untracked_curve; // what NVML reported of the process beyond that
     // At the moment.
     struct ct_breakdown split;

@@ -94,6 +94,7 @@ static void add_device(struct ct_json *j, const struct ct_process *p,
     ct_json_number_or_null(j, "opened", known, is_empty ? 0 : d->shared.opened);
     ct_json_number(j, "tracked_peak_bytes", d->curve.high);
     ct_json_number_or_null(j, "tracked_peak_t_ns", d->curve.high != 0, d->curve.high_t_ns);
+    ct_json_bool(j, "tracked_peak_known", d->peak_known);
     ct_json_close(j, '}');
 }
 

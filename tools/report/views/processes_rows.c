@@ -197,16 +197,17 @@ static void print_figures(const struct table *t, const struct row *r) {
     const struct ct_process *p = &s->all.list[r->process];
     const int known = is_counted(p);
     const int is_empty = ct_process_holds_nothing(p);
-    struct ct_human_text untracked = {"-"}, ooms;
+    struct ct_human_text untracked = {"-"}, peak = {"-"}, ooms;
     if (is_empty || (known && r->device->untracked_known))
         untracked = ct_human_bytes(is_empty ? 0 : r->device->untracked, s->options->units);
+    if (r->device->peak_known)
+        peak = ct_human_bytes(r->device->curve.high, s->options->units);
     const int n = snprintf(ooms.text, sizeof ooms.text, "%zu", p->incidents.failed);
     if (p->incidents.retried)
         (void)snprintf(ooms.text + n, sizeof ooms.text - (size_t)n, "+%zu", p->incidents.retried);
     fprintf(s->out, " %*s %12s%s%12s %11s %4s  %s", t->gpu_width,
             ct_processes_rows_gpu(&s->all, r->device->gpu).text, r->tracked.text,
-            p->knowledge == CT_PROCESS_LAST_SEEN ? "*" : " ", untracked.text,
-            ct_human_bytes(r->device->curve.high, s->options->units).text, ooms.text,
+            p->knowledge == CT_PROCESS_LAST_SEEN ? "*" : " ", untracked.text, peak.text, ooms.text,
             s->traces[r->process].state);
 }
 
@@ -236,6 +237,7 @@ static int is_like(const struct table *t, const struct row *a, const struct row 
     return is_near(tracked_of(p, a->device), tracked_of(q, b->device)) &&
            a->device->untracked_known == b->device->untracked_known &&
            is_near(a->device->untracked, b->device->untracked) &&
+           a->device->peak_known == b->device->peak_known &&
            is_near(a->device->curve.high, b->device->curve.high);
 }
 

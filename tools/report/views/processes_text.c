@@ -175,7 +175,7 @@ static void print_peak(const struct ct_processes_shown *s) {
             all->is_about_sum ? "about " : "", ct_label_size(&v, all->sum).text,
             ct_processes_rows_gpu(all, all->gpu).text);
     print_moment(s, &all->list[all->reference], all->t_ns);
-    putc('\n', s->out);
+    fputs(all->gpus[all->gpu].unknown ? ", as far as it is known\n" : "\n", s->out);
 }
 
 static void print_answer(const struct ct_processes_shown *s) {
