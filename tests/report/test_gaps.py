@@ -361,4 +361,17 @@ def parts():
             equal(["as far as the trace goes" in " ".join(text.split()) for text in said], [False, True], said)
 
 
+@case("a damaged chunk before a checkpoint is missing, and overwritten only in a file that has gone round")
+def damaged_or_overwritten():
+    for seed, at in ((5, 2), (6, 5)):
+        chunks = list(Program(seed, 3).chunks)
+        chunks[at] = damaged(chunks[at])
+        for path, gone_round in ((write(chunks, "damaged.zst"), False), (write(chunks[9:] + chunks[:9], "round.zst"), True)):
+            trace = read("summary", path)["trace"]
+            overwritten = EVENTS if gone_round else 0
+            equal((trace["overwritten_events"], trace["lost_events"]), (overwritten, EVENTS - overwritten), "%d %s" % (at, path))
+            text = " ".join(report("summary", path)[1].decode().split())
+            equal(" overwritten (the file is a ring" in text, bool(overwritten), text)
+
+
 main()

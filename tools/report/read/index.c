@@ -256,12 +256,14 @@ static void drop_remnants(struct ct_index *x) {
         x->count = kept;
 }
 
+// What is missing before a generation was overwritten; in a file that has not wrapped, damage hides
+// it.
 static void find_gaps(struct ct_index *x) {
     for (size_t i = 0; i < x->count; i++) {
         struct ct_index_chunk *c = &x->chunks[i];
         const uint64_t expected = i ? c[-1].head.seq + 1 : 0;
         c->gap = c->head.seq != expected;
-        c->overwritten = c->gap && (!i || begins_generation(&c->head));
+        c->overwritten = c->gap && (!i || (x->wrapped && begins_generation(&c->head)));
         if (c->gap && !c->overwritten)
             x->missing += c->head.seq - expected;
     }
