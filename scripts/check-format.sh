@@ -12,6 +12,7 @@ esac
 find include preload tools tests -name '*.[ch]' -print0 | xargs -0 clang-format "$@"
 
 # (A string may be longer: it is not cut.)
+# shellcheck disable=SC2016 # awk's
 find include preload tools tests -name '*.[ch]' -print0 | xargs -0 awk '
     length($0) > 100 && /^[^"]*\/\// { print FILENAME ":" FNR ": a comment goes beyond column 100"; failed = 1 }
     END { exit failed }'
