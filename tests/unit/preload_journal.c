@@ -93,8 +93,8 @@ static void a_ring_comes_behind_the_names(void **state) {
     assert_string_equal(text_of(early_id), early);
 }
 
-// Who was first with a name is halted before the journal has it: who is second has it there before
-// the number is returned.
+// Two threads record the same new name. The first one stops before it has stored the name in the
+// journal; the second one stores it there itself before it gets the number.
 static void the_second_with_a_name_does_not_wait(void **state) {
     pthread_t first;
     uint32_t id_of_first = 0;

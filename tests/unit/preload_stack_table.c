@@ -71,8 +71,8 @@ static void one_id_for_a_stack(void **state) {
     assert_null(ct_stack_table_get(UINT32_MAX));
 }
 
-// Two threads come at once to a table that nobody has made yet, at all distances in time of up to
-// some microseconds.
+// Two threads use a table that does not exist yet. The second one comes up to some microseconds
+// behind the first one.
 #define ROUNDS 4000
 
 static _Atomic unsigned come_here;

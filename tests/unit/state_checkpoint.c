@@ -189,8 +189,8 @@ static void pieces_of_different_moments_are_exact(void **state) {
 }
 
 // ---- give-backs that fail -------------------------------------------------------------------
-// The process hears of a failure only after the call, by an AMEND; who reads the trace knows it
-// beforehand.
+// The recorder learns only after the call that it failed, and records an AMEND. The reader has all
+// AMENDs before it replays the call.
 
 enum { CALLERS = 3, ASIDES = 4, FAILED_MOST = 4096 };
 

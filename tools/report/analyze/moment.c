@@ -98,8 +98,23 @@ void ct_moment_read_before(struct ct_live_totals *to, struct ct_trace *t, uint64
     ct_sharing_free(&sharing);
 }
 
-int ct_moment_is_behind(const struct ct_moment *m, const struct ct_scan *s) {
+// Whether the state behind the scan is that of the moment.
+static int is_behind(const struct ct_moment *m, const struct ct_scan *s) {
     return m->event == UINT64_MAX && !s->exceeded && s->keyframes.latest_ns <= m->t_ns;
+}
+
+const struct ct_replay *ct_moment_find_state(const struct ct_moment *m, const struct ct_scan *s,
+                                             struct ct_trace *t, struct ct_replay *r) {
+    struct ct_sharing sharing = {0};
+    if (m->kind == CT_MOMENT_PEAK)
+        return NULL;
+    if (is_behind(m, s))
+        return &s->end;
+    ct_replay_init(r, NULL, NULL);
+    r->tiles = 1;
+    ct_moment_replay(m, r, &sharing, t, &s->keyframes);
+    ct_sharing_free(&sharing);
+    return r;
 }
 
 const char *ct_moment_kind_name(enum ct_moment_kind kind) {

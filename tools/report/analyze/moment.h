@@ -43,8 +43,11 @@ void ct_moment_replay(const struct ct_moment *m, struct ct_replay *r, struct ct_
 // scan that follows PyTorch's blocks.
 void ct_moment_read_before(struct ct_live_totals *to, struct ct_trace *t, uint64_t event,
                            int device, const struct ct_keyframes *keyframes);
-// Whether the state behind the scan, which took keyframes, is that of the moment.
-int ct_moment_is_behind(const struct ct_moment *m, const struct ct_scan *s);
+// The state at a moment, after a scan that took keyframes and follows PyTorch's blocks; NULL: the
+// moment is the peak, of which the scan has the totals. `r`: not initialized; it replays the trace
+// if the scan does not have the state.
+const struct ct_replay *ct_moment_find_state(const struct ct_moment *m, const struct ct_scan *s,
+                                             struct ct_trace *t, struct ct_replay *r);
 const char *ct_moment_kind_name(enum ct_moment_kind kind); // for JSON
 
 #endif

@@ -65,30 +65,15 @@ static struct ct_moment find_moment(const struct ct_export *x, enum ct_moment_ki
     return ct_moment_find(&x->scan, x->trace, kind, highest, &x->at);
 }
 
-// The state at the moment, or NULL if it is that of the peak, of which the scan has the totals.
-// `r`: to be used if the scan does not have the state, either.
-static const struct ct_replay *go_to_moment(struct ct_export *x, const struct ct_moment *m,
-                                            const struct ct_scan *scan, struct ct_replay *r) {
-    struct ct_sharing sharing = {0};
-    if (m->kind == CT_MOMENT_PEAK)
-        return NULL;
-    if (ct_moment_is_behind(m, scan))
-        return &scan->end;
-    ct_replay_init(r, NULL, NULL);
-    r->tiles = 1;
-    ct_moment_replay(m, r, &sharing, x->trace, &scan->keyframes);
-    ct_sharing_free(&sharing);
-    return r;
-}
-
 // `scan` is of the device alone.
 static void read_held(struct ct_export *x, const struct ct_scan *scan, struct ct_export_held *h) {
     struct ct_site_totals totals;
     struct ct_replay replay = {0};
     if (h->moment.kind == CT_MOMENT_PEAK)
         h->moment = ct_moment_find(scan, x->trace, CT_MOMENT_PEAK, h->device, NULL);
-    ct_site_totals_build(&totals, x->sites, scan, go_to_moment(x, &h->moment, scan, &replay),
-                         h->device, CT_ROWS_BY_BLOCK);
+    ct_site_totals_build(&totals, x->sites, scan,
+                         ct_moment_find_state(&h->moment, scan, x->trace, &replay), h->device,
+                         CT_ROWS_BY_BLOCK);
     h->totals = totals.now;
     h->allocated = totals.stacks;
     h->allocated_count = totals.stack_count;

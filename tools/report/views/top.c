@@ -48,22 +48,6 @@ struct device_view {
     struct ct_growth_stretch stretch;
 };
 
-// The state at the moment, or NULL if it is that of the peak, of which the scan has the totals.
-// `r`: to be used if the scan does not have the state, either.
-static const struct ct_replay *go_to_moment(struct ct_view *v, struct device_view *d,
-                                            struct ct_replay *r) {
-    struct ct_sharing sharing = {0};
-    if (d->moment.kind == CT_MOMENT_PEAK)
-        return NULL;
-    if (ct_moment_is_behind(&d->moment, d->scan))
-        return &d->scan->end;
-    ct_replay_init(r, NULL, NULL);
-    r->tiles = 1;
-    ct_moment_replay(&d->moment, r, &sharing, v->trace, &d->scan->keyframes);
-    ct_sharing_free(&sharing);
-    return r;
-}
-
 static struct ct_scan_request make_request(const struct ct_view *v) {
     struct ct_scan_request request = ct_view_scan_request(v);
     request.blocks = request.keyframes = 1;
@@ -76,7 +60,8 @@ static void analyze_device(struct ct_view *v, struct device_view *d,
     d->moment = *moment;
     if (moment->kind == CT_MOMENT_PEAK)
         d->moment = ct_moment_find(d->scan, v->trace, CT_MOMENT_PEAK, d->device, NULL);
-    ct_site_totals_build(&d->totals, v->sites, d->scan, go_to_moment(v, d, &replay), d->device,
+    ct_site_totals_build(&d->totals, v->sites, d->scan,
+                         ct_moment_find_state(&d->moment, d->scan, v->trace, &replay), d->device,
                          v->options->segments ? CT_ROWS_BY_SEGMENT : CT_ROWS_BY_BLOCK);
     ct_replay_free(&replay);
     ct_replay_release(&d->scan->end); // another replay follows
