@@ -38,7 +38,9 @@ static int is_allocation(const struct ct_event *e) {
            (!CT_HAS(e, result) || !e->result);
 }
 
-static void note_event(void *user, const struct ct_replay *r, const struct ct_event *e) {
+static void note_event(void *user, const struct ct_replay *r, const struct ct_event *e,
+                       uint64_t number) {
+    (void)number;
     struct reader *x = user;
     ct_series_note(&x->series, r, e);
     if (e->t_ns + RECENT_NS <= x->series.end_ns)

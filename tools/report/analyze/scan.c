@@ -497,7 +497,7 @@ static void scan_event(struct ct_scan *s, const struct ct_event *e, uint64_t num
     if (counts)
         count_event(s, e, number, index, has_budget ? &before : NULL);
     if (s->request.applied)
-        s->request.applied(s->request.applied_user, &s->end, e);
+        s->request.applied(s->request.applied_user, &s->end, e, number);
 }
 
 static void plot_incidents(struct ct_scan *s) {

@@ -63,6 +63,18 @@ struct ct_device_memory {
     struct ct_breakdown crossing, peak, end;
 };
 
+// How the notes of `applied` are divided where the trace is read in parts (scan_parts.h). The first
+// part notes into `applied_user`.
+struct ct_scan_division {
+    // Makes empty notes for another part, as if nothing had come before.
+    void *(*begin)(const void *applied_user);
+    // Adds the notes of the next part. Returns 0 if the trace has to be read as a whole.
+    int (*append)(void *applied_user, const void *next);
+    // Makes the first part's notes empty again: the trace is read as a whole.
+    void (*begin_again)(void *applied_user);
+    void (*free)(void *notes);
+};
+
 struct ct_scan_request {
     uint64_t from_ns, to_ns;
     uint64_t end_event; // the first event behind the range, by number; 0: none
@@ -75,8 +87,10 @@ struct ct_scan_request {
     int keyframes;            // take keyframes for another replay
     struct ct_phases *phases; // for the phases of OOMs; may be NULL
     // Called behind each event that was applied; may be NULL.
-    void (*applied)(void *applied_user, const struct ct_replay *r, const struct ct_event *e);
+    void (*applied)(void *applied_user, const struct ct_replay *r, const struct ct_event *e,
+                    uint64_t number);
     void *applied_user;
+    const struct ct_scan_division *division; // of that; NULL: it needs the whole trace
 };
 
 struct ct_scan {

@@ -5,10 +5,11 @@
 #include "print/companions.h"
 #include "print/view_scan.h"
 
-static void note_event(void *user, const struct ct_replay *r, const struct ct_event *e) {
+static void note_event(void *user, const struct ct_replay *r, const struct ct_event *e,
+                       uint64_t number) {
     struct ct_fit_read *f = user;
     ct_device_needs_note(&f->needs, &f->scan, e);
-    ct_server_memories_note(&f->servers, f->v->phases, f->scan.phase, r, e, f->scan.event);
+    ct_server_memories_note(&f->servers, f->v->phases, f->scan.phase, r, e, number);
 }
 
 void ct_fit_read_run(struct ct_fit_read *f, struct ct_view *v) {

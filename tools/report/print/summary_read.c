@@ -255,8 +255,10 @@ static void read_verdicts(struct ct_summary *s) {
 
 // ---- all of it ----------------------------------------------------------------------------------
 
-static void note_event(void *user, const struct ct_replay *r, const struct ct_event *e) {
+static void note_event(void *user, const struct ct_replay *r, const struct ct_event *e,
+                       uint64_t number) {
     struct ct_summary *s = user;
+    (void)number;
     const int device = ct_event_device_index(e);
     ct_untracked_curve_note(&s->untracked[device], r, device, e);
     ct_neighbours_note(&s->neighbours, r, e);

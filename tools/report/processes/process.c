@@ -143,8 +143,10 @@ static void end_before_gap(struct curves *c, const struct ct_replay *r) {
     c->highest = CT_MAX_DEVICES - 1;
 }
 
-static void follow(void *user, const struct ct_replay *r, const struct ct_event *e) {
+static void follow(void *user, const struct ct_replay *r, const struct ct_event *e,
+                   uint64_t number) {
     struct curves *c = user;
+    (void)number;
     const int index = ct_event_device_index(e);
     ct_neighbours_note(&c->neighbours, r, e);
     if (r->gaps != c->gaps)

@@ -238,7 +238,9 @@ static void print_share(struct ct_view *v, const struct ct_untracked_share_devic
 
 // ---- the view -------------------------------------------------------------------------------
 
-static void applied(void *share, const struct ct_replay *r, const struct ct_event *e) {
+static void applied(void *share, const struct ct_replay *r, const struct ct_event *e,
+                    uint64_t number) {
+    (void)number;
     ct_untracked_share_note(share, r, e);
 }
 

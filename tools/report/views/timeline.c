@@ -381,10 +381,11 @@ static void print_json(struct ct_view *v, const struct timeline *t) {
 }
 
 // Collects what the view shows besides the scan's own figures.
-static void note_event(void *user, const struct ct_replay *r, const struct ct_event *e) {
+static void note_event(void *user, const struct ct_replay *r, const struct ct_event *e,
+                       uint64_t number) {
     struct timeline *t = user;
     ct_neighbours_note(&t->neighbours, r, e);
-    ct_program_marks_note(&t->marks, e, t->scan.event);
+    ct_program_marks_note(&t->marks, e, number);
 }
 
 int ct_view_timeline(struct ct_view *v) {
