@@ -105,69 +105,114 @@ static void close_tick(struct ct_neighbours *n, int device) {
 }
 
 // An answer of NVML's begins, unless the event is a part of the one before.
-static void note_nvml(struct ct_neighbours *n, const struct ct_replay *r, int device,
-                      const struct ct_event *e) {
-    struct ct_neighbour_device *d = &n->device[device];
-    const uint64_t tracked = ct_live_tracked(&r->live.device[device]);
-    if (!d->nvml_ns || e->op == CT_OP_MEMORY_SAMPLE || e->t_ns - d->nvml_ns > GROUP_NS) {
-        close_tick(n, device);
-        d->before_ns = d->nvml_ns ? d->nvml_ns : e->t_ns;
-        d->tick.is_open = e->t_ns - d->tick.changed_ns >= QUIET_NS;
-        d->tick.t_ns = e->t_ns;
-        d->tick.tracked = tracked;
+static void note_nvml(struct ct_neighbours *n, const struct ct_neighbour_event *x) {
+    struct ct_neighbour_device *d = &n->device[x->device];
+    if (!d->nvml_ns || x->kind == CT_NEIGHBOUR_READING || x->t_ns - d->nvml_ns > GROUP_NS) {
+        close_tick(n, x->device);
+        d->before_ns = d->nvml_ns ? d->nvml_ns : x->t_ns;
+        d->tick.is_open = x->t_ns - d->tick.changed_ns >= QUIET_NS;
+        d->tick.t_ns = x->t_ns;
+        d->tick.tracked = x->tracked;
     }
-    d->nvml_ns = e->t_ns;
+    d->nvml_ns = x->t_ns;
 }
 
-// A call that changed what is tracked: did NVML answer before it began?
-static void note_call(struct ct_neighbours *n, const struct ct_replay *r, int device,
-                      const struct ct_event *e) {
-    struct ct_match_tick *tick = &n->device[device].tick;
-    const uint64_t tracked = ct_live_tracked(&r->live.device[device]);
-    if (!tick->is_open || tracked == tick->tracked) {
-        if (tracked != tick->tracked)
-            tick->changed_ns = e->t_ns;
+// A call that changed what is tracked: did NVML answer before it began? (neighbour_part.c says
+// which calls of many have to be told.)
+static void note_call(struct ct_neighbours *n, const struct ct_neighbour_event *x) {
+    struct ct_match_tick *tick = &n->device[x->device].tick;
+    if (x->tracked == tick->tracked)
         return;
-    }
-    const uint64_t began = e->t_ns - (CT_HAS(e, duration_ns) ? e->duration_ns : 0);
-    if (began <= n->device[device].nvml_ns)
+    tick->changed_ns = x->t_ns;
+    if (!tick->is_open)
+        return;
+    if (x->began_ns <= n->device[x->device].nvml_ns)
         tick->is_open = 0;
     else
-        close_tick(n, device);
-    tick->changed_ns = e->t_ns;
-    tick->tracked = tracked;
+        close_tick(n, x->device);
+    tick->tracked = x->tracked;
 }
 
-static void note_process(struct ct_neighbours *n, int device, const struct ct_event *e) {
-    struct ct_neighbour_device *d = &n->device[device];
-    struct ct_neighbour *p = find(n, device, e->pid);
-    uint64_t value = CT_NEIGHBOUR_GONE;
+static void note_process(struct ct_neighbours *n, const struct ct_neighbour_event *x) {
+    struct ct_neighbour_device *d = &n->device[x->device];
+    struct ct_neighbour *p = find(n, x->device, x->pid);
     d->has_list = 1;
     if (!p)
         return;
-    if (e->op == CT_OP_PROCESS)
-        value = CT_HAS(e, process_bytes) ? e->process_bytes : CT_NEIGHBOUR_UNSAID;
-    if (CT_HAS(e, text) && e->text)
-        p->name = e->text;
-    if (value == CT_NEIGHBOUR_GONE)
+    if (x->name)
+        p->name = x->name;
+    if (x->value == CT_NEIGHBOUR_GONE)
         p->match.known = 0;
-    add_point(p, e->t_ns, d->before_ns, value);
+    add_point(p, x->t_ns, d->before_ns, x->value);
+}
+
+static void note(void *neighbours, const struct ct_neighbour_event *x) {
+    struct ct_neighbours *n = neighbours;
+    if (x->kind == CT_NEIGHBOUR_CALL) {
+        note_call(n, x);
+        return;
+    }
+    note_nvml(n, x);
+    if (x->kind == CT_NEIGHBOUR_PROCESS)
+        note_process(n, x);
+}
+
+static enum ct_neighbour_event_kind kind_of(const struct ct_event *e) {
+    if (!CT_HAS(e, flags) || !(e->flags & CT_FLAG_NVML))
+        return CT_NEIGHBOUR_CALL;
+    if (e->op == CT_OP_MEMORY_SAMPLE)
+        return CT_NEIGHBOUR_READING;
+    return (e->op == CT_OP_PROCESS || e->op == CT_OP_PROCESS_GONE) && CT_HAS(e, pid)
+               ? CT_NEIGHBOUR_PROCESS
+               : CT_NEIGHBOUR_ANSWER;
+}
+
+static struct ct_neighbour_event read_event(const struct ct_replay *r, const struct ct_event *e) {
+    const int device = ct_event_device_index(e);
+    struct ct_neighbour_event x = {.t_ns = e->t_ns,
+                                   .tracked = ct_live_tracked(&r->live.device[device]),
+                                   .device = device,
+                                   .kind = kind_of(e)};
+    if (x.kind == CT_NEIGHBOUR_CALL)
+        x.began_ns = e->t_ns - (CT_HAS(e, duration_ns) ? e->duration_ns : 0);
+    if (x.kind != CT_NEIGHBOUR_PROCESS)
+        return x;
+    x.pid = e->pid;
+    x.name = CT_HAS(e, text) ? e->text : 0;
+    x.value = CT_NEIGHBOUR_GONE;
+    if (e->op == CT_OP_PROCESS)
+        x.value = CT_HAS(e, process_bytes) ? e->process_bytes : CT_NEIGHBOUR_UNSAID;
+    return x;
 }
 
 void ct_neighbours_note(struct ct_neighbours *n, const struct ct_replay *r,
                         const struct ct_event *e) {
-    const int device = ct_event_device_index(e);
-    const int nvml = CT_HAS(e, flags) && e->flags & CT_FLAG_NVML;
+    const struct ct_neighbour_event x = read_event(r, e);
+    if (n->part) {
+        ct_neighbour_part_note(n->part, r->gaps, &x);
+        return;
+    }
     if (r->gaps != n->gaps)
         note_gap(n, e->t_ns);
     n->gaps = r->gaps;
-    if (!nvml) {
-        note_call(n, r, device, e);
-        return;
-    }
-    note_nvml(n, r, device, e);
-    if ((e->op == CT_OP_PROCESS || e->op == CT_OP_PROCESS_GONE) && CT_HAS(e, pid))
-        note_process(n, device, e);
+    note(n, &x);
+}
+
+// ---- parts of a trace ---------------------------------------------------------------------------
+
+void ct_neighbours_begin_part(struct ct_neighbours *n) {
+    n->part = ct_heap_alloc_zeroed(1, sizeof *n->part);
+}
+
+int ct_neighbours_append(struct ct_neighbours *n, const struct ct_neighbours *next) {
+    const struct ct_neighbour_part *p = next->part;
+    if (p->is_lost)
+        return 0;
+    for (int d = 0; d < CT_DEVICES && p->has_begun; d++)
+        if (n->device[d].tick.changed_ns > p->first_ns)
+            return 0;
+    ct_neighbour_part_tell(p, note, n);
+    return 1;
 }
 
 // ---- whose it is --------------------------------------------------------------------------------
@@ -288,5 +333,8 @@ void ct_neighbours_free(struct ct_neighbours *n) {
     for (size_t i = 0; i < n->count; i++)
         free(n->list[i].points);
     free(n->list);
+    if (n->part)
+        ct_neighbour_part_free(n->part);
+    free(n->part);
     *n = (struct ct_neighbours){0};
 }
