@@ -192,7 +192,8 @@ static void put_listed(FILE *out, struct ct_view *v, const struct ct_summary *s)
     char label[CT_NEIGHBOUR_LABEL], growth[CT_NEIGHBOUR_GROWTH];
     const uint64_t t_ns = ct_summary_moment_ns(s);
     size_t count;
-    const struct ct_neighbour **list = ct_neighbours_list(&s->neighbours, s->device, t_ns, &count);
+    const struct ct_neighbour **list =
+        ct_neighbours_list(&s->notes.neighbours, s->device, t_ns, &count);
     if (count)
         fputs("<table class=\"processes\"><caption>Processes by NVML</caption><thead><tr>"
               "<th>bytes</th><th>process</th><th>growth until then</th></tr></thead><tbody>\n",

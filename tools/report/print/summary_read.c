@@ -213,7 +213,7 @@ static void read_verdicts(struct ct_summary *s) {
         .live = &s->live,
         .account = &s->account,
         .siblings = v->processes ? &s->siblings : NULL,
-        .neighbours = &s->neighbours,
+        .neighbours = &s->notes.neighbours,
         .phases = v->phases,
         .facts = &s->facts,
         .log = companions && companions->has_log ? &companions->log : NULL,
@@ -231,7 +231,7 @@ static void read_verdicts(struct ct_summary *s) {
         return;
     if (s->device >= 0 && s->device < CT_MAX_DEVICES &&
         (ct_leak_verdict_is_possible(&c) ||
-         ct_untracked_verdict_is_possible(&c, &s->untracked[s->device]))) {
+         ct_untracked_verdict_is_possible(&c, &s->notes.untracked[s->device]))) {
         const struct ct_moment moment = find_moment(s);
         const struct ct_leaks_request request = {.moment = &moment,
                                                  .from_ns = v->from_ns,
@@ -254,17 +254,6 @@ static void read_verdicts(struct ct_summary *s) {
 }
 
 // ---- all of it ----------------------------------------------------------------------------------
-
-static void note_event(void *user, const struct ct_replay *r, const struct ct_event *e,
-                       uint64_t number) {
-    struct ct_summary *s = user;
-    (void)number;
-    const int device = ct_event_device_index(e);
-    ct_untracked_curve_note(&s->untracked[device], r, device, e);
-    ct_neighbours_note(&s->neighbours, r, e);
-    if (s->start_up)
-        ct_phase_start_up_note(s->start_up, r, e);
-}
 
 uint64_t ct_summary_moment_ns(const struct ct_summary *s) {
     if (s->has_moment)
@@ -292,18 +281,17 @@ static void end_at_moment(struct ct_summary *s, struct ct_scan_request *q) {
     q->end_event = s->moment.event == UINT64_MAX ? 0 : s->moment.event + 1;
 }
 
-static void read_all(struct ct_summary *s, struct ct_view *v, int with_end) {
+static void read_all(struct ct_summary *s, struct ct_view *v, struct ct_phase_start_up *u,
+                     int with_end) {
     struct ct_scan_request request = ct_view_scan_request_pools(v);
-    request.applied = note_event;
-    request.applied_user = s;
+    ct_summary_notes_begin(&s->notes, v->trace, u);
+    ct_summary_notes_request(&s->notes, &request);
     end_at_moment(s, &request);
     request.keyframes = 1;
-    for (int d = 0; d < CT_DEVICES; d++)
-        ct_untracked_curve_begin(&s->untracked[d], v->trace, d);
     ct_view_scan_run(v, &s->scan, &request);
-    ct_neighbours_identify(&s->neighbours, &v->trace->definitions);
+    ct_neighbours_identify(&s->notes.neighbours, &v->trace->definitions);
     if (v->processes)
-        ct_neighbour_siblings_find(&s->neighbours, v->processes, v->process);
+        ct_neighbour_siblings_find(&s->notes.neighbours, v->processes, v->process);
     if (with_end)
         read_end(s);
     s->has_moment = s->has_moment && !s->scan.exceeded; // a budget came first
@@ -329,18 +317,16 @@ static void read_all(struct ct_summary *s, struct ct_view *v, int with_end) {
 
 void ct_summary_read(struct ct_summary *s, struct ct_view *v) {
     *s = (struct ct_summary){.v = v};
-    read_all(s, v, v->options->json);
+    read_all(s, v, NULL, v->options->json);
 }
 
 void ct_summary_read_with(struct ct_summary *s, struct ct_view *v, struct ct_phase_start_up *u) {
-    *s = (struct ct_summary){.v = v, .start_up = u};
-    read_all(s, v, 1);
+    *s = (struct ct_summary){.v = v};
+    read_all(s, v, u, 1);
 }
 
 void ct_summary_free(struct ct_summary *s) {
-    ct_neighbours_free(&s->neighbours);
-    for (int d = 0; d < CT_DEVICES; d++)
-        ct_untracked_curve_free(&s->untracked[d]);
+    ct_summary_notes_free(&s->notes);
     ct_verdicts_free(&s->verdicts);
     ct_verdicts_free(&s->own);
     ct_siblings_free(&s->siblings);

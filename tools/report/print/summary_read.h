@@ -7,13 +7,11 @@
 
 #include "analyze/account.h"
 #include "analyze/capacity.h"
-#include "analyze/phase_times.h"
 #include "analyze/sharing.h"
-#include "analyze/untracked_curve.h"
 #include "diagnose/verdicts.h"
 #include "diagnose/vllm_fit.h"
+#include "print/summary_notes.h"
 #include "print/view_scan.h"
-#include "processes/neighbours.h"
 #include "processes/siblings.h"
 #include "read/facts.h"
 
@@ -35,13 +33,11 @@ struct ct_summary {
     struct ct_moment moment;
     struct ct_live_totals live_then; // at that moment
     struct ct_account account_then;
-    struct ct_neighbours neighbours; // of all devices, over time
+    struct ct_summary_notes notes;
     struct ct_facts facts;
-    struct ct_untracked_curve untracked[CT_DEVICES];
     size_t leaks_count;          // rows that leaks has; 0 also where it cannot be a problem yet
     struct ct_verdicts verdicts; // none with --capacity: nothing need have failed
     struct ct_verdicts own;      // of several traces: those of this trace alone, without the log
-    struct ct_phase_start_up *start_up; // to be found in the same pass, or NULL
     // Of the text alone.
     struct ct_human_text when; // what it describes: "at that moment"
     int brief;                 // what is left out (summary.c)

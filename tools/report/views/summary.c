@@ -230,8 +230,8 @@ static void print_memory(struct ct_summary *s) {
 // What NVML lists besides this process.
 static void print_neighbours(struct ct_summary *s) {
     const size_t most = s->brief ? 1 : 3;
-    ct_neighbours_print(s->v, &s->neighbours, s->device, ct_summary_moment_ns(s), s->capacity.bytes,
-                        s->when.text, most);
+    ct_neighbours_print(s->v, &s->notes.neighbours, s->device, ct_summary_moment_ns(s),
+                        s->capacity.bytes, s->when.text, most);
 }
 
 static int has_imported(const struct ct_shared *m) {

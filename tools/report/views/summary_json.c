@@ -51,7 +51,7 @@ static void add_neighbours(struct ct_json *j, const struct ct_summary *s, int d)
         .crossing_ns = s->crossing && s->crossing->device == d ? s->crossing->t_ns : UINT64_MAX,
         .peak_ns = scan->peak_known ? scan->peak_t_ns : UINT64_MAX,
         .end_ns = s->scan.request.to_ns < last ? s->scan.request.to_ns : last};
-    ct_neighbours_add_json(j, s->v, &s->neighbours, d, &at);
+    ct_neighbours_add_json(j, s->v, &s->notes.neighbours, d, &at);
 }
 
 static void add_device(struct ct_json *j, struct ct_summary *s, int d) {
