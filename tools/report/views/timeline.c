@@ -2,10 +2,12 @@
 // timeline: memory over time as a plot of characters. Each column shows the least and the most of
 // its stretch of time, so that even the shortest peak is visible.
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "analyze/coarse_history.h"
 #include "analyze/program_marks.h"
+#include "base/heap.h"
 #include "print/document.h"
 #include "print/label.h"
 #include "print/program_marks_text.h"
@@ -16,22 +18,22 @@
 
 enum { ROWS = 12, PROCESS_ROWS = 3 };
 
+// What the view notes besides the scan's own figures.
+struct notes {
+    struct ct_neighbours neighbours;
+    struct ct_program_marks marks;
+};
+
 // What the view shows.
 struct timeline {
     struct ct_scan scan;
-    struct ct_neighbours neighbours;
-    struct ct_program_marks marks;
+    struct notes notes;
 };
 
 // Returns the columns left of the plot: a size, and the axis.
 static int left_of(const struct ct_view *v) {
     return v->options->units == CT_UNITS_BYTES ? 20 : 13;
 }
-
-struct ct_marks_of_scan {
-    const struct ct_scan *scan;
-    struct ct_program_marks marks;
-};
 
 struct glyphs {
     const char *full, *range, *untracked, *line;
@@ -173,7 +175,7 @@ static void print_processes(struct ct_view *v, const struct timeline *t, int dev
     const struct ct_scan_request *q = &t->scan.request;
     size_t count;
     const struct ct_neighbour **list =
-        ct_neighbours_most(&t->neighbours, device, PROCESS_ROWS, &count);
+        ct_neighbours_most(&t->notes.neighbours, device, PROCESS_ROWS, &count);
     for (size_t i = 0; i < count; i++) {
         fprintf(v->out, "%*s %zu |", left_of(v) - 4, "process", i + 1);
         for (unsigned c = 0; c < q->columns; c++)
@@ -188,7 +190,7 @@ static void print_names(struct ct_view *v, const struct timeline *t, int device,
     char label[CT_NEIGHBOUR_LABEL], growth[CT_NEIGHBOUR_GROWTH];
     size_t count;
     const struct ct_neighbour **list =
-        ct_neighbours_most(&t->neighbours, device, PROCESS_ROWS, &count);
+        ct_neighbours_most(&t->notes.neighbours, device, PROCESS_ROWS, &count);
     for (size_t i = 0; i < count; i++) {
         ct_neighbour_label(&v->trace->definitions, list[i], label);
         ct_neighbour_growth(v, list[i], t->scan.request.columns_to, top, growth);
@@ -238,7 +240,7 @@ static void print_plot(struct ct_view *v, const struct timeline *t, int device) 
         fputs(g->line, v->out);
     putc('\n', v->out);
     print_ooms(v, c, q->columns);
-    print_marks(v, &t->marks, q->columns);
+    print_marks(v, &t->notes.marks, q->columns);
     print_unknown(v, c, q->columns);
     print_coarse(v, c, q->columns);
     print_asleep(v, c, q->columns);
@@ -256,13 +258,13 @@ static void print_plot(struct ct_view *v, const struct timeline *t, int device) 
 static void add_processes(struct ct_view *v, struct ct_json *j, const struct timeline *t,
                           int device) {
     const struct ct_scan_request *q = &t->scan.request;
-    if (!t->neighbours.device[device].has_list) {
+    if (!t->notes.neighbours.device[device].has_list) {
         ct_json_null(j, "processes");
         return;
     }
     ct_json_open(j, "processes", '[');
-    for (size_t i = 0; i < t->neighbours.count; i++) {
-        const struct ct_neighbour *p = &t->neighbours.list[i];
+    for (size_t i = 0; i < t->notes.neighbours.count; i++) {
+        const struct ct_neighbour *p = &t->notes.neighbours.list[i];
         if (p->device != device)
             continue;
         ct_json_open(j, NULL, '{');
@@ -333,7 +335,7 @@ static void print_text(struct ct_view *v, const struct timeline *t) {
         any = 1;
         print_plot(v, t, d);
     }
-    ct_program_marks_print(v, &t->marks);
+    ct_program_marks_print(v, &t->notes.marks);
     if (!any) {
         ct_trace_state_print_unallocated(v, s->lost);
     } else if (v->trace->overwritten_events) {
@@ -376,27 +378,60 @@ static void print_json(struct ct_view *v, const struct timeline *t) {
         if (s->device[d].seen && s->plot[d])
             add_plot(v, j, t, d);
     ct_json_close(j, ']');
-    add_marks(v, j, &t->marks);
+    add_marks(v, j, &t->notes.marks);
     ct_document_end(j);
 }
 
-// Collects what the view shows besides the scan's own figures.
+// ---- notes --------------------------------------------------------------------------------------
+
 static void note_event(void *user, const struct ct_replay *r, const struct ct_event *e,
                        uint64_t number) {
-    struct timeline *t = user;
-    ct_neighbours_note(&t->neighbours, r, e);
-    ct_program_marks_note(&t->marks, e, number);
+    struct notes *n = user;
+    ct_neighbours_note(&n->neighbours, r, e);
+    ct_program_marks_note(&n->marks, e, number);
 }
 
+static void *begin_part(const void *user) {
+    const struct ct_program_marks *m = &((const struct notes *)user)->marks;
+    struct notes *n = ct_heap_alloc_zeroed(1, sizeof *n);
+    ct_neighbours_begin_part(&n->neighbours);
+    ct_program_marks_init(&n->marks, m->definitions, m->from_ns, m->to_ns);
+    return n;
+}
+
+static int append_part(void *user, const void *next) {
+    struct notes *n = user;
+    const struct notes *more = next;
+    ct_program_marks_append(&n->marks, &more->marks);
+    return ct_neighbours_append(&n->neighbours, &more->neighbours);
+}
+
+static void begin_again(void *user) {
+    struct notes *n = user;
+    ct_neighbours_free(&n->neighbours);
+    ct_program_marks_init(&n->marks, n->marks.definitions, n->marks.from_ns, n->marks.to_ns);
+}
+
+static void free_part(void *user) {
+    struct notes *n = user;
+    ct_neighbours_free(&n->neighbours);
+    free(n);
+}
+
+// ---- all ----------------------------------------------------------------------------------------
+
 int ct_view_timeline(struct ct_view *v) {
-    struct timeline t = {.neighbours = {0}};
+    static const struct ct_scan_division division = {begin_part, append_part, begin_again,
+                                                     free_part};
+    struct timeline t = {.notes = {.neighbours = {0}}};
     struct ct_scan_request request = request_of(v);
-    ct_program_marks_init(&t.marks, &v->trace->definitions, request.columns_from,
+    ct_program_marks_init(&t.notes.marks, &v->trace->definitions, request.columns_from,
                           request.columns_to);
     request.applied = note_event;
-    request.applied_user = &t;
+    request.applied_user = &t.notes;
+    request.division = &division;
     ct_view_scan_run(v, &t.scan, &request);
-    ct_neighbours_identify(&t.neighbours, &v->trace->definitions);
+    ct_neighbours_identify(&t.notes.neighbours, &v->trace->definitions);
     for (int d = 0; d < CT_DEVICES; d++)
         if (v->options->device < 0 || v->options->device == d)
             ct_coarse_history_plot(&t.scan, v->trace, d);
@@ -405,6 +440,6 @@ int ct_view_timeline(struct ct_view *v) {
     else
         print_text(v, &t);
     ct_scan_free(&t.scan);
-    ct_neighbours_free(&t.neighbours);
+    ct_neighbours_free(&t.notes.neighbours);
     return CT_EXIT_OK;
 }
