@@ -26,39 +26,48 @@ static void keep(struct ct_neighbour_part *p, const struct ct_neighbour_event *x
 // the answer's place. Behind that, the last call with a value that differs from it says when memory
 // changed. Whatever `tracked` the answer had, the first one is the first call of all or of the
 // second run; the last one is the last call of all or of the last run but one.
-static void note_call(struct ct_neighbour_part_device *d, const struct ct_neighbour_event *x) {
+static void note_call(struct ct_neighbour_part_device *d, const struct ct_event *e,
+                      uint64_t tracked) {
     struct ct_neighbour_calls *c = &d->calls;
-    if (!c->runs && d->is_known && x->tracked == d->tracked)
+    if (!c->runs && d->is_known && tracked == d->tracked)
         return;
-    if (!c->runs) {
-        c->first = *x;
-        c->runs = 1;
-    } else if (x->tracked != c->last.tracked) {
+    const int is_run = !c->runs || tracked != c->last.tracked;
+    if (is_run) {
         c->before = c->last;
-        if (c->runs++ == 1)
-            c->second = *x;
+        c->runs++;
     }
-    c->last = *x;
+    c->last.t_ns = e->t_ns;
+    c->last.began_ns = e->t_ns - (CT_HAS(e, duration_ns) ? e->duration_ns : 0);
+    c->last.tracked = tracked;
+    if (is_run && c->runs == 1)
+        c->first = c->last;
+    else if (is_run && c->runs == 2)
+        c->second = c->last;
 }
 
 enum { CALLS_TOLD = 4 };
 
-static int is_same(const struct ct_neighbour_event *a, const struct ct_neighbour_event *b) {
+static int is_same(const struct ct_neighbour_call *a, const struct ct_neighbour_event *b) {
     return a->t_ns == b->t_ns && a->began_ns == b->began_ns && a->tracked == b->tracked;
 }
 
 // Lists, in their order, the calls that say all. Returns how many there are. (One that is told
 // twice changes nothing the second time.)
-static size_t list_calls(const struct ct_neighbour_calls *c,
-                         const struct ct_neighbour_event *to[CALLS_TOLD]) {
+static size_t list_calls(const struct ct_neighbour_part *p, int device,
+                         struct ct_neighbour_event to[CALLS_TOLD]) {
+    const struct ct_neighbour_calls *c = &p->device[device].calls;
     const int are_two = c->runs == 2;
-    const struct ct_neighbour_event *const all[CALLS_TOLD] = {
+    const struct ct_neighbour_call *const all[CALLS_TOLD] = {
         &c->first, are_two ? &c->before : &c->second, are_two ? &c->second : &c->before, &c->last};
     size_t n = 0;
     for (size_t i = 0; i < CALLS_TOLD && c->runs; i++)
         if ((c->runs > 1 || all[i] == &c->first || all[i] == &c->last) &&
-            (!n || !is_same(to[n - 1], all[i])))
-            to[n++] = all[i];
+            (!n || !is_same(all[i], &to[n - 1])))
+            to[n++] = (struct ct_neighbour_event){.t_ns = all[i]->t_ns,
+                                                  .began_ns = all[i]->began_ns,
+                                                  .tracked = all[i]->tracked,
+                                                  .device = device,
+                                                  .kind = CT_NEIGHBOUR_CALL};
     return n;
 }
 
@@ -83,10 +92,10 @@ static void keep_reading(struct ct_neighbour_part *p, struct ct_neighbour_part_d
 
 static void note_nvml(struct ct_neighbour_part *p, const struct ct_neighbour_event *x) {
     struct ct_neighbour_part_device *d = &p->device[x->device];
-    const struct ct_neighbour_event *calls[CALLS_TOLD];
-    const size_t n = list_calls(&d->calls, calls);
+    struct ct_neighbour_event calls[CALLS_TOLD];
+    const size_t n = list_calls(p, x->device, calls);
     for (size_t i = 0; i < n; i++)
-        keep(p, calls[i]);
+        keep(p, &calls[i]);
     d->calls.runs = 0;
     if (n)
         d->readings = 0;
@@ -102,22 +111,29 @@ static void note_nvml(struct ct_neighbour_part *p, const struct ct_neighbour_eve
 
 // ---- all ----------------------------------------------------------------------------------------
 
-// Behind a gap nothing is known, and with times that go back no reading stands for another.
-void ct_neighbour_part_note(struct ct_neighbour_part *p, uint64_t gaps,
-                            const struct ct_neighbour_event *x) {
+// Behind a gap nothing is known, and with times that go back no reading stands for another. Returns
+// whether the part can still be noted later.
+static int go_on(struct ct_neighbour_part *p, uint64_t gaps, uint64_t t_ns) {
     if (!p->has_begun) {
         p->has_begun = 1;
         p->gaps = gaps;
-        p->first_ns = p->last_ns = x->t_ns;
+        p->first_ns = p->last_ns = t_ns;
     }
-    if (gaps != p->gaps || x->t_ns < p->last_ns)
+    if (gaps != p->gaps || t_ns < p->last_ns)
         lose(p);
-    p->last_ns = x->t_ns;
-    if (p->is_lost)
-        return;
-    if (x->kind == CT_NEIGHBOUR_CALL)
-        note_call(&p->device[x->device], x);
-    else
+    p->last_ns = t_ns;
+    return !p->is_lost;
+}
+
+void ct_neighbour_part_note_call(struct ct_neighbour_part *p, uint64_t gaps, int device,
+                                 const struct ct_event *e, uint64_t tracked) {
+    if (go_on(p, gaps, e->t_ns))
+        note_call(&p->device[device], e, tracked);
+}
+
+void ct_neighbour_part_note_nvml(struct ct_neighbour_part *p, uint64_t gaps,
+                                 const struct ct_neighbour_event *x) {
+    if (go_on(p, gaps, x->t_ns))
         note_nvml(p, x);
 }
 
@@ -127,10 +143,10 @@ void ct_neighbour_part_tell(const struct ct_neighbour_part *p,
     for (size_t i = 0; i < p->count; i++)
         tell(user, &p->list[i]);
     for (int d = 0; d < CT_DEVICES; d++) {
-        const struct ct_neighbour_event *calls[CALLS_TOLD];
-        const size_t n = list_calls(&p->device[d].calls, calls);
+        struct ct_neighbour_event calls[CALLS_TOLD];
+        const size_t n = list_calls(p, d, calls);
         for (size_t i = 0; i < n; i++)
-            tell(user, calls[i]);
+            tell(user, &calls[i]);
     }
 }
 

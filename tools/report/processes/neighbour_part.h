@@ -30,12 +30,16 @@ struct ct_neighbour_event {
     enum ct_neighbour_event_kind kind;
 };
 
+struct ct_neighbour_call {
+    uint64_t t_ns, began_ns, tracked;
+};
+
 // Calls of a device without an event of NVML's between them, in runs with the same `tracked`.
 struct ct_neighbour_calls {
     uint64_t runs;
-    struct ct_neighbour_event first, last;
-    struct ct_neighbour_event second; // the first one of the second run
-    struct ct_neighbour_event before; // the last one of the last run but one
+    struct ct_neighbour_call first, last;
+    struct ct_neighbour_call second; // the first one of the second run
+    struct ct_neighbour_call before; // the last one of the last run but one
 };
 
 struct ct_neighbour_part_device {
@@ -57,9 +61,12 @@ struct ct_neighbour_part {
     struct ct_neighbour_part_device device[CT_DEVICES];
 };
 
-// For each event, in their order. `gaps`: of the replay.
-void ct_neighbour_part_note(struct ct_neighbour_part *p, uint64_t gaps,
-                            const struct ct_neighbour_event *x);
+// For each event, in their order. `gaps`: of the replay. Nearly all are calls, and cost nothing but
+// this.
+void ct_neighbour_part_note_call(struct ct_neighbour_part *p, uint64_t gaps, int device,
+                                 const struct ct_event *e, uint64_t tracked);
+void ct_neighbour_part_note_nvml(struct ct_neighbour_part *p, uint64_t gaps,
+                                 const struct ct_neighbour_event *x);
 // Tells the events that are kept. Not if the part is lost.
 void ct_neighbour_part_tell(const struct ct_neighbour_part *p,
                             void (*tell)(void *user, const struct ct_neighbour_event *x),

@@ -119,18 +119,19 @@ static void note_nvml(struct ct_neighbours *n, const struct ct_neighbour_event *
 
 // A call that changed what is tracked: did NVML answer before it began? (neighbour_part.c says
 // which calls of many have to be told.)
-static void note_call(struct ct_neighbours *n, const struct ct_neighbour_event *x) {
-    struct ct_match_tick *tick = &n->device[x->device].tick;
-    if (x->tracked == tick->tracked)
+static void note_call(struct ct_neighbours *n, int device, uint64_t t_ns, uint64_t began_ns,
+                      uint64_t tracked) {
+    struct ct_match_tick *tick = &n->device[device].tick;
+    if (tracked == tick->tracked)
         return;
-    tick->changed_ns = x->t_ns;
+    tick->changed_ns = t_ns;
     if (!tick->is_open)
         return;
-    if (x->began_ns <= n->device[x->device].nvml_ns)
+    if (began_ns <= n->device[device].nvml_ns)
         tick->is_open = 0;
     else
-        close_tick(n, x->device);
-    tick->tracked = x->tracked;
+        close_tick(n, device);
+    tick->tracked = tracked;
 }
 
 static void note_process(struct ct_neighbours *n, const struct ct_neighbour_event *x) {
@@ -146,20 +147,13 @@ static void note_process(struct ct_neighbours *n, const struct ct_neighbour_even
     add_point(p, x->t_ns, d->before_ns, x->value);
 }
 
-static void note(void *neighbours, const struct ct_neighbour_event *x) {
-    struct ct_neighbours *n = neighbours;
-    if (x->kind == CT_NEIGHBOUR_CALL) {
-        note_call(n, x);
-        return;
-    }
+static void note_answer(struct ct_neighbours *n, const struct ct_neighbour_event *x) {
     note_nvml(n, x);
     if (x->kind == CT_NEIGHBOUR_PROCESS)
         note_process(n, x);
 }
 
 static enum ct_neighbour_event_kind kind_of(const struct ct_event *e) {
-    if (!CT_HAS(e, flags) || !(e->flags & CT_FLAG_NVML))
-        return CT_NEIGHBOUR_CALL;
     if (e->op == CT_OP_MEMORY_SAMPLE)
         return CT_NEIGHBOUR_READING;
     return (e->op == CT_OP_PROCESS || e->op == CT_OP_PROCESS_GONE) && CT_HAS(e, pid)
@@ -167,14 +161,10 @@ static enum ct_neighbour_event_kind kind_of(const struct ct_event *e) {
                : CT_NEIGHBOUR_ANSWER;
 }
 
-static struct ct_neighbour_event read_event(const struct ct_replay *r, const struct ct_event *e) {
-    const int device = ct_event_device_index(e);
-    struct ct_neighbour_event x = {.t_ns = e->t_ns,
-                                   .tracked = ct_live_tracked(&r->live.device[device]),
-                                   .device = device,
-                                   .kind = kind_of(e)};
-    if (x.kind == CT_NEIGHBOUR_CALL)
-        x.began_ns = e->t_ns - (CT_HAS(e, duration_ns) ? e->duration_ns : 0);
+static struct ct_neighbour_event read_answer(int device, uint64_t tracked,
+                                             const struct ct_event *e) {
+    struct ct_neighbour_event x = {
+        .t_ns = e->t_ns, .tracked = tracked, .device = device, .kind = kind_of(e)};
     if (x.kind != CT_NEIGHBOUR_PROCESS)
         return x;
     x.pid = e->pid;
@@ -187,21 +177,39 @@ static struct ct_neighbour_event read_event(const struct ct_replay *r, const str
 
 void ct_neighbours_note(struct ct_neighbours *n, const struct ct_replay *r,
                         const struct ct_event *e) {
-    const struct ct_neighbour_event x = read_event(r, e);
-    if (n->part) {
-        ct_neighbour_part_note(n->part, r->gaps, &x);
+    const int device = ct_event_device_index(e);
+    const int is_call = !CT_HAS(e, flags) || !(e->flags & CT_FLAG_NVML);
+    const uint64_t tracked = ct_live_tracked(&r->live.device[device]);
+    if (n->part && is_call) {
+        ct_neighbour_part_note_call(n->part, r->gaps, device, e, tracked);
         return;
     }
-    if (r->gaps != n->gaps)
+    if (!n->part && r->gaps != n->gaps)
         note_gap(n, e->t_ns);
     n->gaps = r->gaps;
-    note(n, &x);
+    if (is_call) {
+        note_call(n, device, e->t_ns, e->t_ns - (CT_HAS(e, duration_ns) ? e->duration_ns : 0),
+                  tracked);
+        return;
+    }
+    const struct ct_neighbour_event x = read_answer(device, tracked, e);
+    if (n->part)
+        ct_neighbour_part_note_nvml(n->part, r->gaps, &x);
+    else
+        note_answer(n, &x);
 }
 
 // ---- parts of a trace ---------------------------------------------------------------------------
 
 void ct_neighbours_begin_part(struct ct_neighbours *n) {
     n->part = ct_heap_alloc_zeroed(1, sizeof *n->part);
+}
+
+static void note_kept(void *neighbours, const struct ct_neighbour_event *x) {
+    if (x->kind == CT_NEIGHBOUR_CALL)
+        note_call(neighbours, x->device, x->t_ns, x->began_ns, x->tracked);
+    else
+        note_answer(neighbours, x);
 }
 
 int ct_neighbours_append(struct ct_neighbours *n, const struct ct_neighbours *next) {
@@ -211,7 +219,7 @@ int ct_neighbours_append(struct ct_neighbours *n, const struct ct_neighbours *ne
     for (int d = 0; d < CT_DEVICES && p->has_begun; d++)
         if (n->device[d].tick.changed_ns > p->first_ns)
             return 0;
-    ct_neighbour_part_tell(p, note, n);
+    ct_neighbour_part_tell(p, note_kept, n);
     return 1;
 }
 
