@@ -192,7 +192,10 @@ static int run_in_parts(struct ct_joint_pass *p, const struct ct_trace *t) {
     struct ct_parts parts;
     if (!are_all_divided(p) || !end_together(p))
         return 0;
-    ct_parts_begin(&parts, t, p->list->of.division->last_event, p->list->of.division->last_ns);
+    const struct ct_parts_request request = {.last_event = p->list->of.division->last_event,
+                                             .last_ns = p->list->of.division->last_ns,
+                                             .before_event = UINT64_MAX};
+    ct_parts_begin(&parts, t, &request);
     if (!parts.count)
         return 0;
     struct part_pass *list = begin_parts(p, &parts);

@@ -205,7 +205,6 @@ static struct ct_keyframe *make(const struct ct_replay *r, const struct ct_seek_
     k->point = *point;
     k->event = number;
     k->latest_ns = latest_ns;
-    k->position = r->at - 1;
     k->digest = digest(r, 1);
     k->resets = r->resets;
     k->gaps = r->gaps;
@@ -279,11 +278,10 @@ static int restore(const struct ct_keyframe *k, struct ct_replay *r) {
 const struct ct_event *ct_keyframe_seek(const struct ct_keyframe *k, struct ct_replay *r,
                                         struct ct_trace *t, uint64_t *number) {
     ct_trace_seek(t, &k->point);
-    r->position = k->position;
     const struct ct_event *e;
     while ((e = ct_replay_next(r, t, number)) && *number < k->event) // between its parts
         ct_replay_apply(r, e, *number);
-    return e && *number == k->event && r->at == 1 && restore(k, r) ? e : NULL;
+    return e && *number == k->event && restore(k, r) ? e : NULL;
 }
 
 void ct_keyframes_tell(const struct ct_event *sought, uint64_t number) {

@@ -24,7 +24,6 @@ struct ct_keyframe {
     struct ct_seek_point point;
     uint64_t event;     // the first one behind the checkpoint
     uint64_t latest_ns; // the latest time of the events before it
-    unsigned position;  // of the event in its batch
     uint64_t digest;
     struct ct_exact_time *times; // by object
     size_t time_count;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A part begins with what a checkpoint claims, and ends behind the events of the chunk before the
-// one in which the next part's checkpoint is complete.
+// A part begins with what a checkpoint claims, and ends where the next one begins: at the chunk in
+// which its checkpoint is complete or, if it warms up, at the one behind that.
 #include "replay/parts.h"
 
 #include <inttypes.h>
@@ -42,26 +42,38 @@ static size_t find_last_disturbance(const struct ct_index *x) {
 // What is wanted of a trace.
 struct range {
     const struct ct_trace *trace;
-    uint64_t last_event, last_ns;
+    struct ct_parts_request of;
     uint64_t *before; // each chunk: how many events lie there; the last element: in all
     uint64_t events;  // in all
 };
 
 static int is_wanted(const struct range *r, size_t chunk) {
     const struct ct_chunk *head = &r->trace->index.chunks[chunk].head;
-    return head->first_event <= r->last_event && head->t_first_ns <= r->last_ns;
+    return head->first_event <= r->of.last_event && head->t_first_ns <= r->of.last_ns;
 }
 
-static struct range make_range(const struct ct_trace *t, uint64_t last_event, uint64_t last_ns) {
+static struct range make_range(const struct ct_trace *t, const struct ct_parts_request *request) {
     const struct ct_index *x = &t->index;
-    struct range r = {t, last_event, last_ns, ct_heap_alloc_zeroed(x->count + 1, sizeof(uint64_t)),
-                      0};
+    struct range r = {t, *request, ct_heap_alloc_zeroed(x->count + 1, sizeof(uint64_t)), 0};
     for (size_t i = 0; i < x->count; i++) {
         const int counts = !x->chunks[i].bad && is_wanted(&r, i);
         r.before[i + 1] = r.before[i] + (counts ? x->chunks[i].head.events : 0);
     }
     r.events = r.before[x->count];
     return r;
+}
+
+// The chunk in which the own events of a part begin; the count: it has none.
+static size_t find_begin(const struct range *r, const struct ct_seek_point *point) {
+    return point->last + (r->of.warm_up != 0);
+}
+
+static int can_begin_at(const struct range *r, const struct ct_seek_point *point) {
+    const struct ct_index *x = &r->trace->index;
+    const size_t begin = find_begin(r, point);
+    return begin < x->count && x->chunks[begin].head.first_event >= point->event &&
+           x->chunks[begin].head.first_event < r->of.before_event && point->event < MOST_EVENTS &&
+           is_wanted(r, begin);
 }
 
 // The seek point from `from` on that is nearest to a number of events; the count: there is none.
@@ -72,7 +84,7 @@ static size_t find_nearest(const struct range *r, size_t from, uint64_t wanted) 
     for (size_t i = from; i < s->count; i++) {
         const uint64_t at = r->before[s->list[i].last],
                        far = at > wanted ? at - wanted : wanted - at;
-        if (far >= least || s->list[i].event >= MOST_EVENTS || !is_wanted(r, s->list[i].last))
+        if (far >= least || !can_begin_at(r, &s->list[i]))
             continue;
         least = far;
         nearest = i;
@@ -80,8 +92,15 @@ static size_t find_nearest(const struct range *r, size_t from, uint64_t wanted) 
     return nearest;
 }
 
-static void add(struct ct_parts *p, const struct ct_seek_point *point) {
-    p->list[p->count++] = (struct ct_part){.of = p, .point = *point};
+static void add(struct ct_parts *p, const struct range *r, const struct ct_seek_point *point) {
+    const struct ct_index *x = &r->trace->index;
+    struct ct_part *part = &p->list[p->count++];
+    *part = (struct ct_part){.of = p, .point = *point, .end_event = UINT64_MAX};
+    if (part == p->list)
+        return;
+    part->from_event = x->chunks[find_begin(r, point)].head.first_event;
+    part->warm_ns = x->chunks[point->last].head.t_first_ns;
+    part[-1].end_event = part->from_event;
 }
 
 static void plan(struct ct_parts *p, const struct range *r, size_t most) {
@@ -90,12 +109,12 @@ static void plan(struct ct_parts *p, const struct range *r, size_t most) {
     size_t next = 0;
     while (next < s->count && s->list[next].first < disturbed)
         next++;
-    add(p, &(struct ct_seek_point){0});
+    add(p, r, &(struct ct_seek_point){0});
     for (size_t i = 1; i < most && next < s->count; i++) {
         const size_t at = find_nearest(r, next, r->events / most * i);
         if (at == s->count)
             break;
-        add(p, &s->list[at]);
+        add(p, r, &s->list[at]);
         next = at + 1;
     }
 }
@@ -169,24 +188,38 @@ static void divide(struct ct_parts *p, const struct range *r) {
     *p = (struct ct_parts){.trace = r->trace};
 }
 
-void ct_parts_begin(struct ct_parts *p, const struct ct_trace *t, uint64_t last_event,
-                    uint64_t last_ns) {
+// The chunk before which a part's reader ends, 0: none. It reads a little of the next part's
+// events, if readings are wanted: these may have been under way at one.
+static size_t find_end(const struct range *r, const struct ct_part *part) {
+    const struct ct_index *x = &r->trace->index;
+    const uint64_t least = r->of.warm_up ? CT_READAHEAD_EVENTS : 0;
+    size_t end = part->point.last + 1;
+    if (part->end_event == UINT64_MAX)
+        return 0;
+    while (end < x->count && x->chunks[end].head.first_event < part->end_event + least)
+        end++;
+    return end < x->count ? end : 0;
+}
+
+void ct_parts_begin(struct ct_parts *p, const struct ct_trace *t,
+                    const struct ct_parts_request *request) {
     *p = (struct ct_parts){.trace = t};
     if (ct_workers_count() < 2 || t->end || !t->exact || is_set_to("no"))
         return;
-    struct range r = make_range(t, last_event, last_ns);
+    struct range r = make_range(t, request);
     divide(p, &r);
-    free(r.before);
     atomic_init(&p->spare, (int)(ct_workers_count() - p->count));
     for (size_t i = 0; i < p->count; i++) {
         struct ct_part *part = &p->list[i];
+        part->has_readings = request->warm_up;
         ct_trace_share(&part->trace, t);
-        part->trace.end = i + 1 < p->count ? p->list[i + 1].point.last : 0;
+        part->trace.end = find_end(&r, part);
         if (i)
             ct_trace_seek(&part->trace, &part->point);
         part->trace.progress = t->progress ? note_progress : NULL;
         part->trace.progress_user = part;
     }
+    free(r.before);
 }
 
 void ct_parts_end(struct ct_parts *p, int are_used) {
@@ -204,7 +237,7 @@ void ct_parts_end(struct ct_parts *p, int are_used) {
 static int all_are_older(const struct ct_part *part, const struct ct_live *l) {
     for (uint32_t i = 0; i < ct_live_slot_count(l); i++) {
         const struct ct_object *o = ct_live_object_at(l, i);
-        if (o && ct_object_event(o) >= part->point.event)
+        if (o && ct_object_event(o) >= part->from_event)
             return 0;
     }
     return 1;
@@ -212,7 +245,7 @@ static int all_are_older(const struct ct_part *part, const struct ct_live *l) {
 
 const struct ct_event *ct_part_next(struct ct_part *part, struct ct_replay *r, uint64_t *number) {
     const struct ct_event *e = ct_replay_next(r, &part->trace, number);
-    if (!e)
+    if (!e || *number >= part->end_event)
         return NULL;
     if (__builtin_expect(*number - part->point.event >= MOST_EVENTS || e->t_ns < part->last_ns,
                          0)) {
@@ -223,19 +256,28 @@ const struct ct_event *ct_part_next(struct ct_part *part, struct ct_replay *r, u
     return e;
 }
 
+void ct_part_begin(struct ct_part *part, const struct ct_replay *r, const struct ct_event *e) {
+    part->is_sound = part->is_sound && all_are_older(part, &r->live);
+    part->begun = ct_keyframes_digest_part(r, CT_PART_TICK_NS);
+    part->first_ns = part->last_ns = e->t_ns;
+}
+
 const struct ct_event *ct_part_first(struct ct_part *part, struct ct_replay *r, uint64_t *number) {
     const struct ct_event *e;
     r->spare = part->is_small ? &part->of->none : &part->of->spare;
-    r->has_no_readings = 1;
+    r->has_no_readings = !part->has_readings;
     part->replay = r;
     part->is_sound = 1;
     if (part == part->of->list)
         return ct_part_next(part, r, number);
     while ((e = ct_replay_next(r, &part->trace, number)) && r->live.partial)
         ct_replay_apply(r, e, *number); // between the parts of the checkpoint
-    part->is_sound = e && *number >= part->point.event && all_are_older(part, &r->live);
-    part->begun = ct_keyframes_digest_part(r, CT_PART_TICK_NS);
-    part->first_ns = part->last_ns = e ? e->t_ns : 0;
+    part->is_sound = e && *number >= part->point.event;
+    if (!part->is_sound)
+        return NULL;
+    part->last_ns = e->t_ns;
+    if (*number >= part->from_event)
+        ct_part_begin(part, r, e);
     return part->is_sound ? e : NULL;
 }
 
@@ -262,7 +304,7 @@ int ct_parts_are_proved(const struct ct_parts *p) {
 const struct ct_object *ct_part_find_origin(const struct ct_part *part, unsigned kind, uint64_t key,
                                             uint64_t event) {
     const struct ct_part *origin = part - 1;
-    while (origin != part->of->list && event < origin->point.event)
+    while (origin != part->of->list && event < origin->from_event)
         origin--;
     const struct ct_object *o = ct_live_find(&origin->replay->live, kind, key);
     return o && ct_object_event(o) == event ? o : NULL;

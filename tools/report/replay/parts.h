@@ -14,10 +14,15 @@ enum { CT_PART_TICK_NS = 100 };
 struct ct_part {
     struct ct_parts *of;
     struct ct_trace trace;      // with a position of its own
-    struct ct_seek_point point; // where it begins; the first part: at the start of the trace
+    struct ct_seek_point point; // where it is read from; the first part: the start of the trace
+    // Its own events are from this one on, and before that one. Those between the checkpoint and
+    // the first one belong to the part before, too: the part warms up with them.
+    uint64_t from_event, end_event;
+    uint64_t warm_ns; // the prefix's time of the first event behind the checkpoint
     int is_small;               // it ends before others
+    int has_readings;
     struct ct_replay *replay;   // from its first event on
-    uint64_t first_ns, last_ns; // of its events
+    uint64_t first_ns, last_ns; // of its own events
     uint64_t begun, ended;      // digests of the state at its begin and at its end
     int is_sound;               // it began, and read what a pass from the start reads there
 };
@@ -33,24 +38,36 @@ struct ct_parts {
     atomic_size_t chunks_read; // for the progress
 };
 
+// What is wanted of a trace that is read in parts.
+struct ct_parts_request {
+    // Behind an event with such a number or time nothing is (UINT64_MAX: all is); the last part has
+    // to end there by itself.
+    uint64_t last_event, last_ns;
+    uint64_t before_event; // all parts begin before that one; UINT64_MAX: anywhere
+    // Parts warm up, for a chunk: their replays have readings, which a checkpoint has not in full.
+    int warm_up;
+};
+
 // Divides a trace that is at rest. Parts of about the same number of events, at most one for each
-// processor (base/workers.h). Behind an event with such a number or time nothing is wanted
-// (UINT64_MAX: all is); the last part has to end there by itself.
-void ct_parts_begin(struct ct_parts *p, const struct ct_trace *t, uint64_t last_event,
-                    uint64_t last_ns);
+// processor (base/workers.h).
+void ct_parts_begin(struct ct_parts *p, const struct ct_trace *t,
+                    const struct ct_parts_request *request);
 // `are_used`: what they have found is used; else the trace has to be read as a whole.
 void ct_parts_end(struct ct_parts *p, int are_used);
 
-// Of one part, from any thread, with a replay of its own, which has no readings: the first event,
-// to be called once; and those that follow. They return as ct_replay_next does. A part that is not
-// sound may have fewer.
+// Of one part, from any thread, with a replay of its own, which has no readings unless parts warm
+// up: the first event behind the checkpoint, to be called once; and those that follow. They return
+// as ct_replay_next does. A part that is not sound may have fewer.
 const struct ct_event *ct_part_first(struct ct_part *part, struct ct_replay *r, uint64_t *number);
 const struct ct_event *ct_part_next(struct ct_part *part, struct ct_replay *r, uint64_t *number);
+// To be called once, with the first event of its own (parts that do not warm up: ct_part_first
+// does).
+void ct_part_begin(struct ct_part *part, const struct ct_replay *r, const struct ct_event *e);
 // Behind the last event. The replay's state can be read until it is freed.
 void ct_part_end(struct ct_part *part, struct ct_replay *r);
 // Whether an object was live when the part began. Then `t_ns` of it may be up to a tick too early.
 static inline int ct_part_inherits(const struct ct_part *part, const struct ct_object *o) {
-    return part && ct_object_event(o) < part->point.event;
+    return part && ct_object_event(o) < part->from_event;
 }
 // Between these times an inherited object was allocated.
 static inline uint64_t ct_part_earliest_ns(const struct ct_object *o) {

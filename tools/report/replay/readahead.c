@@ -13,7 +13,8 @@
 
 enum {
     BATCHES = 24,
-    HELD_BACK = 8, // batches that were read after the one that is handed on
+    // Batches that were read after the one that is handed on.
+    HELD_BACK = CT_READAHEAD_EVENTS / CT_READAHEAD_BATCH,
     // When the ring is full, reading resumes when only so many batches are ready; when none is
     // ready, so many are waited for: to wake a thread costs as much as a batch.
     RESUME_AT = (BATCHES - HELD_BACK) / 2,
@@ -32,7 +33,7 @@ struct ct_readahead {
     struct ct_trace *trace;
     struct ct_readahead_batch batch[BATCHES];
     unsigned held_back, ring; // batches; and how many of them are used by turns
-    int has_thread;
+    int has_thread, has_readings;
     atomic_int *spare; // NULL: nobody else works
     pthread_t thread;
     pthread_mutex_t lock;
@@ -42,24 +43,25 @@ struct ct_readahead {
     uint64_t filled, taken;
     int ended; // the last batch was read
     int stop;
-    // Of the thread that reads: how many steps the batch takes that is read next, and the one
-    // behind the checkpoint that was sought (0: there is none, or it has been read).
-    unsigned room, room_behind;
-    // Likewise: the latest readings, as a ring.
+    // Of the thread that reads: the latest readings, as a ring.
     struct reading reading[READINGS];
     uint64_t readings;
 };
 
-// Adds an allocation to the readings that were taken during its call. What is held back depends on
-// the numbers of the batches only, never on the speed of the threads.
-static void add_to_readings(struct ct_readahead *a, const struct ct_event *e, uint64_t batch) {
+// Adds an allocation to the readings that were taken during its call, as far as they are held back.
+// That depends on the numbers of the events, never on the speed of the threads or on where a replay
+// began. (Only the objects of a checkpoint, which are no events, may lie between.)
+static void add_to_readings(struct ct_readahead *a, const struct ct_readahead_step *s,
+                            uint64_t batch) {
+    const struct ct_event *e = &s->event;
     const uint64_t bytes = ct_event_allocated_bytes(e);
     const int device = ct_event_device_index(e);
     if (!bytes)
         return;
     for (uint64_t i = a->readings; i > 0 && a->readings - i < READINGS; i--) {
         const struct reading *r = &a->reading[(i - 1) % READINGS];
-        if (r->batch + a->held_back < batch || !ct_event_was_under_way(e, r->step->event.t_ns))
+        if (r->batch + a->held_back < batch || s->number - r->step->number > CT_READAHEAD_EVENTS ||
+            !ct_event_was_under_way(e, r->step->event.t_ns))
             break;
         if (ct_event_device_index(&r->step->event) == device)
             r->step->ahead += bytes;
@@ -69,10 +71,10 @@ static void add_to_readings(struct ct_readahead *a, const struct ct_event *e, ui
 static void note_step(struct ct_readahead *a, struct ct_readahead_step *s, uint64_t batch) {
     const struct ct_event *e = &s->event;
     s->ahead = 0;
-    if (s->step != CT_STEP_EVENT)
+    if (s->step != CT_STEP_EVENT || !a->has_readings)
         return;
     if (CT_HAS(e, duration_ns) && a->readings)
-        add_to_readings(a, e, batch);
+        add_to_readings(a, s, batch);
     if (CT_HAS(e, free_bytes) && CT_HAS(e, total_bytes))
         a->reading[a->readings++ % READINGS] = (struct reading){s, batch};
 }
@@ -92,23 +94,15 @@ static void own_soon(const struct ct_readahead_step *s) {
 // Reads the batch with a number. 0: it has the end of the trace.
 static int fill_batch(struct ct_readahead *a, uint64_t number) {
     struct ct_readahead_batch *b = &a->batch[number % a->ring];
-    const unsigned room = a->room;
-    a->room = CT_READAHEAD_BATCH;
-    for (b->n = 0; b->n < room; b->n++) {
+    for (b->n = 0; b->n < CT_READAHEAD_BATCH; b->n++) {
         struct ct_readahead_step *s = &b->step[b->n];
-        if (a->has_thread && b->n + OWN_AHEAD < room)
+        if (a->has_thread && b->n + OWN_AHEAD < CT_READAHEAD_BATCH)
             own_soon(s + OWN_AHEAD);
         s->step = ct_trace_step(a->trace, &s->event, &s->number);
         note_step(a, s, number);
         if (s->step == CT_STEP_END) {
             b->n++;
             return 0;
-        }
-        if (s->step == CT_STEP_COMPLETE && a->room_behind) {
-            b->n++;
-            a->room = a->room_behind;
-            a->room_behind = 0;
-            break;
         }
     }
     return 1;
@@ -145,45 +139,42 @@ static void *read_batches(void *ahead) {
     return NULL;
 }
 
-struct ct_readahead *ct_readahead_begin(struct ct_trace *t, unsigned position, atomic_int *spare) {
-    struct ct_readahead *a = ct_heap_alloc_zeroed(1, sizeof *a);
-    CT_ASSERT(position < CT_READAHEAD_BATCH);
-    a->trace = t;
-    a->room = CT_READAHEAD_BATCH;
-    a->room_behind = t->has_sought ? CT_READAHEAD_BATCH - position : 0;
-    a->held_back = t->events > FEW_EVENTS ? HELD_BACK : BATCHES - 2;
+static int start_thread(struct ct_readahead *a) {
     a->ring = BATCHES;
-    if (spare) { // one batch stays in the processor's cache
-        a->held_back = 0;
-        a->ring = 1;
-    }
+    a->has_thread = 1; // (the thread reads it, too)
+    if (pthread_create(&a->thread, NULL, read_batches, a))
+        a->has_thread = 0;
+    return a->has_thread;
+}
+
+struct ct_readahead *ct_readahead_begin(struct ct_trace *t, atomic_int *spare, int has_readings) {
+    struct ct_readahead *a = ct_heap_alloc_zeroed(1, sizeof *a);
+    a->trace = t;
+    a->has_readings = has_readings;
+    a->held_back = has_readings ? HELD_BACK : 0;
+    a->ring = a->held_back + 1; // few batches stay in the processor's cache
     pthread_mutex_init(&a->lock, NULL);
     pthread_cond_init(&a->moved, NULL);
     a->spare = spare;
-    a->has_thread =
-        !spare && t->events > FEW_EVENTS && ct_workers_count() > 1; // (the thread reads it, too)
-    if (a->has_thread && pthread_create(&a->thread, NULL, read_batches, a))
-        a->has_thread = 0;
+    if (!spare && t->events > FEW_EVENTS && ct_workers_count() > 1)
+        start_thread(a);
     return a;
 }
 
-// A processor that was used by others may be free by now.
+// A processor that was used by others may be free by now. To be called at rest: what is held back
+// would keep its place in a smaller ring.
 static void start_if_spare(struct ct_readahead *a) {
     int left = atomic_load_explicit(a->spare, memory_order_relaxed);
     while (left > 0 && !atomic_compare_exchange_weak(a->spare, &left, left - 1))
         ;
     if (left <= 0)
         return;
-    a->ring = BATCHES;
-    a->has_thread = 1; // (the thread reads it, too)
-    if (pthread_create(&a->thread, NULL, read_batches, a)) {
-        a->has_thread = 0;
+    if (!start_thread(a))
         a->spare = NULL; // it stays unused
-    }
 }
 
 const struct ct_readahead_batch *ct_readahead_next(struct ct_readahead *a) {
-    if (a->spare && !a->has_thread)
+    if (a->spare && !a->has_thread && a->filled == a->taken)
         start_if_spare(a);
     if (!a->has_thread) {
         for (; !count_ready(a); a->filled++)

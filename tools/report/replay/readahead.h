@@ -22,6 +22,8 @@ struct ct_readahead_step {
 
 // Consecutive steps. The last step of the last batch is CT_STEP_END.
 enum { CT_READAHEAD_BATCH = 256 };
+// An allocation is known ahead of a reading that has at most so many events behind it.
+enum { CT_READAHEAD_EVENTS = 2048 };
 struct ct_readahead_batch {
     struct ct_readahead_step step[CT_READAHEAD_BATCH];
     unsigned n;
@@ -29,13 +31,11 @@ struct ct_readahead_batch {
 
 struct ct_readahead;
 
-// The trace must be at its first event, or have been sought. In the latter case `position` is the
-// place in its batch of the first event behind the checkpoint when the whole trace is read: batches
-// then hold the same events from there on, so that the same is known ahead of each reading. That
-// event is the first one of its batch. `spare` (may be NULL): how many processors are not used by
-// others that work beside this one. The thread starts when one is, and takes it until the end; and
-// nothing is known ahead of readings.
-struct ct_readahead *ct_readahead_begin(struct ct_trace *t, unsigned position, atomic_int *spare);
+// The trace must be at its first event, or have been sought. What is known ahead of a reading is
+// the same wherever it began. `spare` (may be NULL): how many processors are not used by others
+// that work beside this one. The thread starts when one is, and takes it until the end.
+// `has_readings`: 0: nothing is known ahead of readings.
+struct ct_readahead *ct_readahead_begin(struct ct_trace *t, atomic_int *spare, int has_readings);
 // The next batch, valid until the next call. Must not be called after the last batch.
 const struct ct_readahead_batch *ct_readahead_next(struct ct_readahead *a);
 // Stops reading. NULL: does nothing.

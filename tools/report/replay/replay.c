@@ -149,7 +149,7 @@ static const struct ct_readahead_step *get_next_step(struct ct_replay *r, struct
         read_cuda_totals(r, t);
         read_host_access(r, t);
         set_device_facts(r);
-        r->ahead = ct_readahead_begin(t, r->position, r->spare);
+        r->ahead = ct_readahead_begin(t, r->spare, !r->has_no_readings);
     }
     if (!r->batch || r->at == r->batch->n) {
         r->batch = ct_readahead_next(r->ahead);

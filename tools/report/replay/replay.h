@@ -16,8 +16,7 @@ enum { CT_REPLAY_PREFETCH = 16 };
 struct ct_replay {
     struct ct_live live;
     struct ct_readings readings;
-    // Set before the first event where others work beside this one: see ct_readahead_begin. Its
-    // readings would be no exact ones.
+    // Set before the first event where others work beside this one: see ct_readahead_begin.
     atomic_int *spare;
     int has_no_readings; // set before the first event: nobody looks at them
     int tiles;           // set before the first event: replay the blocks of PyTorch's pools, too,
@@ -41,7 +40,6 @@ struct ct_replay {
     struct ct_readahead *ahead; // of the trace that is being replayed, or NULL
     const struct ct_readahead_batch *batch;
     unsigned at;                       // the next step in the batch
-    unsigned position;                 // ct_keyframe_seek sets it: see ct_readahead_begin
     uint64_t hash[CT_REPLAY_PREFETCH]; // of the steps after it, as ct_live needs them
     uint64_t reading_ahead;            // of the step before it: see ct_readings_apply_ahead
     int with_host[CT_DEVICES], is_host_node[CT_DEVICES]; // of each device: ct_device_usage

@@ -361,10 +361,12 @@ static void free_passes(struct pass *passes, size_t count) {
 // Returns 0 if the trace has to be read as a whole.
 static int read_in_parts(struct ct_allocation_stats *s, struct ct_trace *t,
                          const struct ct_stats_request *request) {
+    const struct ct_parts_request all = {
+        .last_event = UINT64_MAX, .last_ns = UINT64_MAX, .before_event = UINT64_MAX};
     struct ct_parts parts;
     if (request->to_ns < t->t_last_ns) // what lies behind must not be read
         return 0;
-    ct_parts_begin(&parts, t, UINT64_MAX, UINT64_MAX);
+    ct_parts_begin(&parts, t, &all);
     if (!parts.count)
         return 0;
     struct pass *passes = ct_heap_alloc_zeroed(parts.count, sizeof *passes);
