@@ -125,8 +125,10 @@ static void compare_seeks(const uint8_t *file, size_t n, const struct ct_argumen
 
 static void compare_parts(const uint8_t *file, size_t n) {
     static const char *const workers[] = {"2", "3", "7"};
-    static const enum ct_command commands[] = {CT_COMMAND_stats, CT_COMMAND_top, CT_COMMAND_leaks};
-    const struct ct_arguments o = {.command = commands[draw(3)],
+    static const enum ct_command commands[] = {CT_COMMAND_stats,   CT_COMMAND_top,
+                                               CT_COMMAND_leaks,   CT_COMMAND_frag,
+                                               CT_COMMAND_summary, CT_COMMAND_timeline};
+    const struct ct_arguments o = {.command = commands[draw(sizeof commands / sizeof *commands)],
                                    .device = -1,
                                    .json = 1,
                                    .at_end = !draw(3),

@@ -8,6 +8,8 @@
 #include <cutrace/model/failures.h>
 #include <cutrace/model/live.h>
 
+#include "analyze/scan_parts.h"
+
 static int is_request_for_memory(const struct ct_event *e) {
     switch (e->op) {
     case CT_OP_ALLOC:
@@ -86,6 +88,15 @@ static void live_changed(void *user, const struct ct_object *o, int sign) {
     }
 }
 
+// Whether an object was allocated in the range, and seen to be: what a checkpoint restored is not
+// counted.
+static int was_counted(struct ct_scan *s, const struct ct_object *o) {
+    if (!s->in_range || ct_object_event(o) < s->known_event)
+        return 0;
+    s->is_unsound |= !s->is_warming_up && ct_part_inherits(s->part, o); // its time may be rounded
+    return o->t_ns >= s->request.from_ns;
+}
+
 // A VMM object turns out to resume a reservation: it is its first owner's, from the beginning.
 static void owner_changed(void *user, const struct ct_object *o, uint32_t by) {
     struct ct_scan *s = user;
@@ -97,7 +108,7 @@ static void owner_changed(void *user, const struct ct_object *o, uint32_t by) {
     add_live(s, kind, &before, -1);
     add_live(s, kind, o, +1);
     add_resumed(s, kind, o, +1);
-    if (!s->in_range || o->t_ns < s->request.from_ns || ct_object_event(o) < s->known_event)
+    if (!was_counted(s, o))
         return;
     add_total(s, kind, &before, -1);
     add_total(s, kind, o, +1);
@@ -116,17 +127,14 @@ static void block_changed(void *user, const struct ct_object *o, int sign) {
 // An allocation or a VMM object becomes a segment, or is none any more.
 static void segment_changed(void *user, const struct ct_object *o, int sign) {
     struct ct_scan *s = user;
-    const uint64_t number = ct_object_event(o);
     if (!is_wanted(s, ct_device_to_index(o->device)) || !ct_object_is_counted(&s->end.live, o))
         return;
     add_live(s, CT_HOLDING_SEGMENT, o, sign);
     add_live(s, CT_HOLDING_ALLOCATION, o, -sign);
     add_resumed(s, CT_HOLDING_SEGMENT, o, sign);
     add_resumed(s, CT_HOLDING_ALLOCATION, o, -sign);
-    // What has once been a segment was allocated as one, also after it is unmapped. What a
-    // checkpoint restored was not counted as allocated.
-    if (sign < 0 || !s->in_range || ct_live_traits(&s->end.live, o)->was_segment ||
-        o->t_ns < s->request.from_ns || number < s->known_event)
+    // What has once been a segment was allocated as one, also after it is unmapped.
+    if (sign < 0 || ct_live_traits(&s->end.live, o)->was_segment || !was_counted(s, o))
         return;
     add_total(s, CT_HOLDING_SEGMENT, o, +1);
     add_total(s, CT_HOLDING_ALLOCATION, o, -1);
@@ -490,13 +498,14 @@ static void scan_event(struct ct_scan *s, const struct ct_event *e, uint64_t num
         before = describe(s, e, number);
     before_event(s, e, number, index, counts);
     s->event = number;
+    s->failures += ct_event_reports_oom(e) != 0;
     ct_replay_apply(&s->end, e, number);
     if (e->op == CT_OP_MAP)
         note_mapping(s, e);
     behind_event(s, e, index);
     if (counts)
         count_event(s, e, number, index, has_budget ? &before : NULL);
-    if (s->request.applied)
+    if (s->request.applied && !s->is_warming_up)
         s->request.applied(s->request.applied_user, &s->end, e, number);
 }
 
@@ -566,9 +575,8 @@ static void count_lost(struct ct_scan *s, struct ct_trace *t) {
             s->lost += CT_HAS(&e, count) ? e.count : 1;
 }
 
-void ct_scan_run(struct ct_scan *s, struct ct_trace *t, const struct ct_scan_request *request) {
-    const struct ct_event *e;
-    uint64_t number;
+void ct_scan_begin(struct ct_scan *s, const struct ct_trace *t,
+                   const struct ct_scan_request *request) {
     memset(s, 0, sizeof *s);
     s->request = *request;
     s->is_never_known = !ct_trace_is_ever_known(t);
@@ -588,26 +596,30 @@ void ct_scan_run(struct ct_scan *s, struct ct_trace *t, const struct ct_scan_req
     ct_segment_streams_init(&s->streams, t);
     if (request->keyframes)
         ct_keyframes_begin(&s->keyframes, t);
-    ct_trace_rewind(t);
-    while (!s->exceeded) { // what comes later would not have happened
-        const uint64_t resets = s->end.resets;
-        const int was_known = is_known(s);
-        s->in_range = 0; // objects that a checkpoint restores are no new allocations
-        e = ct_replay_next(&s->end, t, &number);
-        if (!e || is_behind(request, e, number))
-            break;
-        if (s->end.resets != resets) { // no call repeats one before the gap
-            s->known_event = number;
-            ct_driver_requests_free(&s->requests);
-        }
-        if (is_known(s) && !was_known)
-            skip_unknown(s, s->last_ns); // (the state since then is restored)
-        if (request->keyframes)
-            ct_keyframes_note(&s->keyframes, &s->end, t, e, number, s->sharing.exported.count != 0);
-        scan_event(s, e, number);
-        s->last_ns = e->t_ns;
+}
+
+void ct_scan_expect(struct ct_scan *s) {
+    s->resets = s->end.resets;
+    s->was_known = is_known(s);
+    s->in_range = 0; // objects that a checkpoint restores are no new allocations
+}
+
+void ct_scan_take(struct ct_scan *s, const struct ct_trace *t, const struct ct_event *e,
+                  uint64_t number) {
+    if (s->end.resets != s->resets) { // no call repeats one before the gap
+        s->known_event = number;
+        ct_driver_requests_free(&s->requests);
     }
-    ct_replay_stop(&s->end);
+    if (is_known(s) && !s->was_known)
+        skip_unknown(s, s->last_ns); // (the state since then is restored)
+    if (s->request.keyframes)
+        ct_keyframes_note(&s->keyframes, &s->end, t, e, number, s->sharing.exported.count != 0);
+    scan_event(s, e, number);
+    s->last_ns = e->t_ns;
+}
+
+void ct_scan_end(struct ct_scan *s, struct ct_trace *t) {
+    const struct ct_scan_request *q = &s->request;
     if (s->streams.disagree)
         ct_pool_growth_forget_streams(&s->growths);
     if (s->exceeded)
@@ -619,12 +631,66 @@ void ct_scan_run(struct ct_scan *s, struct ct_trace *t, const struct ct_scan_req
         s->device[d].pool_at_end = ct_torch_pool_totals(&s->end.pool, &s->end.live, d);
     if (s->end.resets)
         add_restored(s, t);
-    for (int d = 0; d < CT_DEVICES && request->columns; d++)
+    for (int d = 0; d < CT_DEVICES && q->columns; d++)
         if (s->plot[d])
-            plot(s, d, request->columns - 1);
+            plot(s, d, q->columns - 1);
     ct_incidents_finish(&s->incidents);
-    if (request->columns)
+    if (q->columns)
         plot_incidents(s);
+}
+
+void ct_scan_run(struct ct_scan *s, struct ct_trace *t, const struct ct_scan_request *request) {
+    const struct ct_event *e;
+    uint64_t number;
+    if (ct_scan_run_in_parts(s, t, request))
+        return;
+    ct_scan_begin(s, t, request);
+    ct_trace_rewind(t);
+    while (!s->exceeded) { // what comes later would not have happened
+        ct_scan_expect(s);
+        e = ct_replay_next(&s->end, t, &number);
+        if (!e || is_behind(request, e, number))
+            break;
+        ct_scan_take(s, t, e, number);
+    }
+    ct_replay_stop(&s->end);
+    ct_scan_end(s, t);
+}
+
+// ---- parts of a trace ---------------------------------------------------------------------------
+
+void ct_scan_begin_part(struct ct_scan *s, uint64_t t_ns) {
+    const struct ct_scan_request *q = &s->request;
+    s->is_warming_up = 0;
+    s->is_unsound = s->failures != 0; // requests that may be repeated
+    s->events = s->lost = s->failures = 0;
+    memset(s->ops, 0, sizeof s->ops);
+    for (int d = 0; d < CT_DEVICES; d++) {
+        const struct ct_peak_totals totals = s->device[d].totals;
+        s->device[d] = (struct ct_device_scan){.totals = totals};
+        free(s->plot[d]);
+        s->plot[d] = NULL;
+        s->column[d] = q->columns ? column_of(q, t_ns) : 0;
+    }
+    for (unsigned kind = 0; kind < CT_HOLDING_STACKS; kind++) {
+        free(s->totals[kind].list);
+        s->totals[kind] = (struct ct_stack_totals){.count = 0};
+    }
+    ct_incidents_free(&s->incidents);
+    ct_pool_growth_free(&s->growths);
+    ct_pool_curve_begin_part(&s->curve, t_ns);
+    ct_keyframes_forget(&s->keyframes);
+    ct_driver_requests_begin_part(&s->requests);
+    ct_phase_follow_begin_part(&s->follow);
+}
+
+void ct_scan_end_part(struct ct_scan *s, const struct ct_scan *next, uint64_t t_ns) {
+    const struct ct_scan_request *q = &s->request;
+    if (is_known(s) && q->points)
+        ct_pool_curve_advance(&s->curve, &s->end, t_ns);
+    for (int d = 0; d < CT_DEVICES && q->columns && t_ns >= q->columns_from; d++)
+        if (s->plot[d] || next->plot[d])
+            plot(s, d, column_of(q, t_ns));
 }
 
 int ct_scan_is_of_one_device(const struct ct_scan *s, int device) {

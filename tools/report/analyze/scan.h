@@ -10,6 +10,7 @@
 #include "analyze/pool_growth.h"
 #include "analyze/sharing.h"
 #include "replay/keyframes.h"
+#include "replay/parts.h"
 
 // Memory of the driver, and the thread that allocated it.
 struct ct_new_memory {
@@ -96,6 +97,7 @@ struct ct_scan_request {
 struct ct_scan {
     struct ct_scan_request request;
     uint64_t events, lost, ops[CT_OPS_END];
+    uint64_t failures; // of all devices, before the range, too
     struct ct_device_scan device[CT_DEVICES];
     struct ct_incidents incidents;
     struct ct_stack_totals totals[CT_HOLDING_STACKS]; // by kind
@@ -119,6 +121,12 @@ struct ct_scan {
     uint64_t known_event;            // the first event after the last gap
     int exceeded;                    // the budget was
     int changed_device;              // of the last change of what is live
+    uint64_t resets;                 // before the present event
+    int was_known;                   // likewise
+    // Of a part of the trace, but for the first one (scan_parts.h).
+    const struct ct_part *part; // NULL: it is none
+    int is_warming_up;          // its own events have not begun
+    int is_unsound;             // what it found depends on more than it knows
 };
 
 void ct_scan_run(struct ct_scan *s, struct ct_trace *t, const struct ct_scan_request *request);

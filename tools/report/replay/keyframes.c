@@ -11,7 +11,7 @@
 
 enum {
     MOST = 32,          // keyframes, the newest ones
-    MOST_TIMES = 65536, // exact times of a keyframe
+    MOST_TIMES = 65536, // exact times of a keyframe: it is not taken where there are more
     TICK_NS = 100,      // of a recorder, unless it is set
 };
 
@@ -124,25 +124,45 @@ static int compare_times(const void *a, const void *b) {
     return x < y ? -1 : x > y;
 }
 
+// The object that a region of PyTorch's begins with, or began with.
+static struct ct_object begin_of(const struct ct_torch_region *region) {
+    return (struct ct_object){.kind = region->maps ? CT_KIND_MAPPING : CT_KIND_ADDRESS,
+                              .event_low = (uint32_t)region->event,
+                              .event_high = (uint16_t)(region->event >> 32) & 0x3FFF,
+                              .t_ns = region->t_ns};
+}
+
+static void note_time(struct ct_exact_times *t, const struct ct_object *o) {
+    if (o->t_ns % TICK_NS == 0 || t->count > MOST_TIMES)
+        return;
+    CT_HEAP_GROW(t->list, t->count, t->room);
+    t->list[t->count++] = (struct ct_exact_time){name_object(o), o->t_ns};
+}
+
+static void sort_times(struct ct_exact_times *t) {
+    if (t->count)
+        qsort(t->list, t->count, sizeof *t->list, compare_times);
+}
+
 // Notes the times that lie between two ticks. A time on a tick is what every checkpoint has.
-static void note_times(struct ct_keyframe *k, const struct ct_live *l) {
-    size_t room = 0;
-    for (uint32_t i = 0; i < ct_live_slot_count(l) && k->time_count < MOST_TIMES; i++) {
-        const struct ct_object *o = ct_live_object_at(l, i);
-        if (!o || o->t_ns % TICK_NS == 0)
-            continue;
-        CT_HEAP_GROW(k->times, k->time_count, room);
-        k->times[k->time_count++] = (struct ct_exact_time){name_object(o), o->t_ns};
+static void note_times(struct ct_exact_times *t, const struct ct_replay *r) {
+    for (uint32_t i = 0; i < ct_live_slot_count(&r->live); i++) {
+        const struct ct_object *o = ct_live_object_at(&r->live, i);
+        if (o)
+            note_time(t, o);
     }
-    if (k->time_count)
-        qsort(k->times, k->time_count, sizeof *k->times, compare_times);
+    for (uint32_t i = 0; i < r->pool.region_count; i++) {
+        const struct ct_object begun = begin_of(&r->pool.regions[i]);
+        if (r->pool.regions[i].bytes)
+            note_time(t, &begun);
+    }
 }
 
 static uint64_t find_time(const struct ct_keyframe *k, const struct ct_object *o) {
     const struct ct_exact_time wanted = {.object = name_object(o)};
+    const struct ct_exact_times *t = &k->times;
     const struct ct_exact_time *found =
-        k->time_count ? bsearch(&wanted, k->times, k->time_count, sizeof *k->times, compare_times)
-                      : NULL;
+        t->count ? bsearch(&wanted, t->list, t->count, sizeof *t->list, compare_times) : NULL;
     return found ? found->t_ns : o->t_ns / TICK_NS * TICK_NS;
 }
 
@@ -154,10 +174,7 @@ static void restore_times(const struct ct_keyframe *k, struct ct_replay *r) {
     }
     for (uint32_t i = 0; i < r->pool.region_count; i++) {
         struct ct_torch_region *region = &r->pool.regions[i];
-        const struct ct_object begun = {.kind = region->maps ? CT_KIND_MAPPING : CT_KIND_ADDRESS,
-                                        .event_low = (uint32_t)region->event,
-                                        .event_high = (uint16_t)(region->event >> 32) & 0x3FFF,
-                                        .t_ns = region->t_ns};
+        const struct ct_object begun = begin_of(region);
         if (region->bytes)
             region->t_ns = find_time(k, &begun);
     }
@@ -185,7 +202,7 @@ void ct_keyframes_begin(struct ct_keyframes *k, const struct ct_trace *t) {
 
 static void free_keyframe(struct ct_keyframe *k) {
     if (k)
-        free(k->times);
+        free(k->times.list);
     free(k);
 }
 
@@ -205,7 +222,7 @@ static struct ct_keyframe *make(const struct ct_replay *r, const struct ct_seek_
     k->point = *point;
     k->event = number;
     k->latest_ns = latest_ns;
-    k->digest = digest(r, 1);
+    k->digest = digest(r, TICK_NS);
     k->resets = r->resets;
     k->gaps = r->gaps;
     k->is_known = r->is_known;
@@ -214,15 +231,12 @@ static struct ct_keyframe *make(const struct ct_replay *r, const struct ct_seek_
     for (int d = 0; d < CT_DEVICES; d++)
         k->pool[d] = (struct ct_keyframe_pool){
             r->pool.device[d].seen, r->pool.device[d].unreconciled, r->pool.device[d].own_reported};
-    note_times(k, &r->live);
-    return k;
-}
-
-static int has_resumers(const struct ct_resumers *r) {
-    size_t count = 0;
-    for (unsigned kind = 0; kind < CT_RESUMED_KINDS; kind++)
-        count += r->of[kind].count;
-    return count != 0;
+    note_times(&k->times, r);
+    sort_times(&k->times);
+    if (k->times.count <= MOST_TIMES)
+        return k;
+    free_keyframe(k);
+    return NULL;
 }
 
 void ct_keyframes_take(struct ct_keyframes *k, const struct ct_replay *r, const struct ct_trace *t,
@@ -234,10 +248,57 @@ void ct_keyframes_take(struct ct_keyframes *k, const struct ct_replay *r, const 
         k->next++;
     go_to_next(k, p);
     // A digest takes the time of some events for each object, so it is rarer than that.
-    if (number - k->taken_event < ct_live_slot_count(&r->live) || has_resumers(&r->resumers))
+    if (number - k->taken_event < ct_live_slot_count(&r->live) || ct_resumers_are_any(&r->resumers))
         return;
     k->taken_event = number;
-    add(k, make(r, &p->list[k->next - 1], number, k->latest_ns));
+    struct ct_keyframe *made = make(r, &p->list[k->next - 1], number, k->latest_ns);
+    if (made)
+        add(k, made);
+}
+
+// Gives a keyframe of a part the exact times of what the part inherits, in place of those that its
+// checkpoint has.
+static int complete_times(struct ct_exact_times *t, const struct ct_exact_times *inherited,
+                          uint64_t from_event) {
+    size_t own = 0;
+    for (size_t i = 0; i < t->count; i++)
+        if (t->list[i].object >> 8 >= from_event)
+            t->list[own++] = t->list[i];
+    t->count = own;
+    for (size_t i = 0; i < inherited->count; i++) {
+        CT_HEAP_GROW(t->list, t->count, t->room);
+        t->list[t->count++] = inherited->list[i];
+    }
+    sort_times(t);
+    return t->count <= MOST_TIMES;
+}
+
+void ct_keyframes_append(struct ct_keyframes *k, struct ct_keyframes *next, uint64_t from_event,
+                         const struct ct_seam *seam, const struct ct_replay *before) {
+    struct ct_exact_times inherited = {0};
+    note_times(&inherited, before);
+    for (size_t i = 0; i < next->count; i++) {
+        struct ct_keyframe *n = next->list[i];
+        n->resets += before->resets - seam->resets;
+        n->gaps += before->gaps - seam->gaps;
+        ct_seam_complete(seam, before, &n->readings);
+        if (n->latest_ns < k->latest_ns)
+            n->latest_ns = k->latest_ns;
+        if (complete_times(&n->times, &inherited, from_event))
+            add(k, n);
+        else
+            free_keyframe(n);
+    }
+    next->count = 0;
+    if (next->latest_ns > k->latest_ns)
+        k->latest_ns = next->latest_ns;
+    free(inherited.list);
+}
+
+void ct_keyframes_forget(struct ct_keyframes *k) {
+    for (size_t i = 0; i < k->count; i++)
+        free_keyframe(k->list[i]);
+    k->count = 0;
 }
 
 void ct_keyframes_free(struct ct_keyframes *k) {
@@ -260,7 +321,7 @@ const struct ct_keyframe *ct_keyframes_find(const struct ct_keyframes *k, uint64
 // Makes the state the keyframe's. Returns 0 if what the checkpoint restored is another one.
 static int restore(const struct ct_keyframe *k, struct ct_replay *r) {
     restore_times(k, r);
-    if (has_resumers(&r->resumers) || digest(r, 1) != k->digest)
+    if (ct_resumers_are_any(&r->resumers) || digest(r, TICK_NS) != k->digest)
         return 0;
     r->resets = k->resets;
     r->gaps = k->gaps;

@@ -4,12 +4,17 @@
 #ifndef CT_KEYFRAMES_H
 #define CT_KEYFRAMES_H
 
-#include "replay/replay.h"
+#include "replay/seam.h"
 
 // The time of an object that a checkpoint may have rounded.
 struct ct_exact_time {
     uint64_t object; // event and kind
     uint64_t t_ns;
+};
+
+struct ct_exact_times {
+    struct ct_exact_time *list; // by object
+    size_t count, room;
 };
 
 // What is known of PyTorch's pools from earlier events than those of live objects.
@@ -25,8 +30,7 @@ struct ct_keyframe {
     uint64_t event;     // the first one behind the checkpoint
     uint64_t latest_ns; // the latest time of the events before it
     uint64_t digest;
-    struct ct_exact_time *times; // by object
-    size_t time_count;
+    struct ct_exact_times times;
     uint64_t resets, gaps;
     int is_known;
     struct ct_readings readings;
@@ -47,8 +51,15 @@ struct ct_keyframes {
 // Before a full replay of the trace.
 void ct_keyframes_begin(struct ct_keyframes *k, const struct ct_trace *t);
 void ct_keyframes_free(struct ct_keyframes *k);
+// Frees what was taken, and goes on taking.
+void ct_keyframes_forget(struct ct_keyframes *k);
 void ct_keyframes_take(struct ct_keyframes *k, const struct ct_replay *r, const struct ct_trace *t,
                        uint64_t number);
+
+// Appends the keyframes of the next part of the trace (parts.h), which begins with an event and a
+// seam. `before`: the replay of the part before, at its end, with exact times.
+void ct_keyframes_append(struct ct_keyframes *k, struct ct_keyframes *next, uint64_t from_event,
+                         const struct ct_seam *seam, const struct ct_replay *before);
 
 // To be called before each event is applied. `has_past`: something else is known of earlier events
 // that a second replay would have to see.

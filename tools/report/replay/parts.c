@@ -224,7 +224,8 @@ void ct_parts_begin(struct ct_parts *p, const struct ct_trace *t,
 
 void ct_parts_end(struct ct_parts *p, int are_used) {
     if (is_set_to("tell"))
-        fprintf(stderr, are_used ? "parts: %zu\n" : "parts: %zu that prove nothing\n", p->count);
+        fprintf(stderr, "%s: %zu%s\n", p->list->has_readings ? "scan parts" : "parts", p->count,
+                are_used ? "" : " that prove nothing");
     for (size_t i = 0; i < p->count; i++)
         ct_trace_unshare(&p->list[i].trace);
     free(p->list);
@@ -276,7 +277,7 @@ const struct ct_event *ct_part_first(struct ct_part *part, struct ct_replay *r, 
     if (!part->is_sound)
         return NULL;
     part->last_ns = e->t_ns;
-    if (*number >= part->from_event)
+    if (!part->has_readings)
         ct_part_begin(part, r, e);
     return part->is_sound ? e : NULL;
 }
@@ -326,4 +327,44 @@ int ct_part_set_exact_times(const struct ct_part *part) {
         o->t_ns = origin->t_ns;
     }
     return 1;
+}
+
+static void set_exact_reservations(const struct ct_part *part) {
+    const struct ct_live *l = &part->replay->live, *before = &part[-1].replay->live;
+    uint32_t left = l->of_kind[CT_KIND_RESERVED] + l->of_kind[CT_KIND_POOL];
+    for (uint32_t i = 0; left && i < ct_live_slot_count(l); i++) {
+        struct ct_object *o = ct_live_object_at(l, i);
+        if (!o || (o->kind != CT_KIND_RESERVED && o->kind != CT_KIND_POOL))
+            continue;
+        left--;
+        const struct ct_object *origin = ct_live_find(before, o->kind, o->key);
+        if (origin && ct_object_event(origin) == ct_object_event(o) &&
+            ct_part_earliest_ns(origin) == ct_part_earliest_ns(o))
+            o->t_ns = origin->t_ns;
+    }
+}
+
+// Returns 0 if a region is not one of the part before.
+static int set_exact_regions(const struct ct_part *part) {
+    const struct ct_torch_pool *before = &part[-1].replay->pool, *pool = &part->replay->pool;
+    struct ct_map times = {0}; // by the event that began a region
+    int are_known = 1;
+    for (uint32_t i = 0; i < before->region_count; i++)
+        if (before->regions[i].bytes)
+            *ct_map_add(&times, before->regions[i].event) = before->regions[i].t_ns;
+    for (uint32_t i = 0; i < pool->region_count; i++) {
+        struct ct_torch_region *region = &pool->regions[i];
+        if (!region->bytes || region->event >= part->from_event)
+            continue;
+        const uint64_t *t_ns = ct_map_find(&times, region->event);
+        are_known &= t_ns && *t_ns / CT_PART_TICK_NS == region->t_ns / CT_PART_TICK_NS;
+        region->t_ns = t_ns ? *t_ns : region->t_ns;
+    }
+    ct_map_free(&times);
+    return are_known;
+}
+
+int ct_part_set_exact_rest(const struct ct_part *part) {
+    set_exact_reservations(part);
+    return set_exact_regions(part);
 }

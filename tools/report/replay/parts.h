@@ -19,7 +19,7 @@ struct ct_part {
     // the first one belong to the part before, too: the part warms up with them.
     uint64_t from_event, end_event;
     uint64_t warm_ns; // the prefix's time of the first event behind the checkpoint
-    int is_small;               // it ends before others
+    int is_small;     // it ends before others
     int has_readings;
     struct ct_replay *replay;   // from its first event on
     uint64_t first_ns, last_ns; // of its own events
@@ -83,11 +83,14 @@ int ct_parts_are_proved(const struct ct_parts *p);
 // the end of the part that has seen it allocated. NULL: the trace has to be read as a whole.
 const struct ct_object *ct_part_find_origin(const struct ct_part *part, unsigned kind, uint64_t key,
                                             uint64_t event);
-// Sets the exact times of all that is live at the end of the part. Returns 0 if the trace has to be
-// read as a whole.
+// Sets the exact times of all allocations that are live at the end of the part. It may be called for
+// all parts side by side. Returns 0 if the trace has to be read as a whole.
 int ct_part_set_exact_times(const struct ct_part *part);
+// Then the same of reservations, memory pools and PyTorch's regions, when the part before has theirs.
+int ct_part_set_exact_rest(const struct ct_part *part);
 
 // For tests. CUTRACE_REPORT_PARTS=no: every trace is read as a whole. CUTRACE_REPORT_PARTS=tell:
-// says on stderr how many parts there were, and divides a trace however few events it has.
+// says on stderr how many parts there were ("scan parts" warm up), and divides a trace however few
+// events it has.
 
 #endif

@@ -193,6 +193,8 @@ static void finish_checkpoint(struct ct_replay *r) {
     const struct ct_live *l = &r->live;
     r->is_known = 1;
     ct_checkpoint_end_restore(&r->live);
+    for (int d = 0; d < CT_DEVICES; d++)
+        r->readings.device[d].tracked = ct_live_tracked(&l->device[d]);
     for (uint32_t i = 0, left = l->of_kind[CT_KIND_MAPPING]; left && i < ct_live_slot_count(l);
          i++) {
         const struct ct_object *o = ct_live_object_at(l, i);

@@ -24,6 +24,13 @@ static inline uint32_t ct_resumers_find(const struct ct_resumers *r, enum ct_res
     return by ? (uint32_t)*by : 0;
 }
 
+static inline int ct_resumers_are_any(const struct ct_resumers *r) {
+    size_t count = 0;
+    for (unsigned kind = 0; kind < CT_RESUMED_KINDS; kind++)
+        count += r->of[kind].count;
+    return count != 0;
+}
+
 static inline void ct_resumers_free(struct ct_resumers *r) {
     for (unsigned kind = 0; kind < CT_RESUMED_KINDS; kind++)
         ct_map_free(&r->of[kind]);

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// A scan of a trace in parts, side by side (replay/parts.h), and the steps of a scan that it
+// consists of. SEEK.md says what proves that the sum is that of a scan from the start.
+#ifndef CT_SCAN_PARTS_H
+#define CT_SCAN_PARTS_H
+
+#include "analyze/scan.h"
+
+// Returns 0, and does nothing to `s`, if the trace has to be read as a whole.
+int ct_scan_run_in_parts(struct ct_scan *s, struct ct_trace *t,
+                         const struct ct_scan_request *request);
+
+// The steps of a scan: its begin; before each event is read, and then that event; behind the last
+// one.
+void ct_scan_begin(struct ct_scan *s, const struct ct_trace *t,
+                   const struct ct_scan_request *request);
+void ct_scan_expect(struct ct_scan *s);
+void ct_scan_take(struct ct_scan *s, const struct ct_trace *t, const struct ct_event *e,
+                  uint64_t number);
+void ct_scan_end(struct ct_scan *s, struct ct_trace *t);
+
+// Before a part's first event of its own, which is of that time: what was found while it warmed up
+// belongs to the part before.
+void ct_scan_begin_part(struct ct_scan *s, uint64_t t_ns);
+// Behind the last event of a part: what is shown up to the first event of the next one.
+void ct_scan_end_part(struct ct_scan *s, const struct ct_scan *next, uint64_t t_ns);
+// Adds a part to the next one, whose first event has that time. Returns 0 if the trace has to be
+// read as a whole.
+int ct_scan_prepend(struct ct_scan *s, struct ct_scan *before, const struct ct_seam *seam);
+
+#endif
