@@ -122,6 +122,15 @@ static int is_about_ranges(const struct ct_event *e) {
     return e->op >= CT_OP_MARK && e->op <= CT_OP_RANGE_END;
 }
 
+// Most programs name no phases: then there is nothing to look up until a range is open.
+static int has_any(struct ct_phase_follow *f, const struct ct_event *e) {
+    if (__builtin_expect(!f->has_any, 0))
+        f->has_any = ct_phases_has_any(f->phases) ? 1 : -1;
+    if (f->has_any < 0 && (is_about_ranges(e) || (f->open && f->open->used)))
+        f->has_any = 1;
+    return f->has_any > 0;
+}
+
 static int is_of_node(const struct ct_phase_at *at, const struct ct_phase_of_node *m) {
     return (unsigned)at->phase == m->phase && (unsigned)at->framework == m->framework &&
            at->node == m->node && !at->by_range && !at->range.length;
@@ -143,7 +152,7 @@ const struct ct_phase_at *ct_phase_follow_event(struct ct_phase_follow *f,
     static const struct ct_phase_at unknown = {.phase = CT_PHASE_UNKNOWN};
     const uint32_t thread = CT_HAS(e, thread) ? e->thread : 0;
     struct ct_phase_at *at = &f->of_event;
-    if (!f->phases)
+    if (!f->phases || !has_any(f, e))
         return &unknown;
     const struct ct_string *range =
         f->open ? ct_ranges_find(f->phases->definitions, f->open, e) : NULL;
