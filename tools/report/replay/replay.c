@@ -189,12 +189,17 @@ static void restore_object(struct ct_replay *r, const struct ct_event *e) {
                                       CT_HAS(e, device) ? e->device : CT_NO_DEVICE);
 }
 
+// A device's next event is compared with what was tracked before it.
+static void set_tracked(struct ct_replay *r) {
+    for (int d = 0; d < CT_DEVICES; d++)
+        r->readings.device[d].tracked = ct_live_tracked(&r->live.device[d]);
+}
+
 static void finish_checkpoint(struct ct_replay *r) {
     const struct ct_live *l = &r->live;
     r->is_known = 1;
     ct_checkpoint_end_restore(&r->live);
-    for (int d = 0; d < CT_DEVICES; d++)
-        r->readings.device[d].tracked = ct_live_tracked(&l->device[d]);
+    set_tracked(r);
     for (uint32_t i = 0, left = l->of_kind[CT_KIND_MAPPING]; left && i < ct_live_slot_count(l);
          i++) {
         const struct ct_object *o = ct_live_object_at(l, i);
