@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The checkpoint and the history that a chunk of a file that has wrapped begins with, by FORMAT.md, sections 7 and 8.
 
-It knows the events of real vLLM: no arrays, memory pools, graph memory, managed memory, and no frees that fail.
+It knows the events of real vLLM, and ranges: no arrays, memory pools, graph memory, managed memory, and no frees that fail.
 """
 import bisect
 import collections
@@ -12,6 +12,7 @@ NVML, GRAPH, FOREIGN, SEGMENT = (mktrace.FLAGS[n] for n in ("nvml", "graph", "fo
 HOST = mktrace.SPACES["host"]
 COSTS = {"context-create": "contexts", "module-load": "modules", "limit": "limits"}
 KEPT = ("op", "t_ns", "bytes", "stack", "device", "context", "thread", "api", "flags", "space", "pool", "ptr", "handle")
+RANGE = ("op", "t_ns", "thread", "api", "handle", "text", "domain", "category")
 BUCKETS = 64  # of a history
 
 
@@ -33,6 +34,7 @@ class State:
         self.starts = []  # sorted addresses of memory that may hold blocks
         self.maps, self.refs = collections.Counter(), collections.Counter()
         self.curve = []  # (t_ns, device, tracked, out of memory)
+        self.ranges = []  # that are open, as records of a checkpoint
 
     # ---- events
     def apply(self, r):
@@ -142,9 +144,32 @@ class State:
     def on_block_free(self, r):
         self.live.pop(("block", r["ptr"]), None)
 
+    def on_range_push(self, r):
+        self.ranges.append({**{k: r[k] for k in RANGE if k in r}, "event": self.number})
+
+    on_range_start = on_range_push
+
+    def on_range_pop(self, r):
+        self.end_range(lambda o: o["op"] == "range-push" and o["thread"] == r["thread"] and o.get("domain") == r.get("domain"))
+
+    def on_range_end(self, r):
+        self.end_range(lambda o: o["op"] == "range-start" and o["handle"] == r["handle"])
+
+    def end_range(self, is_it):
+        for at in reversed(range(len(self.ranges))):
+            if is_it(self.ranges[at]):
+                del self.ranges[at]
+                return
+
     def on_context_create(self, r):
         self.devices[r["device"]].contexts += 1
         self.cost("contexts", r)
+
+    def on_context_destroy(self, r):
+        d = self.devices[r["device"]]
+        d.contexts -= d.contexts > 0
+        if not d.contexts:
+            d.costs = dict.fromkeys(d.costs, 0)
 
     def on_module_load(self, r):
         self.cost("modules", r)
@@ -218,7 +243,7 @@ class State:
                    "free_before_bytes": d.costs.get("graphs", 0), "free_bytes": 0}
 
     def checkpoint(self):
-        return [*self.objects(), *(r for n, d in sorted(self.devices.items()) for r in self.readings(n, d))]
+        return [*self.objects(), *(r for n, d in sorted(self.devices.items()) for r in self.readings(n, d)), *reversed(self.ranges)]
 
     def history(self, start_ns):
         """Tracked memory of each device in buckets of equal width."""
