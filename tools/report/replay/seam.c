@@ -77,8 +77,9 @@ static int fits_device(const struct ct_device_usage *a, const struct ct_device_u
            a->free_known == b->free_known && a->free_min == b->free_min &&
            is_same_tick(a->free_min_t_ns, b->free_min_t_ns) &&
            a->process_known == b->process_known && a->process_untracked == b->process_untracked &&
-           a->split_unexplained == b->split_unexplained && fits_reading(&a->last, &b->last) &&
-           fits_earlier(a, b, warm_ns) && fits_measured(&a->measured, &b->measured, warm_ns);
+           (!a->process_known || a->split_unexplained == b->split_unexplained) &&
+           fits_reading(&a->last, &b->last) && fits_earlier(a, b, warm_ns) &&
+           fits_measured(&a->measured, &b->measured, warm_ns);
 }
 
 // Whether the frees of `a` that may be under way at a later time are those of `b`, too.
