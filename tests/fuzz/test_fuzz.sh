@@ -59,6 +59,7 @@ END
 fuzz 6 "zip files" fuzz_zip "$last.zip"
 mkdir "$last.seek"
 PYTHONDONTWRITEBYTECODE=1 python3 "$root/tests/lib/checkpoint_program.py" "$last.seek"
+PYTHONDONTWRITEBYTECODE=1 python3 "$root/tests/lib/part_program.py" "$last.seek"
 fuzz 7 "traces with checkpoints: replays from one print the same" fuzz_seek "$last.seek"/*.zst \
     "$root"/tests/report/golden/traces/ringed.zst "$root"/tests/report/golden/traces/blocks.zst
 PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=$root/tests/lib python3 - "$last.seek" <<'END'

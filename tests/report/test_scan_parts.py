@@ -496,8 +496,12 @@ def keyframes():
 
 @case("a ring that the recorder wrote, also with bits that are wrong: the same")
 def recorded():
-    path = record_ring("2M", 400_000)
-    found = compare(path, VIEWS if FULL else FIRST, WORKERS if FULL else (7,))
+    for _ in range(6):  # which readings and calls meet is chance: most rings are read in parts
+        path = record_ring("2M", 200_000)
+        found = compare(path, VIEWS if FULL else FIRST, WORKERS if FULL else (7,))
+        if in_parts(found) > len(found) / 2:
+            break
+    check(in_parts(found) > len(found) / 2, "parts: %r" % found)
     with open(path, "rb") as f:
         data = bytearray(f.read())
     r = random.Random(9)
