@@ -49,11 +49,13 @@ class Program:
 
     KINDS = {"plain": 8, "block": 20, "space": 2, "reading": 3, "nvml": 2, "range": 2, "mark": 1, "module": 1, "process": 1, "failed-free": 0}
 
-    def __init__(self, seed, chunks=24, every=4, events=60, kinds=None, at=None, slow=False, stacks=None, devices=1, mean=3000, touch=True, quiet=False):
+    def __init__(self, seed, chunks=24, every=4, events=60, kinds=None, at=None, slow=False, stacks=None, devices=1, mean=3000, touch=True, quiet=False,
+                 info=None):
         self.random, self.records, self.t = random.Random(seed), [], 1000
         self.kinds, self.slow, self.devices, self.mean = {**self.KINDS, **(kinds or {})}, slow, devices, mean
         self.stack_choice = stacks or [*NATIVE, *PHASES]
         self.plain, self.segments, self.spaces, self.blocks = {}, {}, {}, {}  # by address
+        self.stream = None  # of PyTorch's blocks, as it notes them
         self.freeing = set()  # threads whose last call frees
         self.failed = set()  # numbers of frees that failed
         self.ranges, self.next, self.device = [], {"plain": PLAIN, "pool": POOL, "space": SPACE, "handle": 1}, 0
@@ -61,7 +63,7 @@ class Program:
         self.peak = [(0, None)] * devices  # bytes, number of the event that reached them
         self.low = [None] * devices  # the lowest reading of free memory
         self.info = {"process.start_ns": "500", "process.pid": "7", "process.exe": "server",
-                     **{"device.%d.total_bytes" % d: str(TOTAL) for d in range(devices)}}
+                     **{"device.%d.total_bytes" % d: str(TOTAL) for d in range(devices)}, **(info or {})}
         self.per, self.every = events, every
         self.edges = [n * events for n in range(1, chunks)]
         self.seams = [n * events for n in range(every + 1, chunks, every)]
@@ -161,7 +163,7 @@ class Program:
         self.blocks[ptr] = size, d
         self.allocated[d] += size
         return self.add("block-alloc", tid, ptr=ptr, bytes=size, device=d, stack=self.stack(), allocated_bytes=self.allocated[d],
-                        reserved_bytes=self.reserved[d])
+                        reserved_bytes=self.reserved[d], **({} if self.stream is None else {"stream": self.stream}))
 
     def grow(self, size, tid):
         length = max(SEGMENT, size)
@@ -285,9 +287,11 @@ class Program:
         """Ranges are not: where a range is open at a checkpoint that rounds its time, no part begins."""
         return record if record["op"].startswith("range") else {**record, "t_ns": record["t_ns"] // 100 * 100}
 
-    def chunks(self, rounds=True, edit=None):
-        """The chunks of the trace. edit(records of a checkpoint, number of its chunk) returns other ones."""
+    def chunks(self, rounds=True, edit=None, ends_empty=False):
+        """The chunks of the trace. edit(records of a checkpoint, number of its chunk) returns other ones. ends_empty: one more
+        without a record."""
         records, edges = self.amended()
+        edges += [len(records)] if ends_empty else []
         truth = [{**r, "result": 700} if n in self.failed else r for n, r in enumerate(self.records)]
         numbers = [n for n in range(1, len(self.edges) + 1) if n % self.every == 0]
         states = make_checkpoint.states(self.whole(truth), [self.edges[n - 1] for n in numbers])

@@ -14,6 +14,7 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
+import add_digests  # noqa: E402
 import make_checkpoint  # noqa: E402
 import whole_trace  # noqa: E402
 from death import record_ring  # noqa: E402
@@ -380,6 +381,53 @@ def exports():
     prove(True, {SEAMS[-1] + 20: export}, views=views)
 
 
+@case("blocks of several streams: what an OOM needs of them, and a segment of two streams, prove nothing")
+def streams():
+    last = SEAMS[-1]
+
+    def use(stream):
+        def add(p):
+            p.stream = stream
+            ptr = p.room(M)
+            p.block(M, p.grow(M, 1) if ptr is None else ptr, 1)
+        return add
+
+    def oom(p):
+        p.add("block-oom", 1, bytes=200 * G, device=0, stack=1, stream=3, allocated_bytes=p.allocated[0], reserved_bytes=p.reserved[0])
+    views = (FIRST[2], FIRST[4], ("oom",))
+    how = {"kinds": {**CALM["kinds"], "block": 0}, "stacks": list(NATIVE), "views": views, "info": {"torch.block_streams": "current"}}
+    prove(True, {20: use(7), last + 5: use(7), last + 30: oom}, **how)
+    prove(False, {20: use(7), last + 30: oom}, **how)
+    prove(False, {20: use(7), last + 5: use(8), last + 30: oom}, **how)
+    prove(False, {20: use(7), SEAM + 9: use(8)}, **how)
+    prove(False, {20: use(7), last + 5: use(8)}, **how)
+    prove(True, {20: lambda p: (use(7)(p), use(8)(p)), last + 30: oom}, **{**how, "info": {}})
+
+
+@case("a checkpoint in the last chunk but one, with no event behind it: no part begins there, or it proves nothing")
+def empty():
+    for how in ({"chunks": 21}, {"chunks": 20}):
+        p = Program(0, **{**CALM, **how})
+        path = write(p.chunks(ends_empty=True), "empty.zst")
+        found = compare(path, FIRST, (7,))
+        equal(in_parts(found), 0 if how["chunks"] == 21 else len(found))
+
+
+@case("the recorder's notes: parts begin before the first request that failed, and there are none where memory was exported")
+def notes():
+    def export(p):
+        p.add("export", 1, api="cuIpcGetMemHandle", ptr=min(p.plain), result=0, device=0)
+    for at, want in (({}, [6]), ({SEAMS[1] + 20: fail(200 * G)}, [3]), ({SEAMS[3] - 20: fail(200 * G)}, [4]), ({SEAM: export}, [])):
+        p, path = program(0, "notes.zst", at=at, **CALM)
+        data = add_digests.add(path, True)
+        path = write(data, "notes.zst")
+        for view in FIRST:
+            whole, _ = printed(view, path, 0, "no")
+            got, scans = printed(view, path, 7)
+            check(got == whole, difference(got, whole))
+            equal(scans, ["scan parts: %d" % n for n in want])
+
+
 # ---- checkpoints that lie -------------------------------------------------------------------------
 
 def changed(is_it, **how):
@@ -417,6 +465,10 @@ def less(v):
     return v - 4 * K
 
 
+def changed_text(field):
+    return lambda records, _: [{**r, field: "other"} if is_range(r) else r for r in records]
+
+
 LIES = {"free memory": changed(is_last, free_bytes=more), "total": changed(is_last, total_bytes=more), "tracked": changed(is_last, used_bytes=more),
         "tracked, with NVML's": changed(is_last, used_bytes=more, process_bytes=more), "NVML's": changed(is_last, process_bytes=more),
         "unexplained": changed(is_last, bytes=more), "time": changed(is_last, t_ns=lambda t: t - 100),
@@ -425,14 +477,18 @@ LIES = {"free memory": changed(is_last, free_bytes=more), "total": changed(is_la
         "reserved": changed(is_pool, reserved_bytes=more), "allocated": changed(is_pool, allocated_bytes=more),
         "modules": changed(lambda r: r["op"] == "module-load", free_before_bytes=more), "no modules": dropped(lambda r: r["op"] == "module-load"),
         "range": changed(is_range, text=lambda s: s + "!"), "event of a range": changed(is_range, event=lambda n: n - 1),
-        "thread of a range": changed(is_range, thread=lambda t: (3, "t3")), "no ranges": dropped(is_range)}
-# Those that do not matter where a block has come since the checkpoint, and told PyTorch's totals anew.
-HARMLESS = ["allocated", "no totals of PyTorch's", "reserved"]
+        "thread of a range": changed(is_range, thread=lambda t: (3, "t3")), "no ranges": dropped(is_range),
+        "one more range": lambda records, n: records + [{"op": "range-push", "t_ns": 999, "thread": (1, "t1"), "event": 0, "text": "none"}],
+        "handle of a range": changed(is_range, handle=lambda h: h + 1), "kind of a range": changed(is_range, op=lambda op: "range-start"),
+        "a range's domain": changed_text("domain"), "a range's category": changed_text("category"), "a range's call": changed_text("api")}
+# Those that do not matter in the program where blocks and readings come between checkpoint and seam, and tell them anew.
+HARMLESS = ["allocated", "no totals of PyTorch's", "reserved", "total", "unexplained"]
 
 
 @case("a checkpoint that has other readings, ranges or totals than the events: the same, and nothing is proved where it matters")
 def lies():
-    at = {45: lambda p: p.do_module(), 50: push(1, "epoch"), WARM - 20: push(2, "step"), SEAM + 20: pop(2)}
+    at = {45: lambda p: p.do_module(), 50: push(1, "epoch"), WARM - 20: push(2, "step"), SEAM + 20: pop(2),
+          48: lambda p: p.add("range-start", 1, handle=5, text="run")}
     told = {}
     for what, kinds in (("readings", {}), ("none while it warms up", {"reading": 0, "nvml": 0, "block": 0})):
         def read(p):
