@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The third table: a pass over all events with more and more workers, in parts between checkpoints; and a view with one
-pass in parts, growth by call site, behind one over the whole trace."""
+"""The third table: passes over all events with more and more workers, in parts between checkpoints: `stats` has one that
+needs little more than what is live; `summary` scans; `top --at=end` scans, and then measures growth by call site."""
 import statistics
 
 from peer_figures import Row, ratios
 from speed_full import VIEW, seconds, with_workers
 from speed_runs import FEW, MANY, PROCESSORS, in_turns
 
-TITLE = "Passes over all events by workers (`cutrace-report %s`)" % VIEW
-TWO_PASSES = ("top", "--at=end")
+TITLE = "Passes over all events by workers (`cutrace-report %s`, and views that scan)" % VIEW
+SCANS = (("summary",), ("top", "--at=end"))
 NUMBERS = (2, 4, 8, 16)
 WANTED = {(FEW, 2): 1.8, (MANY, 2): 1.8, (FEW, 16): 10}
 
@@ -20,7 +20,7 @@ def by_workers(traces, live, *view):
     rows = []
     for n in NUMBERS:
         name = "speed-up %swith %d workers, %d live" % ("of %s " % view[0] if view else "", n, live)
-        wanted = None if view else WANTED.get((live, n))
+        wanted = WANTED.get((live, n))
         if n not in numbers:
             rows.append(Row(name, "x", wanted, None, [], reason="this machine has %d processors" % PROCESSORS,
                             at_least=True))
@@ -33,4 +33,4 @@ def by_workers(traces, live, *view):
 
 
 def measure(traces):
-    return [row for live in (FEW, MANY) for view in ((), TWO_PASSES) for row in by_workers(traces, live, *view)]
+    return [row for live in (FEW, MANY) for view in ((), *SCANS) for row in by_workers(traces, live, *view)]

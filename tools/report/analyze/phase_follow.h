@@ -17,7 +17,7 @@ struct ct_phase_follow {
     const struct ct_open_ranges *open;
     struct ct_phase_at last, *of_thread, of_event;
     size_t thread_count;
-    int has_any;     // a stack names a phase, or a range has been open; -1: none yet; 0: not looked
+    int has_any;    // a stack names a phase, or a range has been open; -1: none yet; 0: not looked
     int is_part;    // of a trace that is read in parts; not the first one
     uint8_t *marks; // by thread, only of such a part (phase_follow.c)
     size_t mark_count;

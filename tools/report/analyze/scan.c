@@ -8,7 +8,7 @@
 #include <cutrace/model/failures.h>
 #include <cutrace/model/live.h>
 
-#include "analyze/scan_parts.h"
+#include "analyze/scan_steps.h"
 
 static int is_request_for_memory(const struct ct_event *e) {
     switch (e->op) {
@@ -559,18 +559,13 @@ static void add_restored(struct ct_scan *s, const struct ct_trace *t) {
     }
 }
 
-// Whether an event is behind the last one of the range.
-static int is_behind(const struct ct_scan_request *q, const struct ct_event *e, uint64_t number) {
-    return e->t_ns > q->to_ns || (q->end_event && number >= q->end_event);
-}
-
 // Counts the lost events of the whole range: a pass that ended at a budget has not seen all.
 static void count_lost(struct ct_scan *s, struct ct_trace *t) {
     struct ct_event e;
     uint64_t number;
     s->lost = 0;
     ct_trace_rewind(t);
-    while (ct_trace_next(t, &e, &number) && !is_behind(&s->request, &e, number))
+    while (ct_trace_next(t, &e, &number) && !ct_scan_is_behind(&s->request, &e, number))
         if (e.op == CT_OP_LOST)
             s->lost += CT_HAS(&e, count) ? e.count : 1;
 }
@@ -637,24 +632,6 @@ void ct_scan_end(struct ct_scan *s, struct ct_trace *t) {
     ct_incidents_finish(&s->incidents);
     if (q->columns)
         plot_incidents(s);
-}
-
-void ct_scan_run(struct ct_scan *s, struct ct_trace *t, const struct ct_scan_request *request) {
-    const struct ct_event *e;
-    uint64_t number;
-    if (ct_scan_run_in_parts(s, t, request))
-        return;
-    ct_scan_begin(s, t, request);
-    ct_trace_rewind(t);
-    while (!s->exceeded) { // what comes later would not have happened
-        ct_scan_expect(s);
-        e = ct_replay_next(&s->end, t, &number);
-        if (!e || is_behind(request, e, number))
-            break;
-        ct_scan_take(s, t, e, number);
-    }
-    ct_replay_stop(&s->end);
-    ct_scan_end(s, t);
 }
 
 // ---- parts of a trace ---------------------------------------------------------------------------

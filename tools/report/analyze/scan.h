@@ -64,7 +64,7 @@ struct ct_device_memory {
     struct ct_breakdown crossing, peak, end;
 };
 
-// How the notes of `applied` are divided where the trace is read in parts (scan_parts.h). The first
+// How the notes of `applied` are divided where the trace is read in parts (scan_run.c). The first
 // part notes into `applied_user`.
 struct ct_scan_division {
     // Makes empty notes for another part, as if nothing had come before.
@@ -123,7 +123,7 @@ struct ct_scan {
     int changed_device;              // of the last change of what is live
     uint64_t resets;                 // before the present event
     int was_known;                   // likewise
-    // Of a part of the trace, but for the first one (scan_parts.h).
+    // Of a part of the trace, but for the first one (scan_run.c).
     const struct ct_part *part; // NULL: it is none
     int is_warming_up;          // its own events have not begun
     int is_unsound;             // what it found depends on more than it knows

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Adds the part of a trace before to what the next one has found. The state between the two is the
-// same (scan_parts.c), so that sums are added, and of two candidates the one is chosen that a scan
+// same (scan_run.c), so that sums are added, and of two candidates the one is chosen that a scan
 // from the start would have kept.
-#include "analyze/scan_parts.h"
+#include "analyze/scan_steps.h"
 
 // ---- devices ------------------------------------------------------------------------------------
 

@@ -83,10 +83,11 @@ int ct_parts_are_proved(const struct ct_parts *p);
 // the end of the part that has seen it allocated. NULL: the trace has to be read as a whole.
 const struct ct_object *ct_part_find_origin(const struct ct_part *part, unsigned kind, uint64_t key,
                                             uint64_t event);
-// Sets the exact times of all allocations that are live at the end of the part. It may be called for
-// all parts side by side. Returns 0 if the trace has to be read as a whole.
+// Sets the exact times of all allocations that are live at the end of the part. It may be called
+// for all parts side by side. Returns 0 if the trace has to be read as a whole.
 int ct_part_set_exact_times(const struct ct_part *part);
-// Then the same of reservations, memory pools and PyTorch's regions, when the part before has theirs.
+// Then the same of reservations, memory pools and PyTorch's regions, when the part before has
+// theirs.
 int ct_part_set_exact_rest(const struct ct_part *part);
 
 // For tests. CUTRACE_REPORT_PARTS=no: every trace is read as a whole. CUTRACE_REPORT_PARTS=tell:

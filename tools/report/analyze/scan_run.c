@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Each part is scanned as if it were the whole trace, from its checkpoint on. What it has found when
-// its own events begin is thrown away, but for the state.
-#include "analyze/scan_parts.h"
+// A scan of a whole trace, or of its parts side by side (replay/parts.h). Each part is scanned as
+// if it were the whole trace, from its checkpoint on. What it has found when its own events begin
+// is thrown away, but for the state. SEEK.md says what proves that the sum is that of a scan from
+// the start.
+#include "analyze/scan_steps.h"
 
 #include "base/workers.h"
 #include "read/recorder_notes.h"
@@ -33,32 +35,42 @@ static void begin_own(struct part_scan *p, const struct ct_event *e) {
     p->phases = ct_phase_follow_copy(&s->follow);
 }
 
-// Whether the call of an event began before the part's checkpoint: then readings, too, from before
-// it would be needed.
+// Whether the call of an event began before the part's checkpoint: then readings from before that
+// would be needed, too.
 static int began_before(const struct ct_event *e, uint64_t t_ns) {
     return CT_HAS(e, duration_ns) && (e->t_ns < t_ns || e->duration_ns > e->t_ns - t_ns);
+}
+
+static int is_about_contexts(const struct ct_event *e) {
+    return e->op == CT_OP_CONTEXT_CREATE || e->op == CT_OP_CONTEXT_DESTROY;
+}
+
+// Returns whether what the part finds can still be used.
+static int take(struct part_scan *p, const struct ct_event *e, uint64_t number, int is_last) {
+    struct ct_scan *s = p->scan;
+    if (s->is_warming_up && number >= p->part->from_event)
+        begin_own(p, e);
+    if (s->part && !s->is_warming_up) {
+        s->is_unsound |= began_before(e, p->seam.warm_ns);
+        p->has_context_events |= is_about_contexts(e);
+    }
+    if (!s->is_unsound)
+        ct_scan_take(s, &p->part->trace, e, number);
+    s->is_unsound |= s->failures && !is_last && !s->is_warming_up; // it may be repeated later
+    return !s->is_unsound;
 }
 
 static void scan_part(void *user, size_t i) {
     struct scan_parts *x = user;
     struct part_scan *p = &x->list[i];
     struct ct_scan *s = p->scan;
-    const int is_last = i + 1 == x->parts.count;
     uint64_t number;
     ct_scan_expect(s);
     const struct ct_event *e = ct_part_first(p->part, &s->end, &number);
-    s->resets = s->part ? s->end.resets : s->resets;
-    s->was_known = s->part ? 1 : s->was_known;
-    while (e && !atomic_load_explicit(&x->is_unsound, memory_order_relaxed)) {
-        if (s->is_warming_up && number >= p->part->from_event)
-            begin_own(p, e);
-        s->is_unsound |= s->part && !s->is_warming_up && began_before(e, p->seam.warm_ns);
-        if (s->is_unsound)
-            break;
-        p->has_context_events |=
-            (e->op == CT_OP_CONTEXT_CREATE || e->op == CT_OP_CONTEXT_DESTROY) && !s->is_warming_up;
-        ct_scan_take(s, &p->part->trace, e, number);
-        s->is_unsound |= s->failures && !is_last && !s->is_warming_up;
+    if (s->part)
+        ct_scan_expect(s); // the checkpoint was restored before the first event
+    while (e && !atomic_load_explicit(&x->is_unsound, memory_order_relaxed) &&
+           take(p, e, number, i + 1 == x->parts.count)) {
         ct_scan_expect(s);
         e = ct_part_next(p->part, &s->end, &number);
     }
@@ -153,8 +165,9 @@ static int can_be_divided(const struct ct_trace *t, const struct ct_scan_request
            (!q->applied || q->division) && ct_workers_count() > 1;
 }
 
-int ct_scan_run_in_parts(struct ct_scan *s, struct ct_trace *t,
-                         const struct ct_scan_request *request) {
+// Returns 0, and does nothing to `s`, if the trace has to be read as a whole.
+static int run_in_parts(struct ct_scan *s, struct ct_trace *t,
+                        const struct ct_scan_request *request) {
     struct scan_parts x = {.request = request};
     if (!can_be_divided(t, request))
         return 0;
@@ -182,4 +195,22 @@ int ct_scan_run_in_parts(struct ct_scan *s, struct ct_trace *t,
     if (request->applied)
         request->division->begin_again(request->applied_user);
     return 0;
+}
+
+void ct_scan_run(struct ct_scan *s, struct ct_trace *t, const struct ct_scan_request *request) {
+    const struct ct_event *e;
+    uint64_t number;
+    if (run_in_parts(s, t, request))
+        return;
+    ct_scan_begin(s, t, request);
+    ct_trace_rewind(t);
+    while (!s->exceeded) { // what comes later would not have happened
+        ct_scan_expect(s);
+        e = ct_replay_next(&s->end, t, &number);
+        if (!e || ct_scan_is_behind(request, e, number))
+            break;
+        ct_scan_take(s, t, e, number);
+    }
+    ct_replay_stop(&s->end);
+    ct_scan_end(s, t);
 }

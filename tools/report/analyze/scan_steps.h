@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// A scan of a trace in parts, side by side (replay/parts.h), and the steps of a scan that it
-// consists of. SEEK.md says what proves that the sum is that of a scan from the start.
-#ifndef CT_SCAN_PARTS_H
-#define CT_SCAN_PARTS_H
+// The steps that a scan consists of (scan_run.c), of a whole trace or of parts of it.
+#ifndef CT_SCAN_STEPS_H
+#define CT_SCAN_STEPS_H
 
 #include "analyze/scan.h"
 
-// Returns 0, and does nothing to `s`, if the trace has to be read as a whole.
-int ct_scan_run_in_parts(struct ct_scan *s, struct ct_trace *t,
-                         const struct ct_scan_request *request);
+// Whether an event is behind the last one of the range.
+static inline int ct_scan_is_behind(const struct ct_scan_request *q, const struct ct_event *e,
+                                    uint64_t number) {
+    return e->t_ns > q->to_ns || (q->end_event && number >= q->end_event);
+}
 
-// The steps of a scan: its begin; before each event is read, and then that event; behind the last
-// one.
+// The begin; before each event is read, and then that event; behind the last one.
 void ct_scan_begin(struct ct_scan *s, const struct ct_trace *t,
                    const struct ct_scan_request *request);
 void ct_scan_expect(struct ct_scan *s);
