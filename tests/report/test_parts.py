@@ -333,6 +333,38 @@ def within_a_tick():
         check_model(p, json.loads(out))
 
 
+def misnumbered(first=0, events=0):
+    """Four chunks of twenty events, with a checkpoint in the third one, whose prefix numbers its events too low by `first`;
+    the second one's counts `events` too few. What the last four events of the second one do cancels out."""
+    t, live = Trace(), {}
+    for n in range(4):
+        checkpoint = None
+        if n == 2:
+            t.restart()
+            checkpoint = FIRST_PART | LAST_PART, [
+                t.record("alloc", at, ptr=p, bytes=M, device=0, space="device", stack=STACKS[0], event=number, tid=1)
+                for p, (number, at) in live.items()]
+        t.info = {"process.start_ns": "500"}
+        for i in range(n * 20, n * 20 + 20):
+            now = 1000 + i * 1000
+            if i in (37, 39):
+                t.event("free", now, ptr=i * 4 * M, tid=1)
+                continue
+            number = t.event("alloc", now, ptr=(i + 1) * 4 * M, bytes=M, device=0, result=0, space="device", stack=STACKS[0], tid=1)
+            if i not in (36, 38):
+                live[(i + 1) * 4 * M] = number, now
+        t.number -= first if n == 2 else 0
+        t.flush(checkpoint=checkpoint, last=n == 3, **({"events": 20 - events} if events and n == 1 else {}))
+        t.number -= events if n == 1 else 0
+    return t.bytes()
+
+
+@case("prefixes that number or count their events wrongly prove nothing, and what is printed is the same")
+def numbers():
+    views = ("stats", "--json"), ("top", "--json", "--at=end")
+    equal([compare(write(misnumbered(*how), "numbers.zst"), views)[0] for how in ((0, 0), (4, 0), (0, 4))], [2, 0, 0])
+
+
 # ---- traces that are found otherwise --------------------------------------------------------------
 
 def damaged(chunks, *which):

@@ -453,9 +453,19 @@ static int open_section(struct ct_trace *t, unsigned wanted) {
     return 0;
 }
 
+// Behind the last event of a chunk, if its body was read.
+static void compare_count(struct ct_trace *t) {
+    if (!t->body_of_chunk.end)
+        return;
+    const struct ct_chunk *head = &t->index.chunks[t->chunk].head;
+    t->uneven += t->next_number - head->first_event != head->events;
+    t->body_of_chunk = (struct ct_in){NULL, NULL, 0};
+}
+
 // Opens the next chunk. 0 at the end of the trace.
 static int open_next_chunk(struct ct_trace *t) {
     const size_t end = t->end ? t->end : t->index.count;
+    compare_count(t);
     do {
         if (++t->chunk >= end)
             return 0;
@@ -654,12 +664,12 @@ void ct_trace_share(struct ct_trace *own, const struct ct_trace *t) {
     memcpy(own->index.chunks, t->index.chunks, t->index.count * sizeof *t->index.chunks);
     own->index.damage = NULL;
     own->index.damages = own->index.damage_capacity = 0;
-    own->undated = 0;
+    own->undated = own->uneven = 0;
     ct_trace_rewind(own);
 }
 
 int ct_trace_was_read_alike(const struct ct_trace *own) {
-    return !own->index.damages && !own->definitions.lacks && !own->undated;
+    return !own->index.damages && !own->definitions.lacks && !own->undated && !own->uneven;
 }
 
 void ct_trace_unshare(struct ct_trace *own) {

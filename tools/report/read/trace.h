@@ -70,6 +70,7 @@ struct ct_trace {
     struct ct_seek_point sought;
     uint64_t next_number, last_ns;
     uint64_t undated; // events without a time, which have that of the one before
+    uint64_t uneven;  // chunks with another number of events than their prefixes say
     size_t end;       // 0: all chunks are read; else those before this one (trace_part.h, parts.c)
 };
 

@@ -39,6 +39,19 @@ static size_t find_last_disturbance(const struct ct_index *x) {
     return i;
 }
 
+// Whether each chunk's events have higher numbers than those before it, by the prefixes: parts
+// begin at a chunk, and end by a number.
+static int are_numbered(const struct ct_index *x) {
+    uint64_t next = 0;
+    for (size_t i = 0; i < x->count; i++) {
+        const struct ct_chunk *head = &x->chunks[i].head;
+        if (head->first_event < next)
+            return 0;
+        next = head->first_event + head->events;
+    }
+    return 1;
+}
+
 // What is wanted of a trace.
 struct range {
     const struct ct_trace *trace;
@@ -204,7 +217,8 @@ static size_t find_end(const struct range *r, const struct ct_part *part) {
 void ct_parts_begin(struct ct_parts *p, const struct ct_trace *t,
                     const struct ct_parts_request *request) {
     *p = (struct ct_parts){.trace = t};
-    if (ct_workers_count() < 2 || t->end || !t->exact || is_set_to("no"))
+    if (ct_workers_count() < 2 || t->end || !t->exact || is_set_to("no") ||
+        !are_numbered(&t->index))
         return;
     struct range r = make_range(t, request);
     divide(p, &r);
