@@ -7,6 +7,7 @@ import bisect
 import collections
 
 import mktrace
+import whole_trace
 
 NVML, GRAPH, FOREIGN, SEGMENT = (mktrace.FLAGS[n] for n in ("nvml", "graph", "foreign", "segment"))
 HOST = mktrace.SPACES["host"]
@@ -269,3 +270,8 @@ def states(whole, edges):
             state.apply(r)
         at = edge
         yield state.checkpoint(), state.history(start)
+
+
+def insert(whole, edges):
+    """The chunks of a trace: one begins at each of the edges, with the state of then."""
+    return whole_trace.write(whole, edges, restarts={i + 1: s for i, s in enumerate(states(whole, edges))})

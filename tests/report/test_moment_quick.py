@@ -18,7 +18,6 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../
 import add_digests  # noqa: E402
 import make_checkpoint  # noqa: E402
 import schema  # noqa: E402
-import whole_trace  # noqa: E402
 from checkpoint_program import STACKS, Program  # noqa: E402
 from death import kill, program, run, start, traces, wait_for_calls  # noqa: E402
 from mktrace import FIRST_PART, LAST_PART, Trace, packed_columns  # noqa: E402
@@ -124,11 +123,6 @@ def elapsed(whole, number):
     return "--at=%d.%09d" % divmod(max(whole.records[number]["t_ns"] - start_ns, 0), 10**9)
 
 
-def with_checkpoints(whole, edges):
-    states = make_checkpoint.states(whole, edges)
-    return b"".join(whole_trace.write(whole, edges, restarts={i + 1: s for i, s in enumerate(states)}))
-
-
 # ---- traces of vLLM -----------------------------------------------------------------------------
 
 
@@ -139,7 +133,7 @@ def whole_traces():
         whole = Whole(path)
         n = len(whole.records)
         edges = sorted(r.sample(range(n // 4, n - 1), 3))
-        made = noted(with_checkpoints(whole, edges), os.path.basename(os.path.dirname(path)) + ".zst")
+        made = noted(b"".join(make_checkpoint.insert(whole, edges)), os.path.basename(os.path.dirname(path)) + ".zst")
         for moment in [elapsed(whole, r.randrange(n)) for _ in range(8 if FULL else 2)] + ["--at=end"]:
             found, checkpoint = compare(made, moment)
             problems, begun, count = problems + found, begun + (checkpoint is not None), count + 1
@@ -155,7 +149,7 @@ def hurt():
         whole = Whole(path)
         n = len(whole.records)
         edges = [n * k // 12 for k in range(4, 12)]
-        with open(noted(with_checkpoints(whole, edges)), "rb") as f:
+        with open(noted(b"".join(make_checkpoint.insert(whole, edges))), "rb") as f:
             chunks = pieces(f.read())
 
         def changed(k, at):

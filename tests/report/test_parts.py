@@ -15,7 +15,6 @@ import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 import make_checkpoint  # noqa: E402
-import whole_trace  # noqa: E402
 from death import record_ring  # noqa: E402
 from mktrace import FIRST_PART, LAST_PART, Trace  # noqa: E402
 from tap import FULL, ROOT, case, check, equal, main, report  # noqa: E402
@@ -403,8 +402,7 @@ def vllm():
         whole = Whole(path)
         n = len(whole.records)
         edges = sorted(r.sample(range(n // 5, n - 1), 5))
-        states = make_checkpoint.states(whole, edges)
-        chunks = whole_trace.write(whole, edges, restarts={i + 1: s for i, s in enumerate(states)})
+        chunks = make_checkpoint.insert(whole, edges)
         name = os.path.basename(os.path.dirname(path))
         for data in (b"".join(chunks), b"".join(chunks[1:])):
             most, _ = compare(write(data, name + ".zst"), VIEWS if FULL else (r.choice(VIEWS),), (2, 7) if FULL else (7,))

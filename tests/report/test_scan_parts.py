@@ -16,7 +16,6 @@ import tempfile
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 import add_digests  # noqa: E402
 import make_checkpoint  # noqa: E402
-import whole_trace  # noqa: E402
 from death import record_ring  # noqa: E402
 from part_program import G, K, M, NATIVE, PHASES, TOTAL, Program  # noqa: E402
 from tap import FULL, ROOT, case, check, equal, main, report  # noqa: E402
@@ -517,8 +516,7 @@ def vllm():
         whole = Whole(path)
         n = len(whole.records)
         edges = sorted(r.sample(range(n // 5, n - 1), 5))
-        states = make_checkpoint.states(whole, edges)
-        chunks = whole_trace.write(whole, edges, restarts={i + 1: s for i, s in enumerate(states)})
+        chunks = make_checkpoint.insert(whole, edges)
         views = [v for v in VIEWS if FULL or v in r.sample(FIRST, 2) + r.sample(VIEWS[5:], 1)]
         found.append(compare(write(chunks, "vllm.zst"), views, WORKERS if FULL else (7,)))
         compare(write(chunks[1:], "wrapped.zst"), views[:1], (7,))

@@ -79,12 +79,6 @@ def elapsed(whole, number):
     return "%d.%09d" % divmod(max(whole.records[number]["t_ns"] - start, 0), 10**9)
 
 
-def with_checkpoints(whole, edges):
-    """The chunks of a trace: one begins at each of the edges, with the state of then."""
-    states = make_checkpoint.states(whole, edges)
-    return whole_trace.write(whole, edges, restarts={i + 1: s for i, s in enumerate(states)})
-
-
 def numbered(whole):
     """The positions of records that are events."""
     return [i for i, r in enumerate(whole.records) if r["op"] != "amend"]
@@ -105,7 +99,7 @@ def whole_traces():
         whole = Whole(path)
         n = len(whole.records)
         edges = sorted(r.sample(range(n // 4, n - 1), 3))
-        made = write(b"".join(with_checkpoints(whole, edges)), os.path.basename(os.path.dirname(path)) + ".zst")
+        made = write(b"".join(make_checkpoint.insert(whole, edges)), os.path.basename(os.path.dirname(path)) + ".zst")
         a, b = compare(made, moments_of(whole, edges, r, 4 if FULL else 1), VIEWS if FULL else r.sample(VIEWS, 3))
         replays, begun = replays + a, begun + b
     check(begun > replays // 4, "%d of %d replays began at a checkpoint" % (begun, replays))
@@ -117,7 +111,7 @@ def two_moments():
     r = random.Random(2)
     whole = Whole(VLLM[0])
     n = len(whole.records)
-    path = write(b"".join(with_checkpoints(whole, [n // 3, n // 2])))
+    path = write(b"".join(make_checkpoint.insert(whole, [n // 3, n // 2])))
     pairs = [tuple(elapsed(whole, i) for i in (n // 2 + k, n - 1 - k)) for k in (0, r.randrange(n // 4))]
     begun = compare(path, pairs, (("diff",), ("diff", "--json")))[1]
     check(begun > 0, "nothing was sought")
@@ -130,7 +124,7 @@ def hurt():
         whole = Whole(path)
         n = len(whole.records)
         edges = [n * k // 12 for k in range(4, 12)]
-        chunks = with_checkpoints(whole, edges)
+        chunks = make_checkpoint.insert(whole, edges)
 
         def damaged(k):
             return b"".join(c if i != k else c[:-40] + bytes(b ^ 0x55 for b in c[-40:]) for i, c in enumerate(chunks))
