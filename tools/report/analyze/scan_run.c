@@ -162,7 +162,7 @@ static uint64_t find_last_begin(struct ct_trace *t) {
 
 static int can_be_divided(const struct ct_trace *t, const struct ct_scan_request *q) {
     return !q->capacity && !q->end_event && q->to_ns >= t->t_last_ns &&
-           (!q->applied || q->division) && ct_workers_count() > 1;
+           (!q->applied || q->division) && ct_parts_are_possible(t);
 }
 
 // Returns 0, and does nothing to `s`, if the trace has to be read as a whole.

@@ -214,11 +214,16 @@ static size_t find_end(const struct range *r, const struct ct_part *part) {
     return end < x->count ? end : 0;
 }
 
+int ct_parts_are_possible(const struct ct_trace *t) {
+    return ct_workers_count() > 1 && !t->end && t->exact && t->seek_points.count &&
+           !is_set_to("no") && (t->events / LEAST_EVENTS > 1 || is_set_to("tell")) &&
+           are_numbered(&t->index);
+}
+
 void ct_parts_begin(struct ct_parts *p, const struct ct_trace *t,
                     const struct ct_parts_request *request) {
     *p = (struct ct_parts){.trace = t};
-    if (ct_workers_count() < 2 || t->end || !t->exact || is_set_to("no") ||
-        !are_numbered(&t->index))
+    if (!ct_parts_are_possible(t))
         return;
     struct range r = make_range(t, request);
     divide(p, &r);

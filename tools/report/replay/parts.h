@@ -48,6 +48,8 @@ struct ct_parts_request {
     int warm_up;
 };
 
+// Whether a trace may have parts: if not, there is no need to find out what a request asks for.
+int ct_parts_are_possible(const struct ct_trace *t);
 // Divides a trace that is at rest. Parts of about the same number of events, at most one for each
 // processor (base/workers.h).
 void ct_parts_begin(struct ct_parts *p, const struct ct_trace *t,
