@@ -244,15 +244,23 @@ static void add_live_to_column(struct ct_plot_column *c, uint64_t live, uint64_t
     c->live_known = 1;
 }
 
-static void add_use_to_column(struct ct_plot_column *c, const struct ct_breakdown *split) {
-    if (!split->used_known)
-        return;
-    const uint64_t used = split->used - split->in_flight;
+static void add_use_to_column(struct ct_plot_column *c, uint64_t used) {
     if (!c->used_known || used < c->used_min)
         c->used_min = used;
     if (!c->used_known || used > c->used_max)
         c->used_max = used;
     c->used_known = 1;
+}
+
+void ct_scan_add_column(struct ct_plot_column *c, const struct ct_plot_column *before) {
+    if (before->live_known) {
+        add_live_to_column(c, before->live_min, before->asleep_max);
+        add_live_to_column(c, before->live_max, before->asleep_max);
+    }
+    if (before->used_known) {
+        add_use_to_column(c, before->used_min);
+        add_use_to_column(c, before->used_max);
+    }
 }
 
 static unsigned column_of(const struct ct_scan_request *q, uint64_t t_ns) {
@@ -275,7 +283,8 @@ static void plot(struct ct_scan *s, int index, unsigned to) {
         struct ct_plot_column *column = &s->plot[index][c];
         if (is_known(s))
             add_live_to_column(column, live, ct_live_at_sum_asleep(&s->end, index));
-        add_use_to_column(column, &split);
+        if (split.used_known)
+            add_use_to_column(column, split.used - split.in_flight);
     }
     if (to > s->column[index])
         s->column[index] = to;

@@ -74,28 +74,6 @@ static void prepend_totals(struct ct_stack_totals *t, const struct ct_stack_tota
 
 // ---- plot ---------------------------------------------------------------------------------------
 
-static uint64_t least(uint64_t a, uint64_t b) {
-    return a < b ? a : b;
-}
-
-static uint64_t most(uint64_t a, uint64_t b) {
-    return a > b ? a : b;
-}
-
-static void prepend_column(struct ct_plot_column *c, const struct ct_plot_column *before) {
-    c->asleep_max = most(c->asleep_max, before->asleep_max);
-    if (before->live_known) {
-        c->live_min = c->live_known ? least(c->live_min, before->live_min) : before->live_min;
-        c->live_max = c->live_known ? most(c->live_max, before->live_max) : before->live_max;
-        c->live_known = 1;
-    }
-    if (before->used_known) {
-        c->used_min = c->used_known ? least(c->used_min, before->used_min) : before->used_min;
-        c->used_max = c->used_known ? most(c->used_max, before->used_max) : before->used_max;
-        c->used_known = 1;
-    }
-}
-
 static void prepend_plot(struct ct_scan *s, struct ct_scan *before, int device) {
     if (!before->plot[device])
         return;
@@ -106,7 +84,7 @@ static void prepend_plot(struct ct_scan *s, struct ct_scan *before, int device) 
         return;
     }
     for (unsigned c = 0; c < s->request.columns; c++)
-        prepend_column(&s->plot[device][c], &before->plot[device][c]);
+        ct_scan_add_column(&s->plot[device][c], &before->plot[device][c]);
 }
 
 // ---- all of it ----------------------------------------------------------------------------------
@@ -120,13 +98,6 @@ static void prepend_keyframes(struct ct_scan *s, struct ct_scan *before,
     s->keyframes = joined;
 }
 
-static void prepend_end(struct ct_replay *end, const struct ct_replay *before,
-                        const struct ct_seam *seam) {
-    end->resets += before->resets - seam->resets;
-    end->gaps += before->gaps - seam->gaps;
-    ct_seam_complete(seam, before, &end->readings);
-}
-
 static void prepend_counts(struct ct_scan *s, const struct ct_scan *before) {
     s->events += before->events;
     s->lost += before->lost;
@@ -135,8 +106,7 @@ static void prepend_counts(struct ct_scan *s, const struct ct_scan *before) {
 }
 
 int ct_scan_prepend(struct ct_scan *s, struct ct_scan *before, const struct ct_seam *seam) {
-    if (before->failures || before->sharing.exported.count || s->is_unsound ||
-        before->known_event != s->known_event ||
+    if (before->sharing.exported.count || before->known_event != s->known_event ||
         !ct_driver_requests_prepend(&s->requests, &before->requests) ||
         !ct_segment_streams_prepend(&s->streams, &before->streams) ||
         !ct_pool_growth_prepend(&s->growths, &before->growths))
@@ -154,7 +124,7 @@ int ct_scan_prepend(struct ct_scan *s, struct ct_scan *before, const struct ct_s
         prepend_plot(s, before, d);
     ct_pool_curve_prepend(&s->curve, &before->curve);
     prepend_keyframes(s, before, seam);
-    prepend_end(&s->end, &before->end, seam);
+    ct_seam_complete(seam, &before->end, &s->end.readings, &s->end.resets, &s->end.gaps);
     prepend_counts(s, before);
     return 1;
 }

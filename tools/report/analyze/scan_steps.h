@@ -24,8 +24,10 @@ void ct_scan_end(struct ct_scan *s, struct ct_trace *t);
 void ct_scan_begin_part(struct ct_scan *s, uint64_t t_ns);
 // Behind the last event of a part: what is shown up to the first event of the next one.
 void ct_scan_end_part(struct ct_scan *s, const struct ct_scan *next, uint64_t t_ns);
-// Adds a part to the next one, whose first event has that time. Returns 0 if the trace has to be
-// read as a whole.
+// Adds what an earlier part had in a column to the column.
+void ct_scan_add_column(struct ct_plot_column *c, const struct ct_plot_column *before);
+// Adds a part in which no request failed to the next one, which begins at the seam. Both are sound.
+// Returns 0 if the trace has to be read as a whole.
 int ct_scan_prepend(struct ct_scan *s, struct ct_scan *before, const struct ct_seam *seam);
 
 #endif

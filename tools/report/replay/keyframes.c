@@ -223,14 +223,7 @@ static struct ct_keyframe *make(const struct ct_replay *r, const struct ct_seek_
     k->event = number;
     k->latest_ns = latest_ns;
     k->digest = digest(r, TICK_NS);
-    k->resets = r->resets;
-    k->gaps = r->gaps;
-    k->is_known = r->is_known;
-    k->readings = r->readings;
-    k->open = r->live.open;
-    for (int d = 0; d < CT_DEVICES; d++)
-        k->pool[d] = (struct ct_keyframe_pool){
-            r->pool.device[d].seen, r->pool.device[d].unreconciled, r->pool.device[d].own_reported};
+    k->state = ct_small_state_copy(r);
     note_times(&k->times, r);
     sort_times(&k->times);
     if (k->times.count <= MOST_TIMES)
@@ -279,9 +272,7 @@ void ct_keyframes_append(struct ct_keyframes *k, struct ct_keyframes *next, uint
     note_times(&inherited, before);
     for (size_t i = 0; i < next->count; i++) {
         struct ct_keyframe *n = next->list[i];
-        n->resets += before->resets - seam->resets;
-        n->gaps += before->gaps - seam->gaps;
-        ct_seam_complete(seam, before, &n->readings);
+        ct_seam_complete(seam, before, &n->state.readings, &n->state.resets, &n->state.gaps);
         if (n->latest_ns < k->latest_ns)
             n->latest_ns = k->latest_ns;
         if (complete_times(&n->times, &inherited, from_event))
@@ -302,8 +293,7 @@ void ct_keyframes_forget(struct ct_keyframes *k) {
 }
 
 void ct_keyframes_free(struct ct_keyframes *k) {
-    for (size_t i = 0; i < k->count; i++)
-        free_keyframe(k->list[i]);
+    ct_keyframes_forget(k);
     free(k->list);
     *k = (struct ct_keyframes){0};
 }
@@ -320,18 +310,19 @@ const struct ct_keyframe *ct_keyframes_find(const struct ct_keyframes *k, uint64
 
 // Makes the state the keyframe's. Returns 0 if what the checkpoint restored is another one.
 static int restore(const struct ct_keyframe *k, struct ct_replay *r) {
+    const struct ct_small_state *s = &k->state;
     restore_times(k, r);
     if (ct_resumers_are_any(&r->resumers) || digest(r, TICK_NS) != k->digest)
         return 0;
-    r->resets = k->resets;
-    r->gaps = k->gaps;
-    r->is_known = k->is_known;
-    r->readings = k->readings;
-    r->live.open = k->open;
+    r->resets = s->resets;
+    r->gaps = s->gaps;
+    r->is_known = s->is_known;
+    r->readings = s->readings;
+    r->live.open = s->open;
     for (int d = 0; d < CT_DEVICES; d++) {
-        r->pool.device[d].seen = k->pool[d].seen;
-        r->pool.device[d].unreconciled = k->pool[d].unreconciled;
-        r->pool.device[d].own_reported = k->pool[d].own_reported;
+        r->pool.device[d].seen = s->pool[d].seen;
+        r->pool.device[d].unreconciled = s->pool[d].unreconciled;
+        r->pool.device[d].own_reported = s->pool[d].own_reported;
     }
     return 1;
 }

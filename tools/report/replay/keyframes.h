@@ -17,25 +17,14 @@ struct ct_exact_times {
     size_t count, room;
 };
 
-// What is known of PyTorch's pools from earlier events than those of live objects.
-struct ct_keyframe_pool {
-    int seen;
-    int64_t unreconciled;
-    uint64_t own_reported;
-};
-
-// The state before an event, as far as it is small; the rest as a digest.
+// The state before an event.
 struct ct_keyframe {
     struct ct_seek_point point;
     uint64_t event;     // the first one behind the checkpoint
     uint64_t latest_ns; // the latest time of the events before it
     uint64_t digest;
     struct ct_exact_times times;
-    uint64_t resets, gaps;
-    int is_known;
-    struct ct_readings readings;
-    struct ct_open_ranges open;
-    struct ct_keyframe_pool pool[CT_DEVICES];
+    struct ct_small_state state;
 };
 
 struct ct_keyframes {

@@ -8,21 +8,26 @@
 
 #include "replay/parts.h"
 
+struct ct_small_state ct_small_state_copy(const struct ct_replay *r) {
+    struct ct_small_state s = {.resets = r->resets,
+                               .gaps = r->gaps,
+                               .is_known = r->is_known,
+                               .readings = r->readings,
+                               .open = r->live.open};
+    for (int d = 0; d < CT_DEVICES; d++) {
+        const struct ct_torch_pool_device *of = &r->pool.device[d];
+        s.pool[d].seen = of->seen;
+        s.pool[d].unreconciled = of->unreconciled;
+        s.pool[d].own_reported = of->own_reported;
+    }
+    return s;
+}
+
 void ct_seam_take(struct ct_seam *s, const struct ct_replay *r, uint64_t warm_ns, uint64_t t_ns) {
     *s = (struct ct_seam){.warm_ns = warm_ns,
                           .t_ns = t_ns,
-                          .readings = r->readings,
-                          .open = r->live.open,
-                          .is_known = r->is_known,
-                          .pool_is_on = r->pool.on,
-                          .resets = r->resets,
-                          .gaps = r->gaps};
-    for (int d = 0; d < CT_DEVICES; d++) {
-        const struct ct_torch_pool_device *of = &r->pool.device[d];
-        s->pool[d].seen = of->seen;
-        s->pool[d].unreconciled = of->unreconciled;
-        s->pool[d].own_reported = of->own_reported;
-    }
+                          .state = ct_small_state_copy(r),
+                          .pool_is_on = r->pool.on};
 }
 
 // ---- readings -----------------------------------------------------------------------------------
@@ -97,10 +102,10 @@ static int has_pending_of(const struct ct_readings *a, const struct ct_readings 
 
 static int fits_readings(const struct ct_seam *s, const struct ct_readings *before) {
     for (int d = 0; d < CT_DEVICES; d++)
-        if (!fits_device(&before->device[d], &s->readings.device[d], s->warm_ns))
+        if (!fits_device(&before->device[d], &s->state.readings.device[d], s->warm_ns))
             return 0;
-    return has_pending_of(before, &s->readings, s->t_ns) &&
-           has_pending_of(&s->readings, before, s->t_ns);
+    return has_pending_of(before, &s->state.readings, s->t_ns) &&
+           has_pending_of(&s->state.readings, before, s->t_ns);
 }
 
 // ---- the rest -----------------------------------------------------------------------------------
@@ -121,35 +126,38 @@ static int fits_ranges(const struct ct_open_ranges *a, const struct ct_open_rang
 static int fits_pool(const struct ct_seam *s, const struct ct_torch_pool *before) {
     for (int d = 0; d < CT_DEVICES; d++) {
         const struct ct_torch_pool_device *of = &before->device[d];
-        if (s->pool[d].seen != of->seen || s->pool[d].unreconciled != of->unreconciled ||
-            s->pool[d].own_reported != of->own_reported)
+        if (s->state.pool[d].seen != of->seen ||
+            s->state.pool[d].unreconciled != of->unreconciled ||
+            s->state.pool[d].own_reported != of->own_reported)
             return 0;
     }
     return s->pool_is_on == before->on;
 }
 
 int ct_seam_fits(const struct ct_seam *s, const struct ct_replay *before) {
-    return s->is_known == before->is_known && !ct_resumers_are_any(&before->resumers) &&
-           fits_ranges(&before->live.open, &s->open) && fits_pool(s, &before->pool) &&
+    return s->state.is_known == before->is_known && !ct_resumers_are_any(&before->resumers) &&
+           fits_ranges(&before->live.open, &s->state.open) && fits_pool(s, &before->pool) &&
            fits_readings(s, &before->readings);
 }
 
 uint64_t ct_seam_exact_reading_ns(const struct ct_seam *s, const struct ct_replay *before,
                                   int device, uint64_t t_ns) {
-    return t_ns == s->readings.device[device].last.t_ns ? before->readings.device[device].last.t_ns
-                                                        : t_ns;
+    return t_ns == s->state.readings.device[device].last.t_ns
+               ? before->readings.device[device].last.t_ns
+               : t_ns;
 }
 
 int ct_seam_has_contexts(const struct ct_seam *s, const struct ct_replay *before) {
     for (int d = 0; d < CT_DEVICES; d++)
-        if (s->readings.device[d].measured.contexts != before->readings.device[d].measured.contexts)
+        if (s->state.readings.device[d].measured.contexts !=
+            before->readings.device[d].measured.contexts)
             return 0;
     return 1;
 }
 
 static void complete_device(const struct ct_seam *s, const struct ct_replay *before, int device,
                             struct ct_device_usage *d) {
-    const struct ct_device_usage *at = &s->readings.device[device],
+    const struct ct_device_usage *at = &s->state.readings.device[device],
                                  *old = &before->readings.device[device];
     const struct ct_device_usage now = *d;
     memcpy(d->earlier, old->earlier, sizeof d->earlier);
@@ -168,7 +176,9 @@ static void complete_device(const struct ct_seam *s, const struct ct_replay *bef
 }
 
 void ct_seam_complete(const struct ct_seam *s, const struct ct_replay *before,
-                      struct ct_readings *readings) {
+                      struct ct_readings *readings, uint64_t *resets, uint64_t *gaps) {
+    *resets += before->resets - s->state.resets;
+    *gaps += before->gaps - s->state.gaps;
     for (int d = 0; d < CT_DEVICES; d++)
         complete_device(s, before, d, &readings->device[d]);
 }
