@@ -28,8 +28,8 @@ def seconds(runs):
 
 
 def memory(traces):
-    """Of the resident memory, what a million live allocations add. (All of it holds Python's own, which starts the
-    program, and pages of the trace: the difference between the two rings does not.)"""
+    """Of the resident memory, what a million live allocations add. (All of it holds pages of the trace, too: the difference
+    between the two rings does not.)"""
     def most(live, workers):
         return report(VIEW, traces.ring(live)[0], environment={WORKERS: str(workers)}).memory
     many, few = most(MANY, 0), most(FEW, 0)

@@ -7,7 +7,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import time
 
 import peer_arms as arms
 from peer_figures import Row
@@ -34,15 +33,12 @@ def say(what):
 
 def run(command, environment=()):
     """Runs a program to its end, without its output."""
-    start = time.monotonic()
-    with open(os.devnull, "wb") as sink:
-        pid = os.posix_spawn(command[0], command, plain_environment(environment),
-                             file_actions=[(os.POSIX_SPAWN_DUP2, sink.fileno(), 1)])
-        _, status, used = os.wait4(pid, 0)
-    wall = time.monotonic() - start
+    told = subprocess.run([sys.executable, "-I", "-S", os.path.join(os.path.dirname(os.path.abspath(__file__)), "measure_run.py"), *command],
+                          stdout=subprocess.PIPE, check=True, env=plain_environment(environment)).stdout
+    wall, cpu, disk_bytes, kib, status = json.loads(told)
     if status:
-        raise arms.Unequal("%s ended with status %d" % (" ".join(command), os.waitstatus_to_exitcode(status)))
-    return Run(wall, used.ru_utime + used.ru_stime, used.ru_inblock * 512, used.ru_maxrss / 1024)
+        raise arms.Unequal("%s ended with status %d" % (" ".join(command), status))
+    return Run(wall, cpu, disk_bytes, kib / 1024)
 
 
 def report(*arguments, environment=()):

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The first pass over a trace in parts, between checkpoints (tools/report/replay/SEEK.md, analyze/scan_parts.h): each view
+"""The first pass over a trace in parts, between checkpoints (tools/report/replay/SEEK.md, analyze/scan_run.c): each view
 prints what it prints of a pass over the whole, byte by byte, and what an independent model counts. What a part cannot know
 makes it prove nothing: each such thing has a case here, that is in parts without it.
 
@@ -17,7 +17,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../
 import add_digests  # noqa: E402
 import make_checkpoint  # noqa: E402
 from death import record_ring  # noqa: E402
-from part_program import G, K, M, NATIVE, PHASES, TOTAL, Program  # noqa: E402
+from part_program import CHUNK, G, K, M, NATIVE, PHASES, SPACE, TOTAL, Program  # noqa: E402
 from tap import FULL, ROOT, case, check, equal, main, report  # noqa: E402
 from whole_trace import Whole  # noqa: E402
 
@@ -308,12 +308,23 @@ def growth():
         prove(False, {WARM - 3: plain, SEAM: fits(5)}, seed, **native)
         prove(True, {WARM + 3: plain, SEAM: fits(5)}, seed, **native)
         prove(True, {WARM - 3: plain, SEAM: fits(6)}, seed, **native)
+        prove(True, {WARM + 3: fits(5), WARM + 6: plain, SEAM: plain}, seed, **native)
         prove(True, {WARM - 3: plain, SEAM: plain}, seed, **native)
         # Mappings side by side are one request, if no block came between.
         prove(False, {WARM - 3: reserve, SEAM: more}, seed, **native)
         prove(True, {WARM + 3: plain, WARM + 6: reserve, SEAM: more}, seed, **native)
         prove(False, {SEAM - 3: reserve, SEAM: inside}, seed, **native)
         prove(True, {WARM - 15: lambda p: (reserve(p), more(p), inside(p)), SEAM + 3: fits(1), SEAM + 9: more}, seed, **native)
+
+
+def create(p):
+    p.tracked[0] += CHUNK
+    p.add("create", 1, api="cuMemCreate", handle=p.next["handle"], bytes=CHUNK, device=0, space=1, result=0, stack=0)
+
+
+def map_created(p):
+    space, has = max(p.spaces.items())
+    p.add("map", 1, api="cuMemMap", ptr=space + len(has) * CHUNK, bytes=CHUNK, handle=p.next["handle"], result=0, stack=0)
 
 
 @case("a peak whose block may come behind the seam proves nothing")
@@ -327,8 +338,12 @@ def unfinished_peaks():
         prove(False, {SEAM - 2: rise, SEAM: lambda p: (p.free_block(min(p.blocks)), fall(p))}, seed)
         prove(True, {SEAM - 2: rise, SEAM: fall}, seed)
         prove(True, {SEAM - 2: lambda p: (rise(p), fall(p))}, seed)
-        prove(True, {SEAM - 2: rise, SEAM + 9: fall}, seed, kinds={**CALM["kinds"], "block": 0, "plain": 0, "reading": 40}, touch=False,
-              stacks=list(NATIVE))
+        still = {"kinds": {**CALM["kinds"], "block": 0, "plain": 0, "reading": 40}, "touch": False, "stacks": list(NATIVE)}
+        prove(True, {SEAM - 2: rise, SEAM + 9: fall}, seed, **still)
+        # Memory that is mapped behind the seam: the peak moves to the mapping.
+        at = {WARM + 3: lambda p: p.alloc(M, tid=1), WARM + 9: Program.do_space, SEAM - 2: create}
+        prove(False, {**at, SEAM + 9: map_created}, seed, **still)
+        prove(True, at, seed, **still)
 
 
 @case("a thread that does not show its phase while a part warms up, and needs it: proves nothing")
@@ -343,6 +358,7 @@ def phases():
     how = {"stacks": list(PHASES)}
     prove(True, {WARM - 9: call(4, serve), SEAM + 9: call(4, load)}, **how)
     prove(False, {WARM - 9: call(4, serve), SEAM + 9: call(4, 0)}, **how)
+    prove(False, {40: call(4, serve), SEAM + 9: call(4, 0)}, **how)  # (two parts earlier)
     prove(True, {WARM - 9: call(4, serve), WARM + 9: call(4, serve), SEAM + 9: call(4, 0)}, **how)
     prove(True, {SEAM + 9: call(4, 0)}, **how)
     # The last phase of any thread counts for those that never showed one.
@@ -380,6 +396,23 @@ def exports():
     prove(True, {SEAMS[-1] + 20: export}, views=views)
 
 
+@case("a device that only the first part uses, and a reading that is shown much later: as in the whole")
+def early():
+    def use(p):
+        p.add("alloc", 1, api="cuMemAlloc", ptr=SPACE, bytes=5 * G, device=1, space=1, result=0, stack=2)
+        p.add("free", 1, api="cuMemFree", ptr=SPACE, device=1, result=0)
+        p.add("memory-sample", 1, device=1, free_bytes=9 * G, total_bytes=TOTAL)
+
+    def oom(p):
+        p.add("block-oom", 1, bytes=200 * G, device=0, stack=1, allocated_bytes=p.allocated[0], reserved_bytes=p.reserved[0])
+    still = {"kinds": {**CALM["kinds"], "reading": 0, "nvml": 0}}
+    for seed in range(4 if FULL else 2):
+        _, path = prove(True, {20: use}, seed)
+        found = json.loads(printed(("summary", "--json"), path, 7)[0][1])["devices"]
+        equal([(d["ordinal"], d["peak_bytes"]) for d in found][1:], [(1, 5 * G)])
+        prove(True, {20: Program.do_reading, SEAMS[-1] + 30: oom}, seed, views=(*FIRST, ("explain", "--json"), ("oom",)), **still)
+
+
 @case("blocks of several streams: what an OOM needs of them, and a segment of two streams, prove nothing")
 def streams():
     last = SEAMS[-1]
@@ -400,6 +433,7 @@ def streams():
     prove(False, {20: use(7), last + 5: use(8), last + 30: oom}, **how)
     prove(False, {20: use(7), SEAM + 9: use(8)}, **how)
     prove(False, {20: use(7), last + 5: use(8)}, **how)
+    prove(True, {20: lambda p: (use(7)(p), use(8)(p)), last + 5: use(8), last + 30: oom}, **how)  # (they disagree in the first part)
     prove(True, {20: lambda p: (use(7)(p), use(8)(p)), last + 30: oom}, **{**how, "info": {}})
 
 

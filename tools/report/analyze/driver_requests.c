@@ -191,10 +191,11 @@ static enum ct_first_request get_first(const struct ct_driver_requests *d, size_
                                    : CT_FIRST_REQUEST_NONE;
 }
 
-// Whether the first event of a thread goes on with a request of an earlier part.
+// Whether the first event of a thread goes on with a request of an earlier part. (That one has not
+// failed: else nothing is joined.)
 static int goes_on(const struct ct_driver_request *q, enum ct_first_request first) {
     return q->open && ((first == CT_FIRST_REQUEST_BLOCK && q->obtained) ||
-                       (first == CT_FIRST_REQUEST_MAP && q->maps) || q->failed);
+                       (first == CT_FIRST_REQUEST_MAP && q->maps));
 }
 
 int ct_driver_requests_prepend(struct ct_driver_requests *d,

@@ -358,7 +358,6 @@ static void note_peaks(struct ct_scan *s, int index, const struct ct_event *e, u
     if (last->known && last->t_ns == e->t_ns &&
         (!d->used_peak_known || last->used > d->used_peak)) {
         d->used_peak = last->used;
-        d->used_peak_t_ns = e->t_ns;
         d->used_peak_known = 1;
     }
 }

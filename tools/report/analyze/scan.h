@@ -28,7 +28,7 @@ struct ct_device_scan {
     int peak_known;
     struct ct_new_memory peak_memory; // that led to the peak; whose block is to come
     struct ct_torch_pool_totals pool_at_peak, pool_at_end;
-    uint64_t used_peak, used_peak_t_ns; // of the whole device, as read
+    uint64_t used_peak; // of the whole device, as read
     int used_peak_known;
     uint64_t allocations; // in the range, successful
     int over_known;       // the budget was crossed

@@ -39,11 +39,9 @@ static int prepend_device(struct ct_scan *s, struct ct_scan *before, const struc
         set_exact_reading(&d->totals.candidate[moment].split, seam, before, index);
     if (old->peak_known && (!d->peak_known || old->peak_bytes >= d->peak_bytes))
         keep_peak(d, old);
-    if (old->used_peak_known && (!d->used_peak_known || old->used_peak >= d->used_peak)) {
-        d->used_peak_known = 1;
+    if (old->used_peak > d->used_peak)
         d->used_peak = old->used_peak;
-        d->used_peak_t_ns = old->used_peak_t_ns;
-    }
+    d->used_peak_known |= old->used_peak_known;
     d->seen |= old->seen;
     d->has_totals |= old->has_totals;
     d->allocations += old->allocations;
