@@ -189,8 +189,9 @@ static void frees_under_way_are_compared_both_ways(void **state) {
     for (int of_before = 0; of_before < 2; of_before++) {
         struct both *b = make_both();
         struct ct_readings *r = of_before ? &b->before.readings : &b->seam.state.readings;
-        r->pending |= 2;
-        r->pending_free[1].t_ns = SEAM_NS;
+        r->pending |= 2; // (the other one may have had the same, but that thread went on)
+        b->before.readings.pending_free[1].t_ns = SEAM_NS;
+        b->seam.state.readings.pending_free[1].t_ns = SEAM_NS;
         assert_false(fits(b));
         b->seam.t_ns = SEAM_NS + CT_READING_FREE_NS;
         assert_false(fits(b));

@@ -113,7 +113,7 @@ static int follow_ranges(struct ct_phase_follow *f, uint32_t thread, const struc
         at->range = *range;
     note(f, thread, at);
     if (!range)
-        f->of_thread[thread].by_range = 0;
+        f->of_thread[thread].by_range = f->last.by_range = 0;
     return 1;
 }
 
