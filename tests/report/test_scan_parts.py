@@ -361,6 +361,12 @@ def phases():
     prove(False, {40: call(4, serve), SEAM + 9: call(4, 0)}, **how)  # (two parts earlier)
     prove(True, {WARM - 9: call(4, serve), WARM + 9: call(4, serve), SEAM + 9: call(4, 0)}, **how)
     prove(True, {SEAM + 9: call(4, 0)}, **how)
+    # A range that a checkpoint made up, and that another thread ends while the part warms up: the first one was in it.
+    at = {WARM + 9: lambda p: p.add("mark", 6, text="in it"), WARM + 12: lambda p: p.add("range-end", 1, handle=5), SEAM + 9: call(6, 0),
+          **{s - 40: call(1, serve) for s in SEAMS}}
+    for made_up in 0, 1:
+        more = [{"op": "range-start", "t_ns": 999, "thread": (6, "t6"), "event": 0, "text": "none", "handle": 5}] * made_up
+        prove(not made_up, at, edit=lambda records, n, more=more: records + (more if n == WARM // 60 else []), touch=False, stacks=list(NATIVE))
     # The last phase of any thread counts for those that never showed one.
     prove(False, {40: call(1, serve)}, touch=False, stacks=list(NATIVE))
 
@@ -559,27 +565,38 @@ def vllm():
     return "%d of %d traces, %d of %d passes in parts" % (most, len(found), sum(map(in_parts, found)), sum(map(len, found)))
 
 
+def replay_moments(p, path, moments):
+    """Compares views of each moment with those of replays from the start. The number of replays, and of those from a keyframe."""
+    begun = replays = 0
+    for n in moments:
+        for view in (("top", "--json"), ("frag", "--json"), ("export", "--format=folded")):
+            command = (*view, "--at=#%d" % n)
+            whole, none = printed(command, path, 7, "no", CUTRACE_REPORT_SEEK="no")
+            (code, out, err), scans = printed(command, path, 7, CUTRACE_REPORT_SEEK="tell")
+            told = [line for line in err if line.startswith("seek: ")]
+            got = code, out, [line for line in err if line not in told]
+            equal((none, scans), ([], ["scan parts: 6"]))
+            check(got == whole, "%s: %r" % (" ".join(command), told) + difference(got, whole))
+            replays += len(told)
+            events = [int(line.split()[-1]) for line in told if "event" in line]
+            begun += len(events)
+            check(n < p.seams[0] or events, "%s: %r" % (" ".join(command), told))
+            # No later than the moment, and not before the checkpoint two parts before it.
+            check(all(n - 480 < e <= n + 1 for e in events), "%d: %r" % (n, events))
+    return replays, begun
+
+
 @case("replays of a moment begin at keyframes that parts took, and print the same")
 def keyframes():
-    begun = replays = 0
+    told = []
     for seed in range(8 if FULL else 2):
         p, path = program(40 + seed, "keyframes.zst", seed % 2 == 0, **CALM)
-        for n in (60, SEAMS[0] + 20, SEAMS[2] + 70, SEAMS[3] + 5, SEAMS[4] + 20, len(p.records) - 2):
-            for view in (("top", "--json"), ("frag", "--json"), ("export", "--format=folded")):
-                command = (*view, "--at=#%d" % n)
-                whole, none = printed(command, path, 7, "no", CUTRACE_REPORT_SEEK="no")
-                (code, out, err), scans = printed(command, path, 7, CUTRACE_REPORT_SEEK="tell")
-                told = [line for line in err if line.startswith("seek: ")]
-                got = code, out, [line for line in err if line not in told]
-                equal((none, scans), ([], ["scan parts: 6"]))
-                check(got == whole, "%s: %r" % (" ".join(command), told) + difference(got, whole))
-                replays += len(told)
-                events = [int(line.split()[-1]) for line in told if "event" in line]
-                begun += len(events)
-                check(n < SEAMS[0] or events, "%s: %r" % (" ".join(command), told))
-                # No later than the moment, and not before the checkpoint two parts before it.
-                check(all(n - 480 < e <= n + 1 for e in events), "%d: %r" % (n, events))
-    return "%d of %d replays" % (begun, replays)
+        told.append(replay_moments(p, path, (60, SEAMS[0] + 20, SEAMS[2] + 70, SEAMS[3] + 5, SEAMS[4] + 20, len(p.records) - 2)))
+        # Behind a checkpoint, and behind a seam: the last reading is older, and another one comes before the part's own events.
+        at = {n: Program.do_reading for s in SEAMS for n in (s - 65, s - 20)}
+        p, path = program(60 + seed, "keyframes.zst", at=at, **{**CALM, "kinds": {**CALM["kinds"], "reading": 0, "nvml": 0}})
+        told.append(replay_moments(p, path, [n for s in SEAMS[1:3] for n in (s - 55, s + 9)]))
+    return "%d of %d replays" % (sum(begun for _, begun in told), sum(replays for replays, _ in told))
 
 
 @case("a ring that the recorder wrote, also with bits that are wrong: the same")
