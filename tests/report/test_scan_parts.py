@@ -29,7 +29,7 @@ VIEWS = (("top", "--json"), ("frag", "--json"), ("summary", "--json"), ("timelin
          ("diff", "--json", TRACE), ("diff", "--at=0.0001", "--at=end"), ("frag", "--from=0.0001", "--json"), ("top", "--device=0", "--json"),
          ("top", "--segments", "--json"), ("summary", "--json", "--from=0.00007"), ("timeline", "--from=0.0001", "--device=0"),
          ("export", "--format=torch"), ("export", "--format=folded"), ("export", "--format=csv"),
-         ("frag", "--json", "--at=0.0002"), ("explain", "--json"))
+         ("frag", "--json", "--at=0.0002"), ("explain", "--json"), ("export", "--format=openmetrics"))
 FIRST = VIEWS[:5]
 WORKERS = (2, 7, 16)
 
@@ -416,6 +416,8 @@ def early():
         _, path = prove(True, {20: use}, seed)
         found = json.loads(printed(("summary", "--json"), path, 7)[0][1])["devices"]
         equal([(d["ordinal"], d["peak_bytes"]) for d in found][1:], [(1, 5 * G)])
+        compare(path, (("top", "--json", "--device=0"), ("export", "--format=openmetrics")), (7,))
+        prove(True, {20: Program.do_reading, SEAMS[-1] + 30: lambda p: p.fill_to(2 * G)}, seed, views=(*FIRST, ("top", "--json", "--at=peak")), **still)
         prove(True, {20: Program.do_reading, SEAMS[-1] + 30: oom}, seed, views=(*FIRST, ("explain", "--json"), ("oom",)), **still)
 
 
@@ -549,20 +551,33 @@ def lies():
 
 # ---- traces that are found otherwise --------------------------------------------------------------
 
+def divided(path, r):
+    """A trace with five checkpoints put into it."""
+    whole = Whole(path)
+    n = len(whole.records)
+    return make_checkpoint.insert(whole, sorted(r.sample(range(n // 5, n - 1), 5)))
+
+
 @case("traces of vLLM: most are read in parts, and print the same")
 def vllm():
     r, found, most = random.Random(3), [], 0
     for path in VLLM if FULL else r.sample(VLLM, 7):
-        whole = Whole(path)
-        n = len(whole.records)
-        edges = sorted(r.sample(range(n // 5, n - 1), 5))
-        chunks = make_checkpoint.insert(whole, edges)
+        chunks = divided(path, r)
         views = [v for v in VIEWS if FULL or v in r.sample(FIRST, 2) + r.sample(VIEWS[5:], 1)]
         found.append(compare(write(chunks, "vllm.zst"), views, WORKERS if FULL else (7,)))
         compare(write(chunks[1:], "wrapped.zst"), views[:1], (7,))
         most += in_parts(found[-1]) * 2 > len(found[-1])
     check(most * 2 >= len(found), "%d of %d in parts" % (most, len(found)))
     return "%d of %d traces, %d of %d passes in parts" % (most, len(found), sum(map(in_parts, found)), sum(map(len, found)))
+
+
+@case("what call sites have allocated since the start, and when: evidence of a verdict that comes from several parts")
+def evidence():
+    told = []
+    for name in "ballast", "graphs-uncounted", "neighbour":
+        path, = [p for p in VLLM if os.path.basename(os.path.dirname(p)) == name]
+        told += compare(write(divided(path, random.Random(name)), "evidence.zst"), (("explain", "--json"),), (7,))
+    check(in_parts(told) == len(told), "%r" % told)
 
 
 def replay_moments(p, path, moments):

@@ -37,7 +37,7 @@ static int prepend_device(struct ct_scan *s, struct ct_scan *before, const struc
         return 0;
     for (unsigned moment = 0; moment < CT_TOTALS_MOMENTS; moment++)
         set_exact_reading(&d->totals.candidate[moment].split, seam, before, index);
-    if (old->peak_known && (!d->peak_known || old->peak_bytes >= d->peak_bytes))
+    if (old->peak_known && old->peak_bytes >= d->peak_bytes)
         keep_peak(d, old);
     if (old->used_peak > d->used_peak)
         d->used_peak = old->used_peak;
@@ -77,7 +77,6 @@ static void prepend_plot(struct ct_scan *s, struct ct_scan *before, int device) 
         return;
     if (!s->plot[device]) {
         s->plot[device] = before->plot[device];
-        s->column[device] = before->column[device];
         before->plot[device] = NULL;
         return;
     }
