@@ -306,6 +306,7 @@ def growth():
         prove(False, {SEAM - 3: grow, SEAM: use_by_other}, seed)
         # Does the block lie in what the thread got last? That is known from the checkpoint on.
         prove(False, {WARM - 3: plain, SEAM: fits(5)}, seed, **native)
+        prove(False, {SEAMS[0] + 9: plain, SEAM: fits(5)}, seed, **native)  # (two parts earlier)
         prove(True, {WARM + 3: plain, SEAM: fits(5)}, seed, **native)
         prove(True, {WARM - 3: plain, SEAM: fits(6)}, seed, **native)
         prove(True, {WARM + 3: fits(5), WARM + 6: plain, SEAM: plain}, seed, **native)
@@ -419,6 +420,22 @@ def early():
         compare(path, (("top", "--json", "--device=0"), ("export", "--format=openmetrics")), (7,))
         prove(True, {20: Program.do_reading, SEAMS[-1] + 30: lambda p: p.fill_to(2 * G)}, seed, views=(*FIRST, ("top", "--json", "--at=peak")), **still)
         prove(True, {20: Program.do_reading, SEAMS[-1] + 30: oom}, seed, views=(*FIRST, ("explain", "--json"), ("oom",)), **still)
+
+
+@case("what is asked for ends before the trace does: it is read as a whole")
+def ends():
+    _, path = program(0, "ends.zst", **CALM)
+    views = [(*view, "--to=0.0001") for view in FIRST[:4]]
+    views += [("summary", "--json", how) for how in ("--at=0.0001", "--capacity=20MiB")]
+    views.append(("explain", "--json", "--at=#700"))
+    for view in views:
+        want, _ = printed(view, path, 0, "no")
+        check(want[0] != 2, "%r" % (want,))
+        got, scans = printed(view, path, 7)
+        check(got == want, " ".join(view) + difference(got, want))
+        equal(scans, [])
+    p, path = prove(True, {30: lambda p: p.add("lost", 1, count=4)}, views=(*FIRST, ("summary",), ("timeline",)))
+    check(b"4 events" in printed(("summary",), path, 7)[0][1], "lost events")
 
 
 @case("blocks of several streams: what an OOM needs of them, and a segment of two streams, prove nothing")
@@ -565,7 +582,8 @@ def vllm():
         chunks = divided(path, r)
         views = [v for v in VIEWS if FULL or v in r.sample(FIRST, 2) + r.sample(VIEWS[5:], 1)]
         found.append(compare(write(chunks, "vllm.zst"), views, WORKERS if FULL else (7,)))
-        compare(write(chunks[1:], "wrapped.zst"), views[:1], (7,))
+        wrapped = compare(write(chunks[1:], "wrapped.zst"), views[:1], (7,))
+        check(min(wrapped) > 1 or min(found[-1]) < 2, "in parts, but not behind a gap: %r" % wrapped)
         most += in_parts(found[-1]) * 2 > len(found[-1])
     check(most * 2 >= len(found), "%d of %d in parts" % (most, len(found)))
     return "%d of %d traces, %d of %d passes in parts" % (most, len(found), sum(map(in_parts, found)), sum(map(len, found)))

@@ -104,7 +104,6 @@ static void choose_worse(struct ct_torch_pool_totals *worst, uint64_t *worst_ns,
 // Joins the point in which both parts lie: `p` has the state before, and takes that of the later
 // part.
 static void join_point(struct ct_pool_curve_point *p, const struct ct_pool_curve_point *later) {
-    p->t_ns = later->t_ns;
     p->figures = later->figures;
     choose_worse(&p->worst, &p->worst_ns, &later->worst, later->worst_ns);
 }
