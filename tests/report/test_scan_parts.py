@@ -153,6 +153,17 @@ def peaks():
         equal(json.loads(printed(("top", "--json"), path, 7)[0][1])["devices"][0]["moment"]["event"], p.peak[0][1])
 
 
+@case("how the fragmentation of PyTorch's pool developed: its worst moments and requests in each stretch, as in the whole")
+def fragmentation():
+    found = []
+    for seed in range(60 if FULL else 12):
+        events = (12, 30, 60)[seed % 3]  # so many stretches have few events, or many
+        _, path = program(seed, "curve.zst", chunks=24, events=events, kinds={**CALM["kinds"], "plain": 1, "mark": 9 * (seed % 2)})
+        found += compare(path, (("frag", "--json"), ("timeline", "--json")), (7,))
+    check(in_parts(found) * 2 > len(found), "in parts: %d of %d" % (in_parts(found), len(found)))
+    return "%d of %d in parts" % (in_parts(found), len(found))
+
+
 def lasting(tid, ns):
     """An allocation whose call began so long ago."""
     def add(p):
@@ -450,8 +461,9 @@ def streams():
         return add
 
     def oom(p):  # (the free memory of the other streams would be enough)
+        fail(20 * M)(p)
         p.add("block-oom", 1, bytes=10 * M, device=0, stack=1, stream=3, allocated_bytes=p.allocated[0], reserved_bytes=p.reserved[0])
-    views = (FIRST[2], FIRST[4], ("oom",))
+    views = (FIRST[2], FIRST[4], ("oom",), ("frag",))
     how = {"kinds": {**CALM["kinds"], "block": 0}, "stacks": list(NATIVE), "views": views, "info": {"torch.block_streams": "current"}}
     prove(True, {20: use(7), last + 5: use(7), last + 30: oom}, **how)
     prove(False, {20: use(7), last + 30: oom}, **how)
