@@ -160,6 +160,20 @@ def fragmentation():
         events = (12, 30, 60)[seed % 3]  # so many stretches have few events, or many
         _, path = program(seed, "curve.zst", chunks=24, events=events, kinds={**CALM["kinds"], "plain": 1, "mark": 9 * (seed % 2)})
         found += compare(path, (("frag", "--json"), ("timeline", "--json")), (7,))
+        # One stretch has most of the trace: what counts in it is the worst moment before its last request, in whichever part that is.
+        def long_ago(p):
+            p.t += 10 ** 9
+
+        def stop(p):
+            p.kinds.update(block=0, plain=0)
+
+        def free(p):
+            for ptr in sorted(p.blocks)[::2]:
+                p.free_block(ptr)
+        stops = SEAMS[-1] + (seed % 5 - 3) * 40
+        _, path = program(seed, "curve.zst", kinds={**CALM["kinds"], "plain": 1}, at={30: long_ago, stops: stop, stops + 5 + seed % 7 * 9: free},
+                          touch=False, stacks=list(NATIVE))
+        found += compare(path, (("frag", "--json"),), (7,))
     check(in_parts(found) * 2 > len(found), "in parts: %d of %d" % (in_parts(found), len(found)))
     return "%d of %d in parts" % (in_parts(found), len(found))
 
@@ -416,8 +430,8 @@ def exports():
 
 @case("a device that only the first part uses, and a reading that is shown much later: as in the whole")
 def early():
-    def use(p):
-        p.add("alloc", 1, api="cuMemAlloc", ptr=SPACE, bytes=5 * G, device=1, space=1, result=0, stack=2)
+    def use(p, size=5 * G):
+        p.add("alloc", 1, api="cuMemAlloc", ptr=SPACE, bytes=size, device=1, space=1, result=0, stack=2)
         p.add("free", 1, api="cuMemFree", ptr=SPACE, device=1, result=0)
         p.add("memory-sample", 1, device=1, free_bytes=9 * G, total_bytes=TOTAL)
 
@@ -429,6 +443,7 @@ def early():
         found = json.loads(printed(("summary", "--json"), path, 7)[0][1])["devices"]
         equal([(d["ordinal"], d["peak_bytes"]) for d in found][1:], [(1, 5 * G)])
         compare(path, (("top", "--json", "--device=0"), ("export", "--format=openmetrics")), (7,))
+        prove(True, {20: use, SEAM + 20: lambda p: use(p, 4 * G)}, seed)
         prove(True, {20: Program.do_reading, SEAMS[-1] + 30: lambda p: p.fill_to(2 * G)}, seed, views=(*FIRST, ("top", "--json", "--at=peak")), **still)
         prove(True, {20: Program.do_reading, SEAMS[-1] + 30: oom}, seed, views=(*FIRST, ("explain", "--json"), ("oom",)), **still)
 

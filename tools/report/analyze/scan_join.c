@@ -51,7 +51,7 @@ static int prepend_device(struct ct_scan *s, struct ct_scan *before, const struc
 // ---- totals by stack ----------------------------------------------------------------------------
 
 static void prepend_total(struct ct_stack_total *t, const struct ct_stack_total *before) {
-    if (before->count && (!t->count || before->first_ns <= t->first_ns)) {
+    if (before->count) {
         t->first_event = before->first_event;
         t->first_ns = before->first_ns;
     }
