@@ -197,8 +197,16 @@ def kept_in_sums(calls, ledger):
             known.discard(p)
         elif e["bytes"] is None:
             done = [a for t_ns, a in frees[e["tid"], p] if t_ns >= e["t_ns"] - check_ledger.CLOCK_NS][:1] or [at.get(p)]
-            kept += [dict(a, ptr=-1 - len(kept)) for a in done if a]
+            kept += [dict(a, ptr=-1 - len(kept), was=p) for a in done if a]
     return kept
+
+
+def tell_kept(kept, calls, ledger):
+    """What is kept in sums, with the last calls at its address: in the trace, and in the ledger."""
+    def last(events, p):
+        return [(e["tid"], e["op"], e["t_ns"], e.get("bytes")) for e in events if not e["result"] and number(e.get("ptr")) == p][-4:]
+    return [f"kept in a sum: {a['was']:#x}, {a['bytes']} bytes: trace {last(calls, a['was'])}, ledger {last(ledger, a['was'])}"
+            for a in kept[:40]]
 
 
 def compare_live(trace, ledger, has, before, unsure, pending, calls):
@@ -206,14 +214,15 @@ def compare_live(trace, ledger, has, before, unsure, pending, calls):
     way in a thread of which the trace has nothing any more."""
     told = {e["seq"]: e for e in has if "seq" in e}
     summary, problems = trace.json("summary"), []
-    more = pending + ([] if summary["trace"]["exact"] else kept_in_sums(calls, ledger))
+    kept = [] if summary["trace"]["exact"] else kept_in_sums(calls, ledger)
+    more = pending + kept
     for n in range(1 << len(unsure)):
         known = before | {seq for i, seq in enumerate(sorted(unsure)) if n >> i & 1}
         effective = [told.get(e["seq"], e) for e in ledger if e["seq"] in told or e["seq"] in known]
         problems = check_ledger.compare_live(summary, effective + [e for e in has if "seq" not in e] + more)
         if not problems:
             break
-    return problems
+    return problems and problems + tell_kept(kept, calls, ledger)
 
 
 def judge(report, path, ledger_path, may_wrap=False, live=True):
