@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "base/print.h"
+#include "store/ring.h"
 #include "write/gpu_processes.h"
 #include "write/info_table.h"
 #include "write/nvml_processes.h"
@@ -19,6 +20,7 @@
 #define DEVICES CT_GPU_PROCESSES_DEVICES
 #define UNKNOWN UINT64_MAX
 #define REPEAT_NS UINT64_C(30000000000) // a sample that does not change is recorded this often
+#define READING_TRIES 3 // to read what the device and this process have at one moment
 
 static struct ct_nvml nvml;
 enum { NVML_NOT_LOADED, NVML_LOADED, NVML_ABSENT };
@@ -192,41 +194,68 @@ static uint64_t get_own_bytes(int ordinal) {
     return ct_gpu_processes_get_bytes(ordinal, (uint32_t)getpid());
 }
 
-static void record_sample(int ordinal, const struct ct_nvml_memory *memory, uint64_t own,
-                          void (*record)(struct ct_event *)) {
+// Free memory of a device and what this process has of the rest, which two functions answer: both
+// were so at `t_ns`, if the free memory is the same before and behind that. Else the process's part
+// is not known, and the time is that of the last answer.
+struct reading {
+    struct ct_nvml_memory memory;
+    uint64_t own; // or UNKNOWN
+    uint64_t t_ns;
+    int rc, is_listed;
+};
+
+static struct reading read_device(int ordinal, struct device *d) {
+    struct reading r = {.own = UNKNOWN};
+    r.rc = nvml.memory(d->handle, &r.memory);
+    r.t_ns = ct_ring_now();
+    for (int tries = 0; tries < READING_TRIES; tries++) {
+        const uint64_t before = r.memory.free, t_ns = r.t_ns;
+        r.is_listed = read_processes(ordinal, d, CT_NVML_COMPUTE);
+        if (r.rc || (r.rc = nvml.memory(d->handle, &r.memory)))
+            return r;
+        r.t_ns = ct_ring_now();
+        if (r.memory.free != before)
+            continue;
+        r.own = r.is_listed ? get_own_bytes(ordinal) : UNKNOWN;
+        r.t_ns = t_ns;
+        break;
+    }
+    return r;
+}
+
+static void record_sample(int ordinal, const struct reading *r, void (*record)(struct ct_event *)) {
     char key[64];
     ct_print(key, sizeof key, "device.%d.nvml_total_bytes", ordinal);
-    ct_info_set(key, "%llu", memory->total);
+    ct_info_set(key, "%llu", r->memory.total);
     struct ct_event e = {.present = 0};
     CT_SET(&e, op, CT_OP_MEMORY_SAMPLE);
     CT_SET(&e, device, ordinal);
+    CT_SET(&e, t_ns, r->t_ns);
     CT_SET(&e, flags, CT_FLAG_NVML);
-    CT_SET(&e, free_bytes, memory->free);
-    CT_SET(&e, total_bytes, memory->total);
-    if (own != UNKNOWN)
-        CT_SET(&e, process_bytes, own);
+    CT_SET(&e, free_bytes, r->memory.free);
+    CT_SET(&e, total_bytes, r->memory.total);
+    if (r->own != UNKNOWN)
+        CT_SET(&e, process_bytes, r->own);
     record(&e);
 }
 
 // A failed allocation waits for this: `always`, and of the lists only the one that has this
 // process.
 static void sample(int ordinal, struct device *d, int always, void (*record)(struct ct_event *)) {
-    struct ct_nvml_memory memory;
     if (find_handle(ordinal, d))
         return;
-    const int rc = nvml.memory(d->handle, &memory);
-    const int is_listed = read_processes(ordinal, d, CT_NVML_COMPUTE);
-    const uint64_t own = is_listed ? get_own_bytes(ordinal) : UNKNOWN, now = ct_clock_read();
-    if (rc) {
-        publish_refusal(ordinal, "nvml_memory_error", rc);
-    } else if (always || !d->sampled_ns || memory.free != d->last_free || own != d->last_process ||
-               now - d->sampled_ns >= REPEAT_NS) {
-        d->last_free = memory.free;
-        d->last_process = own;
+    const struct reading r = read_device(ordinal, d);
+    const uint64_t now = ct_clock_read();
+    if (r.rc) {
+        publish_refusal(ordinal, "nvml_memory_error", r.rc);
+    } else if (always || !d->sampled_ns || r.memory.free != d->last_free ||
+               r.own != d->last_process || now - d->sampled_ns >= REPEAT_NS) {
+        record_sample(ordinal, &r, record);
+        d->last_free = r.memory.free;
+        d->last_process = r.own;
         d->sampled_ns = now;
-        record_sample(ordinal, &memory, own, record);
     }
-    if (!is_listed)
+    if (!r.is_listed)
         return;
     if (!always) {
         (void)read_processes(ordinal, d, CT_NVML_GRAPHICS);
