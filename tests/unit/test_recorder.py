@@ -447,8 +447,8 @@ int nvmlDeviceGetHandleByUUID(const char *uuid, device *d) {
 int nvmlDeviceGetIndex(device d, unsigned *index) { *index = 5; return d != (device)7L; }
 int nvmlDeviceGetMemoryInfo(device d, unsigned long long memory[3]) {
     static unsigned long long calls;
-    if (getenv("NVML_COUNTS")) calls++;
-    memory[0] = 80ull << 30; memory[1] = (10ull << 30) - calls; memory[2] = 70ull << 30;
+    const char *every = getenv("NVML_CHANGES"); /* so many answers are the same */
+    memory[0] = 80ull << 30; memory[1] = (10ull << 30) - (every ? calls++ / atoi(every) : 0); memory[2] = 70ull << 30;
     return d != (device)7L;
 }
 #ifndef LIST
@@ -457,6 +457,7 @@ int nvmlDeviceGetMemoryInfo(device d, unsigned long long memory[3]) {
 #endif
 struct process { unsigned pid; unsigned long long used; REST };
 int LIST(device d, unsigned *n, struct process *p) {
+    if (getenv("NVML_SLEEPS")) usleep(50000);
     if (getenv("NVML_CLEARS")) memset(p, 0, *n * sizeof *p);
     p[0] = (struct process){.pid = 1, .used = 40ull << 30};
     p[1] = (struct process){.pid = getpid(), .used = 5ull << 30};
@@ -493,12 +494,25 @@ def a_reading_that_differs_makes_it_ask_nvml_before_its_time():
     """Who holds what is known soon after it changed, not a second later."""
     if os.readlink("/proc/self/ns/pid") != "pid:[4026531836]":
         raise Skip("NVML's process numbers are those of another namespace")
-    env = {"LD_LIBRARY_PATH": nvml(), "NVML_COUNTS": "1"}
+    env = {"LD_LIBRARY_PATH": nvml(), "NVML_CHANGES": "2"}  # (free memory is read on both sides of the list)
 
     events = Run("device-moves", 100, env=env).trace().events
     readings = [e["t_ns"] for e in events if not e.get("flags", 0) & 1 << 10]
     asked = [e["t_ns"] for e in events if e["op"] == "memory-sample" and e.get("flags", 0) & 1 << 10]
     assert len(readings) == 2 and asked[0] < readings[1] < asked[1], (readings, asked)  # its time would be behind the end
+
+
+@case("what nvml says has the time at which it was so; if free memory changes meanwhile, what this process has is not known")
+def what_nvml_says_has_the_time_at_which_it_was_so():
+    folder = nvml()
+    for changes in {}, {"NVML_CHANGES": "1"}:
+        trace = Run("device", env={"LD_LIBRARY_PATH": folder, "NVML_SLEEPS": "1", **changes}).trace()
+        sample = next(e for e in trace.events if e["op"] == "memory-sample")
+        listed = next(e for e in trace.events if e["op"] == "process")
+        apart = (listed["t_ns"] - sample["t_ns"]) / 1e6
+        known = not changes and os.readlink("/proc/self/ns/pid") == "pid:[4026531836]"
+        assert changes or apart > 49, apart  # the list took so long; the reading was before it
+        assert (sample.get("process_bytes") is not None) == known, sample
 
 
 @case("memory is sampled through nvml")
