@@ -155,21 +155,21 @@ def peaks():
 
 @case("how the fragmentation of PyTorch's pool developed: its worst moments and requests in each stretch, as in the whole")
 def fragmentation():
+    def long_ago(p):
+        p.t += 10 ** 9
+
+    def stop(p):
+        p.kinds.update(block=0, plain=0)
+
+    def free(p):
+        for ptr in sorted(p.blocks)[::2]:
+            p.free_block(ptr)
     found = []
     for seed in range(60 if FULL else 12):
         events = (12, 30, 60)[seed % 3]  # so many stretches have few events, or many
         _, path = program(seed, "curve.zst", chunks=24, events=events, kinds={**CALM["kinds"], "plain": 1, "mark": 9 * (seed % 2)})
         found += compare(path, (("frag", "--json"), ("timeline", "--json")), (7,))
         # One stretch has most of the trace: what counts in it is the worst moment before its last request, in whichever part that is.
-        def long_ago(p):
-            p.t += 10 ** 9
-
-        def stop(p):
-            p.kinds.update(block=0, plain=0)
-
-        def free(p):
-            for ptr in sorted(p.blocks)[::2]:
-                p.free_block(ptr)
         stops = SEAMS[-1] + (seed % 5 - 3) * 40
         _, path = program(seed, "curve.zst", kinds={**CALM["kinds"], "plain": 1}, at={30: long_ago, stops: stop, stops + 5 + seed % 7 * 9: free},
                           touch=False, stacks=list(NATIVE))
@@ -460,7 +460,7 @@ def ends():
         got, scans = printed(view, path, 7)
         check(got == want, " ".join(view) + difference(got, want))
         equal(scans, [])
-    p, path = prove(True, {30: lambda p: p.add("lost", 1, count=4)}, views=(*FIRST, ("summary",), ("timeline",)))
+    _, path = prove(True, {30: lambda p: p.add("lost", 1, count=4)}, views=(*FIRST, ("summary",), ("timeline",)))
     check(b"4 events" in printed(("summary",), path, 7)[0][1], "lost events")
 
 

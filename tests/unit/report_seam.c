@@ -103,10 +103,10 @@ static int fits(struct both *b) {
 // A field of the part's state, by its place. Its lowest bit is turned over.
 struct field {
     const char *name;
-    size_t at, size;
+    size_t at;
 };
 #define FIELD(what) \
-    { #what, offsetof(struct ct_seam, what), sizeof(((struct ct_seam *)0)->what) }
+    { #what, offsetof(struct ct_seam, what) }
 #define DEVICE_FIELD(what) FIELD(state.readings.device[DEVICE].what)
 #define RANGE_FIELD(what) FIELD(state.open.range[1].what)
 
