@@ -46,15 +46,18 @@ def same(seen, true):
 
 
 def look_up_freed(ledger):
-    """Sets `freed` of each free in the ledger to the size of the allocation at its address."""
-    size = {}
+    """Sets `was` of each free in the ledger to the allocation at its address, and `freed` to the size of that. Returns the
+    allocation at each address at the end."""
+    at = {}
     for e in ledger:
         if e.get("ptr") is None:
             continue
         if e["op"] == "alloc" and not e["result"]:
-            size[e["ptr"]] = e.get("bytes")
-        elif e["op"] == "free" and e["ptr"] in size:
-            e["freed"] = size[e["ptr"]] if e["result"] else size.pop(e["ptr"])
+            at[e["ptr"]] = e
+        elif e["op"] == "free" and e["ptr"] in at:
+            e["was"] = at[e["ptr"]] if e["result"] else at.pop(e["ptr"])
+            e["freed"] = e["was"].get("bytes")
+    return at
 
 
 def like(seen, true):
@@ -177,16 +180,11 @@ def pending_frees(path, last_calls):
     return list(found.values())
 
 
-def kept_in_sums(calls, ledger):
+def kept_in_sums(calls, is_record, at_end):
     """Of allocations before an inexact checkpoint only sums are known. A free that the recorder took out of its ring says of
     which sum it is one; those that a kill left in the rings cannot, and the sum keeps the allocation (FORMAT.md, section 7).
-    Such allocations, at addresses of their own."""
-    frees, at, kept, known = collections.defaultdict(list), {}, [], set()
-    for e in ledger:
-        if not e["result"] and e["op"] == "alloc":
-            at[e.get("ptr")] = e
-        elif not e["result"] and e["op"] == "free":
-            frees[e["tid"], e.get("ptr")].append((e["t_ns"], at.pop(e.get("ptr"), None)))
+    Such allocations, at addresses of their own. is_record: the ledger's record of each event of the trace."""
+    kept, known = [], set()
     for e in calls:
         p = number(e["ptr"])
         if e["result"] or e["op"] not in ("alloc", "free"):
@@ -196,8 +194,8 @@ def kept_in_sums(calls, ledger):
         elif p in known:
             known.discard(p)
         elif e["bytes"] is None:
-            done = [a for t_ns, a in frees[e["tid"], p] if t_ns >= e["t_ns"] - check_ledger.CLOCK_NS][:1] or [at.get(p)]
-            kept += [dict(a, ptr=-1 - len(kept), was=p) for a in done if a]
+            freed = is_record[e["event"]].get("was") or at_end.get(p)  # the latter: the driver had not done it
+            kept += [dict(freed, ptr=-1 - len(kept), at=p)] if freed else []
     return kept
 
 
@@ -205,31 +203,30 @@ def tell_kept(kept, calls, ledger):
     """What is kept in sums, with the last calls at its address: in the trace, and in the ledger."""
     def last(events, p):
         return [(e["tid"], e["op"], e["t_ns"], e.get("bytes")) for e in events if not e["result"] and number(e.get("ptr")) == p][-4:]
-    return [f"kept in a sum: {a['was']:#x}, {a['bytes']} bytes: trace {last(calls, a['was'])}, ledger {last(ledger, a['was'])}"
+    return [f"kept in a sum: {a['at']:#x}, {a['bytes']} bytes: trace {last(calls, a['at'])}, ledger {last(ledger, a['at'])}"
             for a in kept[:40]]
 
 
-def compare_live(trace, ledger, has, before, unsure, pending, calls):
+def compare_live(trace, ledger, has, before, unsure, pending, kept):
     """What is live at the end, by the trace's own checkpoints and by the ledger, with or without each call that was under
     way in a thread of which the trace has nothing any more."""
     told = {e["seq"]: e for e in has if "seq" in e}
     summary, problems = trace.json("summary"), []
-    kept = [] if summary["trace"]["exact"] else kept_in_sums(calls, ledger)
-    more = pending + kept
+    more = pending + ([] if summary["trace"]["exact"] else kept)
     for n in range(1 << len(unsure)):
         known = before | {seq for i, seq in enumerate(sorted(unsure)) if n >> i & 1}
         effective = [told.get(e["seq"], e) for e in ledger if e["seq"] in told or e["seq"] in known]
         problems = check_ledger.compare_live(summary, effective + [e for e in has if "seq" not in e] + more)
         if not problems:
             break
-    return problems and problems + tell_kept(kept, calls, ledger)
+    return problems
 
 
 def judge(report, path, ledger_path, may_wrap=False, live=True):
     """Everything that is wrong with what a dead process left; and the numbers of its calls: in the ledger, returned, in
     the trace."""
     ledger, returned = check_ledger.read_map(ledger_path)
-    look_up_freed(ledger)
+    at_end = look_up_freed(ledger)
     gone = sum(returned.values())
     try:
         trace = Trace(report, path)
@@ -248,11 +245,12 @@ def judge(report, path, ledger_path, may_wrap=False, live=True):
     seen, true = check_ledger.by_thread(calls), check_ledger.by_thread(others)
     wrong, has = compare_primaries(primaries, true_primaries, sure, wrapped)
     problems = compare_numbers(events, wrapped) + wrong
-    before, unsure, last_calls = {e["seq"] for e in true_primaries}, set(), {}
+    before, unsure, last_calls, is_record = {e["seq"] for e in true_primaries}, set(), {}, {}
     for tid in set(seen) | set(true):
         wrong, mine = compare_thread(tid, seen[tid], true[tid], returned.get(tid, 0), wrapped)
         problems += wrong
         has += mine
+        is_record.update((e["event"], record) for e, record in zip(seen[tid], mine))
         if wrapped:  # what was overwritten
             first = next((e["seq"] for e in mine if "seq" in e), None)
             gone_by = len(true[tid]) if first is not None else returned.get(tid, 0)
@@ -263,7 +261,9 @@ def judge(report, path, ledger_path, may_wrap=False, live=True):
     problems += compare_order(events, not wrapped)
     if live and not problems:
         pending = pending_frees(path, last_calls) if last_calls else []
-        problems += compare_live(trace, ledger, has, before, unsure, pending, calls + primaries)
+        kept = kept_in_sums(calls, is_record, at_end)
+        wrong = compare_live(trace, ledger, has, before, unsure, pending, kept)
+        problems += wrong + (tell_kept(kept, calls, ledger) if wrong else [])
     return problems, (len(ledger), gone, len(calls) + len(primaries))
 
 

@@ -144,7 +144,7 @@ for at, kind, value, what in ((0, "<Q", 1 << 62, "t_ns"), (24, "<i", 7, "result"
 
 
 def written_ledger(path, calls):
-    """calls: (time, thread, api, op, ptr); all of them had returned."""
+    """calls: (time, thread, api, op, ptr), and a size if it is not 512; all of them had returned."""
     names = ["cuMemAlloc_v2", "cuMemFree_v2", "alloc", "free"]
     made = {tid: sum(1 for c in calls if c[1] == tid) for tid in sorted({c[1] for c in calls})}
     data = bytearray(_RECORDS_AT)
@@ -153,9 +153,9 @@ def written_ledger(path, calls):
         data[4096 + 64 * i:4096 + 64 * i + len(name)] = name.encode()
     for i, (tid, n) in enumerate(made.items()):
         struct.pack_into("<IIQQ", data, _THREADS_AT + 64 * i, tid, 0, n, n)
-    for t_ns, tid, api, op, ptr in calls:  # (device and address are known, and of an allocation its bytes)
+    for t_ns, tid, api, op, ptr, *size in calls:  # (device and address are known, and of an allocation its bytes)
         data += struct.pack("<QIHHIiii9Q16x", t_ns, tid, names.index(api), names.index(op), 13 if op == "alloc" else 5, 0, 0, 0, 0,
-                            ptr, 512, *[0] * 6)
+                            ptr, *(size or [512]), *[0] * 6)
     with open(path, "wb") as f:
         f.write(data)
 
@@ -191,6 +191,29 @@ def _():
 def _():
     wrong = [judge_wrapped(freed_ns=3000, lacks=True), judge_wrapped(freed_ns=500)]
     return [] if all(w and "live" in w[0] for w in wrong) else [f"not found: {wrong}"]
+
+
+@case("a free from a ring ends what was at its address then, not what the same thread freed there a moment before")
+def _():
+    where = folder()
+    trace, ledger = os.path.join(where, "trace.1.zst"), os.path.join(where, "ledger.1")
+    near = judge.check_ledger.CLOCK_NS // 4
+    written_ledger(ledger, [(1000, 1, "cuMemAlloc_v2", "alloc", 0x10000, 600),
+                            (90000 - 2 * near, 1, "cuMemFree_v2", "free", 0x10000),
+                            (90000 - near, 1, "cuMemAlloc_v2", "alloc", 0x10000),
+                            (90000, 1, "cuMemFree_v2", "free", 0x10000),
+                            (95000, 1, "cuMemAlloc_v2", "alloc", 0x20000)])
+    t, about = Trace(), {"device": 0, "space": "device"}
+    t.seq, t.number = 7, 50
+    t.checkpoint()
+    t.event("free", 90000, tid=1, api="cuMemFree_v2", ptr=0x10000, result=0)
+    t.event("alloc", 95000, tid=1, api="cuMemAlloc_v2", ptr=0x20000, bytes=512, result=0, **about)
+    t.segment = True
+    records = [t.record("alloc", 1000, tid=None, event=1, count=1, bytes=512, **about)]
+    t.flush(last=True, checkpoint=(FIRST_PART | LAST_PART | INEXACT, records))
+    with open(trace, "wb") as f:
+        f.write(t.bytes())
+    return judge.judge(REPORT, trace, ledger, may_wrap=True)[0]
 
 
 def judge_sums(summed, freed_ns=90000, **described):
