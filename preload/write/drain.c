@@ -197,6 +197,7 @@ static int build_chunk(unsigned flags) {
 static int drop_chunk(void) {
     const struct ct_journal_open *open = ct_open_chunk_get();
     atomic_fetch_add(&ct_ring_lost_without_ring, open->events - w.chunk_own + w.chunk_lost);
+    w.lost -= w.chunk_lost; // a record to come counts them
     ct_checkpoint_writer_chunk_lost();
     ct_live_state_drop_digests();
     ct_trace_file_drop_provisional();
@@ -267,7 +268,6 @@ static void report_counters(void) {
     atomic_store_explicit(&j->events,
                           ct_open_chunk_get()->first_event + ct_open_chunk_get()->events,
                           memory_order_relaxed);
-    atomic_store_explicit(&j->lost, w.lost, memory_order_relaxed);
     atomic_store_explicit(&j->bytes_written, ct_trace_file_get_written_bytes(),
                           memory_order_relaxed);
     ct_live_state_report(j);
@@ -414,13 +414,19 @@ static int renew_info(enum ct_drain_how how) {
         return 0;
     w.info_ns = now;
     ct_info_refresh();
-    ct_info_set("recorder.lost_events", "%lu", w.lost);
     ct_info_set("recorder.clock", "%s", ct_clock_get_source());
     ct_info_set("recorder.stacks_full", "%lu", atomic_load(&ct_stack_table_dropped));
     ct_info_set("recorder.bytes_written", "%lu", ct_trace_file_get_written_bytes());
     if (how == CT_DRAIN_FINAL)
         ct_info_set("recorder.end", "exit");
     return how >= CT_DRAIN_INFO;
+}
+
+// INFO has the sum of all LOST records: a ring file overwrites them, and what is live afterwards is
+// wrong by them.
+static void renew_lost(void) {
+    atomic_store_explicit(&ct_journal_get()->lost, w.lost, memory_order_relaxed);
+    ct_info_set("recorder.lost_events", "%lu", w.lost);
 }
 
 // Without a file, events are drained all the same, and counted as lost.
@@ -468,6 +474,7 @@ static void drain_and_close(enum ct_drain_how how) {
     const int info = renew_info(how);
     if (drain_rings(1))
         return;
+    renew_lost();
     ct_info_put_changed();
     ct_open_chunk_commit(ct_open_chunk_get()->drained_ns);
     if (how == CT_DRAIN_FLUSH || how == CT_DRAIN_FINAL)

@@ -77,12 +77,13 @@ def readable(life, needed=False):
 
 
 def counted(life):
-    """Besides, nothing is missing that is not counted."""
+    """Besides, nothing is missing that is not counted, and nothing is counted twice."""
     got, lost, all_ = judge.part(REPORT, life.trace(), life.ledger())[1]
-    trace = judge.Trace(REPORT, life.trace())
+    trace = judge.Trace(REPORT, life.trace(), may_lack=True)
     numbers = [e["event"] for e in trace.events]
     told = trace.json("info")["info"].get("recorder.lost_events") or 0
     lost = max(lost, int(told))  # where the record of it was overwritten, too
     gone = numbers[-1] + 1 - len(numbers) if numbers else 0  # the ring shrank: what was overwritten has had its number
-    return [] if got + lost + gone >= all_ else [
+    # (Some of what was overwritten were no calls.)
+    return [] if all_ <= got + lost + gone <= all_ + 200 else [
         f"{all_} calls, {got} in the trace, {lost} counted as lost, {gone} overwritten"]

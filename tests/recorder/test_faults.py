@@ -23,7 +23,7 @@ for _size in ("0k", "64k", "1m", "3m", "5m", "6m", "7m", "8m"):
     def _full(size=_size):
         with Mounted(f"size={size}" if size != "0k" else "size=4k,nr_inodes=1") as place:
             life = Life(1, 0, 64, CALLS, place=place).end()
-            return unharmed(life, 1, 0, 64, CALLS) + readable(life)
+            return unharmed(life, 1, 0, 64, CALLS) + readable(life) + (counted(life) if life.trace() else [])
     case(f"a disk of {_size}")(_full)
 
     def _killed(size=_size):
@@ -73,6 +73,22 @@ for _calls, _errno, _what in (("fallocate", ENOSPC, "full disk"), ("pwrite", ENO
                 problems += [f"after {after}, for {most or 'ever'}: {p}" for p in bad]
         return problems
     case(f"{_calls} fails: {_what} ({_errno})")(_fault)
+
+
+@case("events were lost, and the ring file has overwritten the records of it: the report counts them all the same")
+def _():
+    small = {"CUTRACE_MAX_SIZE": "1M", "CUTRACE_FLUSH_MS": "10", "CUTRACE_TICK_NS": "1", "CUTRACE_NVML": "0"}
+    life = Life(1, 0, 4000, 0, before=[FAULTS],
+                env={**small, "FAULT_CALLS": "pwrite", "FAULT_ERRNO": ENOSPC, "FAULT_AFTER": 8, "FAULT_FOR": 3})
+    wait_for_calls(life.where, life.process, 400000)
+    kill(life.process, group=True)
+    life.end()
+    trace = judge.Trace(REPORT, life.trace())
+    told, first, last = trace.summary["trace"]["lost_events"], trace.events[0]["event"], trace.events[-1]["event"]
+    calls = calls_so_far(life.where)
+    right = calls - 2 <= told + last + 1 <= calls + 60 and told > 150  # (some events are no calls)
+    return [] if right and not any(e["op"] == "lost" for e in trace.events if e["event"] > 1000) else [
+        f"{calls} calls, events {first} to {last}, {told} told as lost"]
 
 
 # ---- limits ---------------------------------------------------------------------------------------

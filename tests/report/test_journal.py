@@ -370,6 +370,16 @@ def lost():
     equal(dump()[0][-1]["op"], "lost")
 
 
+@case("what was lost before is known to the journal, where no record of it is left; the seal keeps it")
+def lost_before():
+    t, j = begun(), left()
+    j.counters, j.rings[0].lost = (0, 1000, 0, 0), 77
+    write(t.bytes(), j.bytes())
+    equal(summary()[1]["trace"]["lost_events"], 1077)
+    equal(report("seal", TRACE)[0], 0)
+    equal(summary()[1]["trace"]["lost_events"], 1077)
+
+
 @case("more events than a chunk holds, in rings that are full, are merged in the order of time")
 def many():
     j = Journal(seq=1, first_event=3, drained_ns=1500, ring_data=1 << 23)

@@ -160,7 +160,7 @@ int ct_export_write_openmetrics(struct ct_export *x, struct ct_error *error) {
     put_events(&p);
     put_failed(&p);
     begin(&p, LOST);
-    put(&p, LOST, NULL, NULL, x->scan.lost);
+    put(&p, LOST, NULL, NULL, ct_trace_count_unrecorded(x->trace, x->scan.lost));
     put_start(&p);
     put_info(&p);
     ct_openmetrics_end(&p.to);

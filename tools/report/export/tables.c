@@ -466,7 +466,7 @@ static void write_info(struct writer *w) {
     write_fact_number(w, "trace.events", t->events);
     write_fact_number(w, "trace.overwritten_events", t->overwritten_events);
     write_fact_number(w, "trace.missing_events", t->missing_events);
-    write_fact_number(w, "trace.lost_events", w->x->scan.lost);
+    write_fact_number(w, "trace.lost_events", ct_trace_count_unrecorded(t, w->x->scan.lost));
     write_fact_number(w, "trace.start_ns", t->start_ns);
     write_fact_number(w, "trace.first_ns", t->t_first_ns);
     write_fact_number(w, "trace.last_ns", t->t_last_ns);

@@ -223,12 +223,11 @@ void ct_process_scan(struct ct_process *p, struct ct_trace *t,
     p->is_crossing_retried = crossing && ct_incidents_is_retried(&s->incidents, crossing);
     read_failures(p, &s->incidents);
     p->incidents = ct_incidents_count(&s->incidents);
-    (void)ct_definitions_info_number(&t->definitions, "recorder.lost_events", &p->lost);
     ct_neighbours_identify(&c->neighbours, &t->definitions);
     p->own_numbers = c->neighbours.own_numbers;
     p->inferred_pid = ct_neighbours_own_pid(&c->neighbours);
     ct_neighbours_free(&c->neighbours);
-    p->lost = (p->lost > s->lost ? p->lost : s->lost) + t->missing_events;
+    p->lost = ct_trace_count_lost(t, s->lost);
     ct_scan_free(s);
     free(s);
     free(c);

@@ -140,12 +140,16 @@ static void set_id(struct ct_event *e, uint64_t bit, uint32_t *value, uint32_t i
         e->present &= ~bit;
 }
 
-static void decode_record(struct conversion *f, const struct ct_journal_record *p,
-                          struct ct_event *e) {
-    struct ct_journal_definitions *d = &f->definitions;
+static void read_record(const struct ct_journal_record *p, struct ct_event *e) {
     memset(e, 0, sizeof *e);
     memcpy(&e->present, p->record, sizeof e->present);
     memcpy(e, p->record, ct_journal_record_bytes(e->present));
+}
+
+static void decode_record(struct conversion *f, const struct ct_journal_record *p,
+                          struct ct_event *e) {
+    struct ct_journal_definitions *d = &f->definitions;
+    read_record(p, e);
     if (CT_HAS(e, api))
         set_id(e, CT_BIT(api), &e->api, ct_journal_definitions_name(d, e->api));
     if (CT_HAS(e, text))
@@ -230,12 +234,29 @@ static void append_rings(struct conversion *f, const struct ct_buffer *info, uin
 // ---- the journal
 // -----------------------------------------------------------------------------------
 
-// INFO pairs: what was damaged or torn, so that a sealed trace reports it, too.
-static void append_info(const struct ct_journal_contents *j, struct ct_buffer *info) {
+// Events that were lost in all, also where the records of it were overwritten.
+static uint64_t count_lost(const struct ct_journal_contents *j, uint64_t after_ns) {
+    uint64_t n = j->head.lost;
+    for (size_t i = 0; i < j->loss_count; i++)
+        n += j->losses[i].count;
+    for (size_t i = 0; i < j->pending_count; i++) {
+        struct ct_event e;
+        read_record(&j->pending[i], &e);
+        if (j->pending[i].t_ns > after_ns && CT_HAS(&e, op) && e.op == CT_OP_LOST)
+            n += e.count;
+    }
+    return n;
+}
+
+// INFO pairs: what was lost, damaged or torn, so that a sealed trace reports it, too.
+static void append_info(const struct ct_journal_contents *j, uint64_t after_ns,
+                        struct ct_buffer *info) {
     const struct {
         const char *key;
         uint64_t value;
-    } all[] = {{"journal.torn_events", j->torn}, {"journal.damaged_rings", j->damaged}};
+    } all[] = {{"journal.torn_events", j->torn},
+               {"journal.damaged_rings", j->damaged},
+               {"recorder.lost_events", count_lost(j, after_ns)}};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         char value[32];
         const int n = snprintf(value, sizeof value, "%" PRIu64, all[i].value);
@@ -332,7 +353,7 @@ int ct_journal_to_chunks(struct ct_journal_contents *j, struct ct_index *x, uint
         append_open_chunk(&f);
     }
     if (!j->alive && !(has_open && last->flags & CT_CHUNK_LAST))
-        append_info(j, &info);
+        append_info(j, after_ns, &info);
     append_rings(&f, &info, after_ns);
     if (f.made && !j->alive)
         mark_sealed(&f);

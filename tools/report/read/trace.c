@@ -529,10 +529,14 @@ static void set_thread_stack(struct ct_trace *t, struct ct_event *e) {
         CT_SET(e, stack, stack);
 }
 
-uint64_t ct_trace_count_lost(const struct ct_trace *t, uint64_t counted) {
+uint64_t ct_trace_count_unrecorded(const struct ct_trace *t, uint64_t counted) {
     uint64_t total = 0;
     (void)ct_definitions_info_number(&t->definitions, "recorder.lost_events", &total);
-    return (total > counted ? total : counted) + t->missing_events;
+    return total > counted ? total : counted;
+}
+
+uint64_t ct_trace_count_lost(const struct ct_trace *t, uint64_t counted) {
+    return ct_trace_count_unrecorded(t, counted) + t->missing_events;
 }
 
 uint64_t ct_trace_time_span_ns(const struct ct_trace *t) {

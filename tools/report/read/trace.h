@@ -114,8 +114,10 @@ enum ct_step ct_trace_step(struct ct_trace *t, struct ct_event *event, uint64_t 
 // Reads the next event: 1, or 0 after the last one. Its ids (thread, api, stack, text) are those of
 // the definitions.
 int ct_trace_next(struct ct_trace *t, struct ct_event *event, uint64_t *number);
-// The number of lost events: by the recorder, and in missing chunks. `counted`: by the LOST events
-// of the range.
+// The number of events that the recorder lost, also where its LOST events were overwritten.
+// `counted`: by the LOST events of the range. After the last event.
+uint64_t ct_trace_count_unrecorded(const struct ct_trace *t, uint64_t counted);
+// The number of lost events: by the recorder, and in missing chunks.
 uint64_t ct_trace_count_lost(const struct ct_trace *t, uint64_t counted);
 // How much earlier than it was the last event's time may be, exclusively: a time may be rounded
 // down (FORMAT.md, section 3). 1: it is exact.
