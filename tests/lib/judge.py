@@ -6,6 +6,7 @@ for each thread which of its calls had returned. A call that was under way may b
 """
 import bisect
 import collections
+import functools
 import json
 import subprocess
 import sys
@@ -35,6 +36,10 @@ class Trace:
 
     def json(self, command):
         return json.loads(check_ledger.validated(command, self.run(command, "--json")))
+
+    @functools.cached_property
+    def summary(self):
+        return self.json("summary")
 
 
 def same(seen, true):
@@ -141,7 +146,7 @@ def compare_order(events, whole):
     return out[:3]
 
 
-def compare_numbers(events, wrapped):
+def compare_numbers(events, wrapped, lost):
     out = []
     numbers = [e["event"] for e in events]
     if numbers and not wrapped and numbers[0] != 0:
@@ -150,7 +155,6 @@ def compare_numbers(events, wrapped):
         out.append("events are not numbered without gaps")
     if any(a["t_ns"] > b["t_ns"] for a, b in zip(events, events[1:])):
         out.append("events are not in the order of time")
-    lost = sum(e.get("count") or 0 for e in events if e["op"] == "lost")
     return out + ([f"{lost} events are counted as lost"] if lost else [])
 
 
@@ -211,7 +215,7 @@ def compare_live(trace, ledger, has, before, unsure, pending, kept):
     """What is live at the end, by the trace's own checkpoints and by the ledger, with or without each call that was under
     way in a thread of which the trace has nothing any more."""
     told = {e["seq"]: e for e in has if "seq" in e}
-    summary, problems = trace.json("summary"), []
+    summary, problems = trace.summary, []
     more = pending + ([] if summary["trace"]["exact"] else kept)
     for n in range(1 << len(unsure)):
         known = before | {seq for i, seq in enumerate(sorted(unsure)) if n >> i & 1}
@@ -244,7 +248,8 @@ def judge(report, path, ledger_path, may_wrap=False, live=True):
         [[e for e in side if check_ledger.is_primary(e) == primary] for primary in (False, True)] for side in (calls, ledger))
     seen, true = check_ledger.by_thread(calls), check_ledger.by_thread(others)
     wrong, has = compare_primaries(primaries, true_primaries, sure, wrapped)
-    problems = compare_numbers(events, wrapped) + wrong
+    lost = trace.summary["trace"]["lost_events"]  # also where the records of it were overwritten
+    problems = compare_numbers(events, wrapped, lost) + wrong
     before, unsure, last_calls, is_record = {e["seq"] for e in true_primaries}, set(), {}, {}
     for tid in set(seen) | set(true):
         wrong, mine = compare_thread(tid, seen[tid], true[tid], returned.get(tid, 0), wrapped)
@@ -278,7 +283,7 @@ def part(report, path, ledger_path):
     counted as lost, and how much happened."""
     ledger, _ = check_ledger.read_map(ledger_path)
     trace = Trace(report, path, may_lack=True)
-    problems = compare_numbers([e for e in trace.events if e["op"] != "lost"], 1)
+    problems = compare_numbers([e for e in trace.events if e["op"] != "lost"], 1, 0)
     problems = [p for p in problems if "gaps" not in p]
     true = check_ledger.by_thread(ledger)
     for tid, seen in check_ledger.by_thread(trace.calls).items():
