@@ -3,6 +3,7 @@
 //   FAULT_CALLS=fallocate,pwrite   the calls that fail       FAULT_ERRNO=28   their error
 //   FAULT_AFTER=3                  number that succeed first
 //   FAULT_FOR=2                    number that fail then (0: all)
+//   FAULT_WHILE=PATH               they fail only while this file exists
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -41,7 +42,8 @@ static int is_named(const char *call) {
 }
 
 static int fails(const char *call, int ours) {
-    if (!ours || !is_named(call))
+    const char *file = getenv("FAULT_WHILE");
+    if (!ours || !is_named(call) || (file && access(file, F_OK)))
         return 0;
     const int n = atomic_fetch_add(&seen, 1), after = number("FAULT_AFTER"),
               most = number("FAULT_FOR");

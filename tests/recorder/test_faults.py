@@ -77,18 +77,24 @@ for _calls, _errno, _what in (("fallocate", ENOSPC, "full disk"), ("pwrite", ENO
 
 @case("events were lost, and the ring file has overwritten the records of it: the report counts them all the same")
 def _():
-    small = {"CUTRACE_MAX_SIZE": "1M", "CUTRACE_FLUSH_MS": "10", "CUTRACE_TICK_NS": "1", "CUTRACE_NVML": "0"}
-    life = Life(1, 0, 4000, 0, before=[FAULTS],
-                env={**small, "FAULT_CALLS": "pwrite", "FAULT_ERRNO": ENOSPC, "FAULT_AFTER": 8, "FAULT_FOR": 3})
-    wait_for_calls(life.where, life.process, 400000)
+    where = folder()
+    fault = os.path.join(where, "fault")
+    env = {"CUTRACE_MAX_SIZE": "1M", "CUTRACE_TICK_NS": "1", "CUTRACE_NVML": "0",
+           "FAULT_CALLS": "pwrite", "FAULT_ERRNO": ENOSPC, "FAULT_WHILE": fault}
+    life = Life(1, 0, 4000, 0, where=where, env=env, before=[FAULTS])
+    wait_for_calls(where, life.process, 20000)
+    with open(fault, "wb"):
+        wait_for_calls(where, life.process, calls_so_far(where) + 40000)
+    os.unlink(fault)
+    wait_for_calls(where, life.process, calls_so_far(where) + 400000)
     kill(life.process, group=True)
     life.end()
-    trace = judge.Trace(REPORT, life.trace())
-    told, first, last = trace.summary["trace"]["lost_events"], trace.events[0]["event"], trace.events[-1]["event"]
-    calls = calls_so_far(life.where)
-    right = calls - 2 <= told + last + 1 <= calls + 60 and told > 150  # (some events are no calls)
-    return [] if right and not any(e["op"] == "lost" for e in trace.events if e["event"] > 1000) else [
-        f"{calls} calls, events {first} to {last}, {told} told as lost"]
+    trace, calls = judge.Trace(REPORT, life.trace()), calls_so_far(where)
+    told, last = trace.summary["trace"]["lost_events"], trace.events[-1]["event"]
+    left = sum(e["count"] for e in trace.events if e["op"] == "lost")  # (of a machine that is busy elsewhere)
+    # Some of what was lost, or is numbered, were no calls: AMEND records, readings.
+    right = calls - 2 <= told + last + 1 <= calls + told / 4 + 200 and told - left > 10000
+    return [] if right else [f"{calls} calls, events up to {last}, {told} told as lost, records of {left} are left"]
 
 
 # ---- limits ---------------------------------------------------------------------------------------
