@@ -374,10 +374,15 @@ def lost():
 def lost_before():
     t, j = begun(), left()
     j.counters, j.rings[0].lost = (0, 1000, 0, 0), 77
+    j.rings[0].put({"t_ns": 2500, "op": mkjournal.OPS["lost"], "count": 5})  # told of in its ring
     write(t.bytes(), j.bytes())
-    equal(summary()[1]["trace"]["lost_events"], 1077)
+    equal(summary()[1]["trace"]["lost_events"], 1082)
     equal(report("seal", TRACE)[0], 0)
-    equal(summary()[1]["trace"]["lost_events"], 1077)
+    equal(summary()[1]["trace"]["lost_events"], 1082)
+    for words, line in ((["openmetrics"], b"cutrace_lost_events_total 1082"), (["csv", "--table=info"], b"trace.lost_events,1082")):
+        out = os.path.join(FOLDER, "lost.out")
+        equal(report("export", f"--format={words[0]}", *words[1:], "--force", "-o", out, TRACE)[0], 0)
+        check(line in read(out), read(out))
 
 
 @case("more events than a chunk holds, in rings that are full, are merged in the order of time")

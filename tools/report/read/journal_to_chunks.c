@@ -30,6 +30,7 @@ struct conversion {
     int made;                  // a chunk was built here,
     size_t last_at;            // the last one with its prefix at this offset in `out`
     struct ct_journal_definitions definitions; // of the events in rings
+    uint64_t lost; // events in all, also where the records of it were overwritten
 };
 
 // ---- chunks
@@ -140,16 +141,12 @@ static void set_id(struct ct_event *e, uint64_t bit, uint32_t *value, uint32_t i
         e->present &= ~bit;
 }
 
-static void read_record(const struct ct_journal_record *p, struct ct_event *e) {
-    memset(e, 0, sizeof *e);
-    memcpy(&e->present, p->record, sizeof e->present);
-    memcpy(e, p->record, ct_journal_record_bytes(e->present));
-}
-
 static void decode_record(struct conversion *f, const struct ct_journal_record *p,
                           struct ct_event *e) {
     struct ct_journal_definitions *d = &f->definitions;
-    read_record(p, e);
+    memset(e, 0, sizeof *e);
+    memcpy(&e->present, p->record, sizeof e->present);
+    memcpy(e, p->record, ct_journal_record_bytes(e->present));
     if (CT_HAS(e, api))
         set_id(e, CT_BIT(api), &e->api, ct_journal_definitions_name(d, e->api));
     if (CT_HAS(e, text))
@@ -162,6 +159,8 @@ static void decode_record(struct conversion *f, const struct ct_journal_record *
         set_id(e, CT_BIT(thread), &e->thread, ct_journal_definitions_thread(d, e->thread));
     if (CT_HAS(e, stack))
         set_id(e, CT_BIT(stack), &e->stack, ct_journal_definitions_stack(d, e->stack));
+    if (CT_HAS(e, op) && e->op == CT_OP_LOST)
+        f->lost += e->count;
 }
 
 // A chunk of events, with the definitions since the last chunk. Their dictionaries begin with the
@@ -195,6 +194,7 @@ static void append_events(struct conversion *f, const struct ct_event *events, u
 static struct ct_event make_lost_event(struct conversion *f, const struct ct_journal_loss *loss,
                                        uint64_t after_ns) {
     struct ct_event e = {0};
+    f->lost += loss->count;
     CT_SET(&e, t_ns, loss->t_ns > after_ns ? loss->t_ns : after_ns);
     CT_SET(&e, op, CT_OP_LOST);
     CT_SET(&e, count, loss->count);
@@ -204,12 +204,32 @@ static struct ct_event make_lost_event(struct conversion *f, const struct ct_jou
     return e;
 }
 
+// INFO pairs: what was lost, damaged or torn, so that a sealed trace reports it, too.
+static void append_info(const struct conversion *f, struct ct_buffer *info) {
+    const struct {
+        const char *key;
+        uint64_t value;
+    } all[] = {{"journal.torn_events", f->j->torn},
+               {"journal.damaged_rings", f->j->damaged},
+               {"recorder.lost_events", f->lost}};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        char value[32];
+        const int n = snprintf(value, sizeof value, "%" PRIu64, all[i].value);
+        struct ct_out o = {ct_buffer_reserve(info, 128), NULL, 0};
+        o.end = o.at + 128;
+        ct_put_text(&o, all[i].key, strlen(all[i].key));
+        ct_put_text(&o, value, (size_t)n);
+        info->n = (size_t)(o.at - info->at);
+    }
+}
+
 // The events of the rings after a time, then those that were lost. The last chunk has the INFO
-// pairs, too.
-static void append_rings(struct conversion *f, const struct ct_buffer *info, uint64_t after_ns) {
+// pairs, too, if this is the end of the trace.
+static void append_rings(struct conversion *f, uint64_t after_ns, int is_end) {
     struct ct_journal_contents *j = f->j;
     struct ct_event *events = ct_heap_resize(NULL, RECORDS, sizeof *events);
     const uint64_t dict_seq = f->seq;
+    struct ct_buffer info = {0};
     uint32_t n = 0;
     uint64_t last_ns = after_ns;
     ct_journal_definitions_init(&f->definitions, j);
@@ -225,48 +245,17 @@ static void append_rings(struct conversion *f, const struct ct_buffer *info, uin
         append_events(f, events, n, NULL, dict_seq);
         n = 0;
     }
-    if (n || info->n)
-        append_events(f, events, n, info, dict_seq);
+    if (is_end)
+        append_info(f, &info);
+    if (n || info.n)
+        append_events(f, events, n, &info, dict_seq);
     ct_journal_definitions_free(&f->definitions);
+    free(info.at);
     free(events);
 }
 
 // ---- the journal
 // -----------------------------------------------------------------------------------
-
-// Events that were lost in all, also where the records of it were overwritten.
-static uint64_t count_lost(const struct ct_journal_contents *j, uint64_t after_ns) {
-    uint64_t n = j->head.lost;
-    for (size_t i = 0; i < j->loss_count; i++)
-        n += j->losses[i].count;
-    for (size_t i = 0; i < j->pending_count; i++) {
-        struct ct_event e;
-        read_record(&j->pending[i], &e);
-        if (j->pending[i].t_ns > after_ns && CT_HAS(&e, op) && e.op == CT_OP_LOST)
-            n += e.count;
-    }
-    return n;
-}
-
-// INFO pairs: what was lost, damaged or torn, so that a sealed trace reports it, too.
-static void append_info(const struct ct_journal_contents *j, uint64_t after_ns,
-                        struct ct_buffer *info) {
-    const struct {
-        const char *key;
-        uint64_t value;
-    } all[] = {{"journal.torn_events", j->torn},
-               {"journal.damaged_rings", j->damaged},
-               {"recorder.lost_events", count_lost(j, after_ns)}};
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
-        char value[32];
-        const int n = snprintf(value, sizeof value, "%" PRIu64, all[i].value);
-        struct ct_out o = {ct_buffer_reserve(info, 128), NULL, 0};
-        o.end = o.at + 128;
-        ct_put_text(&o, all[i].key, strlen(all[i].key));
-        ct_put_text(&o, value, (size_t)n);
-        info->n = (size_t)(o.at - info->at);
-    }
-}
 
 // Marks the last chunk as the end of a trace that was made from a journal.
 static void mark_sealed(struct conversion *f) {
@@ -327,8 +316,8 @@ static struct ct_chunk find_newest(const struct ct_index *x, uint64_t trace_id) 
 int ct_journal_to_chunks(struct ct_journal_contents *j, struct ct_index *x, uint8_t **bytes,
                          size_t *size, struct ct_error *error) {
     const struct ct_journal_open *o = &j->open;
-    struct conversion f = {.j = j, .seq = o->seq, .first_event = o->first_event};
-    struct ct_buffer info = {0};
+    struct conversion f = {
+        .j = j, .seq = o->seq, .first_event = o->first_event, .lost = j->head.lost};
     *bytes = NULL;
     *size = 0;
     if (x->count && ct_index_trace_id(x) != j->head.trace_id)
@@ -352,12 +341,9 @@ int ct_journal_to_chunks(struct ct_journal_contents *j, struct ct_index *x, uint
     } else {
         append_open_chunk(&f);
     }
-    if (!j->alive && !(has_open && last->flags & CT_CHUNK_LAST))
-        append_info(j, after_ns, &info);
-    append_rings(&f, &info, after_ns);
+    append_rings(&f, after_ns, !j->alive && !(has_open && last->flags & CT_CHUNK_LAST));
     if (f.made && !j->alive)
         mark_sealed(&f);
-    free(info.at);
     *bytes = f.out.at;
     *size = f.out.n;
     return 0;
