@@ -207,8 +207,8 @@ def stream(e, true):
 
 def is_size_of(seen, true):
     """Whether the size that the trace states is the ledger's. The ledger has none for a free. A free that the trace takes
-    out of a sum states the size of its allocation, which is `freed` where the caller has looked it up."""
-    return seen.get("bytes") == true.get("bytes") or ("freed" in true and seen.get("bytes") == true["freed"])
+    out of a sum states the size of its allocation, which is `freed` where the caller has looked that up."""
+    return seen.get("bytes") == true.get("bytes") or ("freed" in true and seen.get("bytes") == true["freed"].get("bytes"))
 
 
 def differences(seen, true):

@@ -51,8 +51,8 @@ def same(seen, true):
 
 
 def look_up_freed(ledger):
-    """Sets `was` of each free in the ledger to the allocation at its address, and `freed` to the size of that. Returns the
-    allocation at each address at the end."""
+    """Sets `freed` of each free in the ledger to the allocation at its address. Returns the allocation at each address at
+    the end."""
     at = {}
     for e in ledger:
         if e.get("ptr") is None:
@@ -60,8 +60,7 @@ def look_up_freed(ledger):
         if e["op"] == "alloc" and not e["result"]:
             at[e["ptr"]] = e
         elif e["op"] == "free" and e["ptr"] in at:
-            e["was"] = at[e["ptr"]] if e["result"] else at.pop(e["ptr"])
-            e["freed"] = e["was"].get("bytes")
+            e["freed"] = at[e["ptr"]] if e["result"] else at.pop(e["ptr"])
     return at
 
 
@@ -184,10 +183,10 @@ def pending_frees(path, last_calls):
     return list(found.values())
 
 
-def kept_in_sums(calls, is_record, at_end):
+def kept_in_sums(calls, record_of, at_end):
     """Of allocations before an inexact checkpoint only sums are known. A free that the recorder took out of its ring says of
     which sum it is one; those that a kill left in the rings cannot, and the sum keeps the allocation (FORMAT.md, section 7).
-    Such allocations, at addresses of their own. is_record: the ledger's record of each event of the trace."""
+    Such allocations, at addresses of their own. record_of: the ledger's record of each event of the trace."""
     kept, known = [], set()
     for e in calls:
         p = number(e["ptr"])
@@ -198,7 +197,7 @@ def kept_in_sums(calls, is_record, at_end):
         elif p in known:
             known.discard(p)
         elif e["bytes"] is None:
-            freed = is_record[e["event"]].get("was") or at_end.get(p)  # the latter: the driver had not done it
+            freed = record_of[e["event"]].get("freed") or at_end.get(p)  # the latter: the driver had not done it
             kept += [dict(freed, ptr=-1 - len(kept), at=p)] if freed else []
     return kept
 
@@ -250,12 +249,12 @@ def judge(report, path, ledger_path, may_wrap=False, live=True):
     wrong, has = compare_primaries(primaries, true_primaries, sure, wrapped)
     lost = trace.summary["trace"]["lost_events"]  # also where the records of it were overwritten
     problems = compare_numbers(events, wrapped, lost) + wrong
-    before, unsure, last_calls, is_record = {e["seq"] for e in true_primaries}, set(), {}, {}
+    before, unsure, last_calls, record_of = {e["seq"] for e in true_primaries}, set(), {}, {}
     for tid in set(seen) | set(true):
         wrong, mine = compare_thread(tid, seen[tid], true[tid], returned.get(tid, 0), wrapped)
         problems += wrong
         has += mine
-        is_record.update((e["event"], record) for e, record in zip(seen[tid], mine))
+        record_of.update((e["event"], record) for e, record in zip(seen[tid], mine))
         if wrapped:  # what was overwritten
             first = next((e["seq"] for e in mine if "seq" in e), None)
             gone_by = len(true[tid]) if first is not None else returned.get(tid, 0)
@@ -266,7 +265,7 @@ def judge(report, path, ledger_path, may_wrap=False, live=True):
     problems += compare_order(events, not wrapped)
     if live and not problems:
         pending = pending_frees(path, last_calls) if last_calls else []
-        kept = kept_in_sums(calls, is_record, at_end)
+        kept = kept_in_sums(calls, record_of, at_end)
         wrong = compare_live(trace, ledger, has, before, unsure, pending, kept)
         problems += wrong + (tell_kept(kept, calls, ledger) if wrong else [])
     return problems, (len(ledger), gone, len(calls) + len(primaries))
