@@ -94,7 +94,10 @@ def _():
     left = sum(e["count"] for e in trace.events if e["op"] == "lost")  # (of a machine that is busy elsewhere)
     # Some of what was lost, or is numbered, were no calls: AMEND records, readings.
     right = calls - 2 <= told + last + 1 <= calls + told / 4 + 200 and told - left > 10000
-    return [] if right else [f"{calls} calls, events up to {last}, {told} told as lost, records of {left} are left"]
+    alone = shutil.copy(life.trace(), os.path.join(folder(), "trace.zst"))  # (without its journal, which counts them, too)
+    by_file = judge.Trace(REPORT, alone, may_lack=True).summary["trace"]["lost_events"]
+    return [] if right and by_file + left >= told else [
+        f"{calls} calls, events up to {last}, {told} told as lost, {by_file} by the file; records of {left} are left"]
 
 
 # ---- limits ---------------------------------------------------------------------------------------
