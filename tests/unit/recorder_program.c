@@ -29,10 +29,12 @@
 #include "store/name_table.h"
 #include "store/ring.h"
 #include "store/stack_table.h"
+#include "write/dictionary.h"
 #include "write/drain.h"
 #include "write/drain_lock.h"
 #include "write/name_pending.h"
 #include "write/nvml.h"
+#include "write/oom_notice.h"
 #include "write/open_chunk.h"
 #include "write/symbolizer.h"
 
@@ -224,7 +226,8 @@ static void wait_until_written(void) {
     for (int is_written = 0; !is_written; wait_ms(1)) {
         if (ct_drain_lock_try(&guard))
             continue;
-        is_written = ct_rings_are_empty() && !ct_open_chunk_get()->events && !ct_drain_is_stuck();
+        is_written = ct_rings_are_empty() && !ct_open_chunk_get()->events && !ct_drain_is_stuck() &&
+                     !ct_oom_notice_is_waiting(); // and said
         ct_drain_lock_release(&guard);
     }
 }
@@ -414,6 +417,33 @@ static void fork_once(unsigned n) {
     exit(status);
 }
 
+// How often the thread of this number was scheduled if it is the writer thread, else -1.
+static long switches_of_writer(const char *thread) {
+    char path[300], line[256];
+    int is_writer = 0;
+    long n = -1;
+    snprintf(path, sizeof path, "/proc/self/task/%s/status", thread);
+    FILE *f = fopen(path, "r");
+    while (f && fgets(line, sizeof line, f)) {
+        is_writer |= !strcmp(line, "Name:\tcutrace\n");
+        (void)sscanf(line, "voluntary_ctxt_switches: %ld", &n);
+    }
+    if (f)
+        fclose(f);
+    return is_writer ? n : -1;
+}
+
+// How often the writer thread was scheduled, or -1 if there is none.
+static long writer_switches(void) {
+    long n = -1;
+    DIR *threads = opendir("/proc/self/task");
+    for (struct dirent *e; threads && n < 0 && (e = readdir(threads));)
+        n = switches_of_writer(e->d_name);
+    if (threads)
+        closedir(threads);
+    return n;
+}
+
 // Forks while other threads record. Every child must record and end; nobody may hang.
 static void fork_storm(unsigned forks, unsigned n) {
     pthread_t thread;
@@ -425,7 +455,8 @@ static void fork_storm(unsigned forks, unsigned n) {
     some(NULL, 1, 0x100000);
     while (atomic_load(&begun) < n)
         wait_ms(1);
-    wait_ms(200); // and the writer
+    while (writer_switches() < 0) // the writer has its name once it has begun
+        wait_ms(1);
 #endif
     for (unsigned i = 0; i < forks; i++) {
         int status = 0;
@@ -537,31 +568,15 @@ static void signals(unsigned rounds) {
     printf("handled %d\n", atomic_load(&in_handler));
 }
 
-// How often the thread of this number was scheduled if it is the writer thread, else -1.
-static long switches_of_writer(const char *thread) {
-    char path[300], line[256];
-    int is_writer = 0;
-    long n = -1;
-    snprintf(path, sizeof path, "/proc/self/task/%s/status", thread);
-    FILE *f = fopen(path, "r");
-    while (f && fgets(line, sizeof line, f)) {
-        is_writer |= !strcmp(line, "Name:\tcutrace\n");
-        (void)sscanf(line, "voluntary_ctxt_switches: %ld", &n);
+// Until all that was published has its names: all tables that these need are there then.
+static void wait_for_names(void) {
+    struct ct_signal_guard guard;
+    for (int is_named = 0; !is_named; wait_ms(1)) {
+        if (ct_drain_lock_try(&guard))
+            continue;
+        is_named = ct_rings_are_empty() && !ct_dictionary_count_unresolved();
+        ct_drain_lock_release(&guard);
     }
-    if (f)
-        fclose(f);
-    return is_writer ? n : -1;
-}
-
-// How often the writer thread was scheduled, or -1 if there is none.
-static long writer_switches(void) {
-    long n = -1;
-    DIR *threads = opendir("/proc/self/task");
-    for (struct dirent *e; threads && n < 0 && (e = readdir(threads));)
-        n = switches_of_writer(e->d_name);
-    if (threads)
-        closedir(threads);
-    return n;
 }
 
 // Until symbol tables are there, or are gone; who started this ends it if that never comes.
@@ -587,6 +602,7 @@ static void tables(void) {
         if (!gone)
             some(NULL, 10, 0x100000);
         wait_for_tables(!gone);
+        wait_for_names(); // one table may be there and the next one not yet
         FILE *f = fopen("/proc/self/smaps_rollup", "r");
         char line[256];
         while (f && fgets(line, sizeof line, f))

@@ -19,6 +19,16 @@ from recorder_runs import PROGRAM, Run, by_thread, equal, lost, ordered, replays
 from tap import FULL, REPORT, Skip, case, main, read_json  # noqa: E402
 
 
+def run_undisturbed(*arguments, **kw):
+    """A run that lost nothing, and its trace: a full ring waits 100 ms for the thread that drains it, which may get no core for longer."""
+    for _ in range(5):
+        run = Run(*arguments, **kw)
+        trace = run.trace()
+        if not lost(trace):
+            return run, trace
+    raise AssertionError(f"events are lost each time: {lost(trace)}")
+
+
 @case("one thread is recorded completely")
 def one_thread_is_recorded_completely():
     run = Run("allocs", 5000)
@@ -41,9 +51,7 @@ def threads_that_share_addresses_come_in_the_driver_s_order():
 
 @case("a thread and a visitor come in the driver's order")
 def a_thread_and_a_visitor_come_in_the_driver_s_order():
-    run = Run("visits", 400 if FULL else 60)
-    trace = run.trace()
-    assert not lost(trace)
+    run, trace = run_undisturbed("visits", 400 if FULL else 60)
     ordered(trace)
     equal(run, trace)
     replays(trace)
@@ -195,11 +203,14 @@ def events_are_on_disk_after_the_flush_interval():
 
 @case("a program may exit while threads record")
 def a_program_may_exit_while_threads_record():
+    ends = []
     for i in range(20 if FULL else 3):
         run = Run("exit-while", 3, 5 * i)
         trace = run.trace()
         ordered(trace)
-        assert trace.heads[-1]["flags"] & 1
+        ends.append(trace.heads[-1]["flags"] & 9)
+    # 1: the final chunk. 8: sealed, where a thread that was draining had no core for as long as the exit waits (200 ms).
+    assert all(ends) and 1 in ends, ends
 
 
 @case("events after the end are kept")
@@ -215,10 +226,8 @@ def events_after_the_end_are_kept():
 @case("a full ring is drained or counted")
 def a_full_ring_is_drained_or_counted():
     # The writer sleeps for a minute: the producers drain for themselves.
-    run = Run("threads", 1, 100000, env={"CUTRACE_FLUSH_MS": "60000"})
-    trace = run.trace()
+    run, trace = run_undisturbed("threads", 1, 100000, env={"CUTRACE_FLUSH_MS": "60000"})
     equal(run, trace)
-    assert not lost(trace)
 
 
 @case("dictionaries begin anew every 16 mib")
@@ -309,10 +318,13 @@ def a_full_disk_is_survived():
 
 @case("a forked child has a file of its own")
 def a_forked_child_has_a_file_of_its_own():
-    run = Run("fork", 50, output="t.%p.zst")
-    traces = [run.trace(f) for f in run.files()]
-    assert len(traces) == 2
-    parent, child = sorted(traces, key=lambda t: "process.parent_trace" in t.info)
+    for _ in range(5):
+        run = Run("fork", 50, output="t.%p.zst")
+        traces = [run.trace(f) for f in run.files()]
+        assert len(traces) == 2
+        parent, child = sorted(traces, key=lambda t: "process.parent_trace" in t.info)
+        if "stack" in child.events[0]:  # (none if the writer had no core inside the loader for as long as a fork waits for it)
+            break
     equal(run, parent)
     assert child.info["process.parent_trace"] == f"{parent.heads[0]['trace_id']:016x}"
     assert [e["ptr"] for e in child.events] == [0x200000 + i * 4096 for i in range(50)]
@@ -496,10 +508,13 @@ def a_reading_that_differs_makes_it_ask_nvml_before_its_time():
         raise Skip("NVML's process numbers are those of another namespace")
     env = {"LD_LIBRARY_PATH": nvml(), "NVML_CHANGES": "2"}  # (free memory is read on both sides of the list)
 
-    events = Run("device-moves", 100, env=env).trace().events
-    readings = [e["t_ns"] for e in events if not e.get("flags", 0) & 1 << 10]
-    asked = [e["t_ns"] for e in events if e["op"] == "memory-sample" and e.get("flags", 0) & 1 << 10]
-    assert len(readings) == 2 and asked[0] < readings[1] < asked[1], (readings, asked)  # its time would be behind the end
+    for _ in range(5):  # (the writer thread may have no core for so long that it asks too late)
+        events = Run("device-moves", 100, env=env).trace().events
+        readings = [e["t_ns"] for e in events if e["op"] == "memory-sample" and not e.get("flags", 0) & 1 << 10]
+        asked = [e["t_ns"] for e in events if e["op"] == "memory-sample" and e.get("flags", 0) & 1 << 10]
+        if len(readings) == 2 and len(asked) > 1 and asked[0] < readings[1] < asked[1] < asked[0] + 1000000000:  # its time
+            return
+    raise AssertionError((readings, asked))
 
 
 @case("what nvml says has the time at which it was so; if free memory changes meanwhile, what this process has is not known")
@@ -518,8 +533,11 @@ def what_nvml_says_has_the_time_at_which_it_was_so():
 @case("memory is sampled through nvml")
 def memory_is_sampled_through_nvml():
     folder = nvml()
-    run = Run("device", env={"LD_LIBRARY_PATH": folder})
-    trace = run.trace()
+    for _ in range(5):  # (a failing call waits 100 ms for the writer thread; after that only what has changed is recorded)
+        run = Run("device", env={"LD_LIBRARY_PATH": folder})
+        trace = run.trace()
+        if sum(e["op"] == "memory-sample" for e in trace.events) > 1:
+            break
     trusted = os.readlink("/proc/self/ns/pid") == "pid:[4026531836]"
     samples = [e for e in trace.events if e["op"] == "memory-sample"]
     failed = next(e for e in trace.events if e.get("result") == 2)
