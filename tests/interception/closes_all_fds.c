@@ -23,13 +23,15 @@ static int begins_with(const char *task, const char *file, const char *want) {
 
 // The recorder's thread loads NVML and reads of its ancestors before it first waits on its futex:
 // until then it has descriptors open, which nobody may close and use.
+// A new thread has the program's name until it has given itself one.
 static void wait_for_recorder(void) {
     char futex[16];
     snprintf(futex, sizeof futex, "%d ", SYS_futex);
     DIR *tasks = opendir("/proc/self/task");
     for (struct dirent *task; tasks && (task = readdir(tasks));)
-        while (begins_with(task->d_name, "comm", "cutrace\n") &&
-               !begins_with(task->d_name, "syscall", futex))
+        while (atoi(task->d_name) != getpid() && begins_with(task->d_name, "comm", "") &&
+               !(begins_with(task->d_name, "comm", "cutrace\n") &&
+                 begins_with(task->d_name, "syscall", futex)))
             usleep(1000);
     if (tasks)
         closedir(tasks);

@@ -36,15 +36,19 @@ def prefix(done, at_least):
     (trace,), (path,) = done.traces.values(), done.ledgers.values()
     calls = [e for e in check_ledger.read_trace(REPORT, trace) if check_ledger.is_call(e)]
     ledger = check_ledger.read_ledger(path)
+    # Of threads that retain a primary context at the same time, only the driver knows which one made it.
+    (first, primaries), (true_of, true_primaries) = (
+        [[e for e in side if check_ledger.is_primary(e) == primary] for primary in (False, True)] for side in (calls, ledger))
     kept, cut = [], []
-    for tid, seen in check_ledger.by_thread(calls).items():
-        true = check_ledger.by_thread(ledger)[tid][:len(seen)]
+    for tid, seen in check_ledger.by_thread(first).items():
+        true = check_ledger.by_thread(true_of)[tid][:len(seen)]
         # A give-back is published before its call: killed in between, it may lack its call or its failure.
         if check_ledger.is_give(seen[-1]):
             seen = seen[:len(seen) - 1]
         kept += seen
         cut += true[:len(seen)]
     problems = check_ledger.compare_threads(kept, cut)
+    problems += check_ledger.compare_primaries(primaries, true_primaries[:len(primaries)])
     if len(calls) < at_least:
         problems.append(f"{len(calls)} of {len(ledger)} calls are in the trace")
     return problems
