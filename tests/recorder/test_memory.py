@@ -146,7 +146,7 @@ def _():
     where = folder()
     p = start(where, program("worker"), 2, 0, 64, 0, env={**HERE_MEMORY, "WORKER_REFUSALS": "0", "SIM_LEDGER_MAP": None})
     try:
-        while not traces(where):
+        while not traces(where) and p.poll() is None:
             time.sleep(0.01)
         (path,) = traces(where).values()
 
@@ -428,8 +428,9 @@ def _():
         lines = said(where).splitlines()
         problems = [] if len(lines) == 1 and "from now on" in lines[0] else [f"said: {lines}"]
         found = json.loads(report("check", "--json", path).stdout)
-        # (A fast machine overwrites the oldest meanwhile, and the kill may meet an event that is being recorded.)
-        all_there = found["wrapped"] or found["complete"] or (found["torn_events"] and not found["lost_events"])
+        # (A fast machine overwrites the oldest meanwhile; the kill may meet an event that is being recorded; a ring may become
+        # full while a slow disk takes what was in memory. All that was in memory is half a million events.)
+        all_there = found["wrapped"] or found["complete"] or found["torn_events"] or 0 < found["lost_events"] < 100000
         if not found["ok"] or found["missing_events"] or not all_there or found["events"] < 500000:
             problems.append(f"{found}")
         r = report("seal", path)

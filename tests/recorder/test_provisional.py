@@ -143,10 +143,10 @@ def ended(pause_us, calls, **env):
 
 @case("provisional chunks are gone at the end, and at most 4 bytes were written for each byte of the file")
 def four_times():
-    # (so seldom that a writer which waits for a core misses none of them)
-    chunks, written = ended("500", "10000", CUTRACE_FLUSH_MS="2000", CUTRACE_UPDATE_MS="500")
+    # (so seldom that a writer which waits for a core misses none of them; a failed request would close its chunk before one is due)
+    chunks, written = ended("500", "10000", CUTRACE_FLUSH_MS="2000", CUTRACE_UPDATE_MS="500", WORKER_REFUSALS="0")
     note(f"{len(chunks)} chunks, {sum(chunks)} bytes, {written} written before the last chunk")
-    check(written > 2 * sum(chunks), "there were hardly any provisional chunks")
+    check(written > 1.2 * sum(chunks), "there were hardly any provisional chunks")
     check(written <= 4 * sum(chunks), "more than 4 times the bytes")
     return []
 

@@ -282,7 +282,7 @@ def killed():
         wait_for_calls(where, p, 1500)
         kill(p, group=False)
         path = the(traces(where))
-        check("the journal was not read" in report("summary", "--quick", path).stdout)
+        check("the journal was not read" in report("summary", "--quick", path, env={"COLUMNS": "400"}).stdout)
         problems += contradictions(path, reader=False)
         equal(report("seal", path).returncode, 0)
         problems += [f"sealed: {p}" for p in contradictions(path)]

@@ -338,6 +338,11 @@ def stopper(**env):
     return p, *children_of(p.pid)
 
 
+def is_stopped(pid):
+    """Each of its threads: one that still runs would take a signal that is pending."""
+    return all(state_of(int(thread)) == "T" for thread in os.listdir(f"/proc/{pid}/task"))
+
+
 def is_pending(pid, number):
     with open(f"/proc/{pid}/status", encoding="ascii") as f:
         (mask,) = re.findall(r"^ShdPnd:\s*(\w+)", f.read(), re.M)
@@ -366,7 +371,7 @@ def stop_signals():
     equal(p.stdout.readline(), "SIGCONT\n")
     wait_until(lambda: state_of(p.pid) != "T")
     os.kill(child, signal.SIGSTOP)
-    wait_until(lambda: state_of(child) == "T")
+    wait_until(lambda: is_stopped(child))
     os.kill(p.pid, signal.SIGWINCH)  # (taken behind SIGCHLD; passed on by a cutrace that runs alone)
     wait_until(lambda: is_pending(child, signal.SIGWINCH))
     check(state_of(p.pid) != "T")

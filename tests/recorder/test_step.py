@@ -4,6 +4,7 @@
 kill there would leave. The other threads stand still, so that none of them repairs the files."""
 import os
 import random
+import re
 import select
 import shutil
 import subprocess
@@ -30,7 +31,7 @@ class Stepped:
     def stops(self, most, rng):
         """At each stop its number; then on, by a random number of instructions."""
         total = 0
-        while select.select([self.process.stdout], [], [], 3)[0]:  # (it may wait for a thread that stands still)
+        while self.is_ready():
             line = self.process.stdout.readline()
             if not line.startswith(b"stop"):
                 return
@@ -39,6 +40,19 @@ class Stepped:
             total += n
             self.process.stdin.write(b"g%d\n" % n)
             self.process.stdin.flush()
+
+    def is_ready(self):
+        """Whether it comes to a stop. Its thread may wait for one that stands still: then the stepper stands still, too."""
+        before, now = None, self.switches()
+        while before != now:
+            if select.select([self.process.stdout], [], [], 3)[0]:
+                return True
+            before, now = now, self.switches()
+        return False
+
+    def switches(self):
+        with open(f"/proc/{self.process.pid}/status", encoding="ascii") as f:
+            return re.findall(r"ctxt_switches:\s*(\d+)", f.read())
 
     def end(self):
         kill(self.process, group=True)
