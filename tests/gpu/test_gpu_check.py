@@ -141,7 +141,7 @@ def each():
 @case("one that hangs costs no other section")
 def hangs():
     rc, out, results = simulated("death.killed-at-refusal", "death.process-killed", "users.ordinary",
-                                 GPU_CHECK_PLANT="hang-death", GPU_CHECK_LIMIT="15")
+                                 GPU_CHECK_PLANT="hang-death", GPU_CHECK_LIMIT="60")
     word = {n: w for n, (w, _) in results.items()}
     expect(word.get("users.ordinary") == "ok", out[-1500:])
     expect(rc == 1 and word.get("death.process-killed") == "not ok" and "did not end" in results["death.process-killed"][1]

@@ -154,7 +154,7 @@ def upgraded():
     path = os.path.join(where, "live.zst.journal")
     for version in (1, 2):
         written([version * 2 * G] * 20, where=where, name=f"older{version}", trace_id=0x100 + version, version=version)
-    with Screen(where, 100, 60) as s:
+    with Screen(where, 200, 60) as s:  # (so wide that a path has room)
         s.wait(r"^cutrace watch  3 processes alive of 3, every 0.1 s$")
         for _ in range(3):
             text = s.wait(r"^ +[124].00 GiB +[0-9.]+ %  \+ other allocations")

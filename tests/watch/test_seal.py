@@ -17,8 +17,8 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 import death  # noqa: E402
-from death import Mounted, calls_so_far, journals, kill, program, start, traces, wait_for_calls, whole  # noqa: E402
-from live import CUTRACE, Holder, children, elsewhere, ended_by, wait_for, written  # noqa: E402
+from death import Mounted, journals, kill, program, start, traces, wait_for_calls, whole  # noqa: E402
+from live import CUTRACE, Holder, elsewhere, ended_by, wait_for, written  # noqa: E402
 from tap import FULL, REPORT, Skip, case, check, equal, main, read_json  # noqa: E402
 from traces import G, M  # noqa: E402
 from ways import HANG, folder  # noqa: E402
@@ -54,9 +54,8 @@ def sealers(where, *befores):
 
 def left(where, words="worker 2 0 64 0", calls=4000, **env):
     """Starts a process and kills it when it has made so many calls. Its ledger lies beside its trace."""
-    before = calls_so_far(where)
     p = start(where, program(words.split()[0]), *words.split()[1:], "1", env=env)
-    wait_for_calls(where, p, before + calls)
+    wait_for_calls(where, p, calls, p.pid)
     kill(p, False)
     return p.pid
 
@@ -72,6 +71,12 @@ def left_in_journal(where):
     (path,) = traces(where).values()
     check(json.loads(read_json("summary", path))["trace"]["events"] >= 2000)
     return path
+
+
+def without_half_removed(said):
+    """Without lines on a journal in memory that another sealer was removing: its file goes first, and a link without a file is
+    told if it is older than a second."""
+    return [line for line in said if not (line.startswith("not sealed: ") and "in memory that is not here" in line)]
 
 
 def check_all_added(sealed):
@@ -177,6 +182,7 @@ def kills():
         check(survivor.poll() is None and list(journals(where)) == [survivor.pid], (survivor.poll(), journals(where)))
         kill(survivor, False)
     # The last look comes with SIGTERM.
+    said = without_half_removed(said)
     equal(len([line for line in said if line.startswith("sealed: ")]), len(said), said)
     equal(len(said), n + 1)
     return all_sealed(where, n + 1)
@@ -194,7 +200,7 @@ def at_once():
     for p in running:
         said += p.communicate()[0].splitlines()
         equal(p.returncode, 0, said)
-    sealed = sorted(line.split(": ")[1] for line in said)
+    sealed = sorted(line.split(": ")[1] for line in without_half_removed(said))
     equal(sealed, sorted(traces(where).values()), said)
     return all_sealed(where, n)
 
@@ -204,7 +210,7 @@ def locked():
     where = folder()
     left(where, calls=500)
     (path,) = traces(where).values()
-    holder = subprocess.Popen(["flock", path, "sleep", str(HANG)])
+    holder = subprocess.Popen(["flock", "--no-fork", path, "sleep", str(HANG)])
     try:
         wait_for(lambda: subprocess.run(["flock", "-n", path, "true"], check=False).returncode)
         equal(seal(where), (0, []))
@@ -212,8 +218,7 @@ def locked():
         check(done.returncode == 5 and "locked" in done.stderr, done)
         equal(len(journals(where)), 1)
     finally:
-        for pid in children(holder.pid):
-            os.kill(pid, signal.SIGKILL)
+        holder.kill()
         holder.wait()
     equal(seal(where)[0], 0)
     return all_sealed(where, 1)
@@ -434,4 +439,4 @@ def usage():
         equal(subprocess.run([CUTRACE, "watch", "--seal", "--once", where], stdout=full, check=False).returncode, 5)
 
 
-main()
+main(death.undisturbed)

@@ -88,7 +88,7 @@ def sidecar(words):
 def traced_elsewhere(where, env):
     """A process that runs in its own name spaces and is killed there: its trace is that of its ledger."""
     before = death.calls_so_far(where)
-    p = death.start(where, *elsewhere(), *OTHER, death.program("worker"), 2, 0, 64, 0, 1, env={**env, "WORKER_REFUSALS": "0"})
+    p = death.start(where, *elsewhere(), *OTHER, death.program("worker"), 2, 100, 64, 0, 1, env={**env, "WORKER_REFUSALS": "0"})
     death.wait_for_calls(where, p, before + 4000)
     for pid in children(p.pid):
         os.kill(pid, signal.SIGKILL)

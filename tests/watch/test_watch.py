@@ -36,8 +36,8 @@ def read_anew(h):
     end, last = time.monotonic() + HANG, [e for e in h.ledger() if "free" in e][-1]
     while True:
         process = only(h.where)
-        now = process["now"]["devices"][0]
-        if now["read_ns"] > last["t_ns"] and now["free_bytes"] == last["free"]:
+        now = process["now"]["devices"]  # (none before the writer's first look)
+        if now and (now[0]["read_ns"] or 0) > last["t_ns"] and now[0]["free_bytes"] == last["free"]:
             return process, last
         check(time.monotonic() < end, (now, last))
         time.sleep(.02)
