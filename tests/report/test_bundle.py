@@ -431,7 +431,7 @@ def interrupted():
             pass
         command.send_signal((signal.SIGINT, signal.SIGTERM, signal.SIGHUP)[attempt % 3])
         command.wait()
-        if command.returncode:
+        if command.returncode and os.listdir(folder) != ["o"]:  # (that is the whole file: the program was on its way out)
             return equal((-command.returncode, os.listdir(folder)), ((2, 15, 1)[attempt % 3], []))
     raise RuntimeError("the export always ended before the signal")
 

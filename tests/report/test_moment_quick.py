@@ -13,6 +13,7 @@ import os
 import random
 import sys
 import tempfile
+import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 import add_digests  # noqa: E402
@@ -257,8 +258,10 @@ def killed():
     where = folder()
     p = start(where, program("worker"), "2", "300", "64", "0", "7", env={"CUTRACE_FLUSH_MS": "40", "CUTRACE_UPDATE_MS": "10"})
     wait_for_calls(where, p, 1500)
-    kill(p, group=False)
     path, = traces(where).values()
+    while os.path.getsize(path) < 4096 and p.poll() is None:  # the writer's first events come 250 ms after its start, or later
+        time.sleep(0.005)
+    kill(p, group=False)
     equal(compare(path, "--at=end")[0], [])
     code, out, _ = report("top", "--quick", path)
     check(code == 4 and "no clean end, and the journal was not read" in out.decode(), out.decode())

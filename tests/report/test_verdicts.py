@@ -712,8 +712,9 @@ def joined_metrics():
 def shown():
     path = save(STEP, settings(gpu_memory_utilization=0.95))
     first = verdicts(path)[0]
+    os.chdir(FOLDER.name)  # (the path is a line of its own, which cannot be broken)
     for columns in (80, 160):
-        out = report("summary", path, columns=columns)[1].decode()
+        out = report("summary", os.path.basename(path), columns=columns)[1].decode()
         check(max(map(len, out.splitlines())) <= columns)
         words = re.sub(r"\s+", " ", out)
         check(f"verdict {first['scenario']} (confidence {first['confidence']:.2f}): {first['summary']}" in words, words)

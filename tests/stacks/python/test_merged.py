@@ -127,20 +127,29 @@ def embedded(_, command):
     if not os.path.exists(library):
         raise Skip(f"no {library}")
     python = [["inner", "<string>", 2], ["outer", "<string>", 4], ["<module>", "<string>", 5]]
+    want = {1: [], 2: python, 3: python, 4: [], 5: [], 6: python, 7: []}
     for scope in ("local", "global"):
-        with tempfile.TemporaryDirectory() as folder:
-            trace = os.path.join(folder, "t.zst")
-            env = {k: v for k, v in os.environ.items() if not k.startswith(("CUTRACE", "PYTHON", "LD_"))}
-            env.update(LD_PRELOAD=LIBRARY, CUTRACE_OUTPUT=trace, PYTHONHOME=home)
-            done = subprocess.run([os.path.join(BUILD, "tests/stacks/python/embeds_python"), library, os.path.join(BUILD, "sim/libcuda.so.1"),
-                                   scope], env=env, capture_output=True, text=True, timeout=HANG)
-            assert done.returncode == 0 and not done.stderr, f"{scope}: {done.returncode}: {done.stderr[-2000:]}"
-            lines = tap.read_json("dump", trace)
-            seen = {e["bytes"]: e["stack"] for e in map(json.loads, lines.splitlines()) if e["op"] == "alloc"}
+        for _ in range(3):  # a capture while the recorder's thread looks for the interpreter goes without Python's frames
+            seen = embed(library, home, scope)
             found = {n: [[f["name"], f["file"], f["line"]] for f in stack if is_python(f)] for n, stack in seen.items()}
-            assert found == {1: [], 2: python, 3: python, 4: [], 5: [], 6: python, 7: []}, f"{scope}: {found}"
-            assert all(any(f["name"] == "take" for f in stack) for stack in seen.values()), f"{scope}: {seen}"
+            if found == want:
+                break
+        assert found == want, f"{scope}: {found}"
+        assert all(any(f["name"] == "take" for f in stack) for stack in seen.values()), f"{scope}: {seen}"
     return "14 stacks"
+
+
+def embed(library, home, scope):
+    """The stacks of a program that loads this interpreter, by the bytes of the allocation."""
+    with tempfile.TemporaryDirectory() as folder:
+        trace = os.path.join(folder, "t.zst")
+        env = {k: v for k, v in os.environ.items() if not k.startswith(("CUTRACE", "PYTHON", "LD_"))}
+        env.update(LD_PRELOAD=LIBRARY, CUTRACE_OUTPUT=trace, PYTHONHOME=home)
+        done = subprocess.run([os.path.join(BUILD, "tests/stacks/python/embeds_python"), library, os.path.join(BUILD, "sim/libcuda.so.1"),
+                               scope], env=env, capture_output=True, text=True, timeout=HANG)
+        assert done.returncode == 0 and not done.stderr, f"{scope}: {done.returncode}: {done.stderr[-2000:]}"
+        lines = tap.read_json("dump", trace)
+        return {e["bytes"]: e["stack"] for e in map(json.loads, lines.splitlines()) if e["op"] == "alloc"}
 
 
 LOST = """
