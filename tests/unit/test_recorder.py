@@ -508,11 +508,12 @@ def a_reading_that_differs_makes_it_ask_nvml_before_its_time():
         raise Skip("NVML's process numbers are those of another namespace")
     env = {"LD_LIBRARY_PATH": nvml(), "NVML_CHANGES": "2"}  # (free memory is read on both sides of the list)
 
+    second_ns = 1000000000  # its time
     for _ in range(5):  # (the writer thread may have no core for so long that it asks too late)
         events = Run("device-moves", 100, env=env).trace().events
         readings = [e["t_ns"] for e in events if e["op"] == "memory-sample" and not e.get("flags", 0) & 1 << 10]
         asked = [e["t_ns"] for e in events if e["op"] == "memory-sample" and e.get("flags", 0) & 1 << 10]
-        if len(readings) == 2 and len(asked) > 1 and asked[0] < readings[1] < asked[1] < asked[0] + 1000000000:  # its time
+        if len(readings) == 2 and len(asked) > 1 and asked[0] < readings[1] < asked[1] < asked[0] + second_ns:
             return
     raise AssertionError((readings, asked))
 
