@@ -63,6 +63,17 @@ suite bad <<<'echo 1..1; echo ok 1 - a; kill -9 $$'
 expect_failure "a suite that is killed" "exit status 137"
 suite bad <<<'echo 1..1; echo ok 1 - a; exec sleep 1000'
 expect_failure "a suite that hangs" "hang guard" 1 bad # (alone: on a busy machine the good one may take a second, too)
+suite bad <<END
+exec python3 -c '
+import sys, time
+sys.path.insert(0, "$root/tests/lib")
+from tap import case, main
+@case("a")
+def stands_still():
+    time.sleep(1000)
+main()'
+END
+expect_failure "a suite in Python that hangs, and where it does" "in stands_still" 20 bad
 suite bad <<<'echo 1..1; echo ok 1 - a'
 chmod -x "$fake/tests/x/test_bad.sh"
 expect_failure "a suite that cannot be executed" "is not executable"

@@ -3,7 +3,9 @@
 
 Nothing else in tests/ prints TAP. A suite registers functions with @case("what holds") and ends with main().
 """
+import faulthandler
 import os
+import signal
 import subprocess
 import sys
 import traceback
@@ -78,6 +80,7 @@ def main(run=_call):
 
     `run` calls a case's function, and returns what that returned.
     """
+    faulthandler.register(signal.SIGTERM, chain=True)  # the hang guard's: where the suite stood still is then on its standard error
     words = [w for w in sys.argv[1:] if not w.startswith("--")]
     chosen = [c for c in _cases if not words or any(w in c[0] for w in words)]
     print(f"1..{len(chosen)}", flush=True)
