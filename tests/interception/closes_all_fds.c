@@ -21,20 +21,28 @@ static int begins_with(const char *task, const char *file, const char *want) {
     return n > 0 && !strncmp(text, want, strlen(want));
 }
 
-// The recorder's thread loads NVML and reads of its ancestors before it first waits on its futex:
-// until then it has descriptors open, which nobody may close and use.
-// A new thread has the program's name until it has given itself one.
-static void wait_for_recorder(void) {
+// Whether there are threads of the recorder's name, and all of them wait on a futex.
+static int recorder_waits(void) {
     char futex[16];
+    int threads = 0, waiting = 0;
     snprintf(futex, sizeof futex, "%d ", SYS_futex);
     DIR *tasks = opendir("/proc/self/task");
     for (struct dirent *task; tasks && (task = readdir(tasks));)
-        while (atoi(task->d_name) != getpid() && begins_with(task->d_name, "comm", "") &&
-               !(begins_with(task->d_name, "comm", "cutrace\n") &&
-                 begins_with(task->d_name, "syscall", futex)))
-            usleep(1000);
+        if (begins_with(task->d_name, "comm", "cutrace\n")) {
+            threads++;
+            waiting += begins_with(task->d_name, "syscall", futex);
+        }
     if (tasks)
         closedir(tasks);
+    return threads && waiting == threads;
+}
+
+// The recorder's thread loads NVML and reads of its ancestors before it first waits on its futex:
+// until then it has descriptors open, which nobody may close and use. It has its name later than
+// it begins.
+static void wait_for_recorder(void) {
+    while (getenv("LD_PRELOAD") && !recorder_waits())
+        usleep(1000);
 }
 
 int main(void) {
