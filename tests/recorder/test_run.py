@@ -271,15 +271,16 @@ class Terminal:
         os.write(self.fd, text.encode())
 
     def expect(self, word):
-        """Reads until a line is this word. Returns the lines before it."""
-        while not re.search(rf"^{word}\r?$", self.text, re.M):
+        """Reads until a line is this word, to its end: a terminal that is closed before fails the program's write. Returns the
+        lines before it."""
+        while not re.search(rf"^{word}\r?\n", self.text, re.M):
             if not select.select([self.fd], [], [], HANG)[0]:
                 raise TimeoutError(f"{word} did not come; the terminal has {self.text!r}")
             try:
                 self.text += os.read(self.fd, 4096).decode(errors="replace")
             except OSError:
                 raise AssertionError(f"{word} did not come; the terminal has {self.text!r}") from None
-        before, self.text = re.split(rf"^{word}\r?$", self.text, 1, re.M)
+        before, self.text = re.split(rf"^{word}\r?\n", self.text, 1, re.M)
         return before
 
     def close(self):
