@@ -75,12 +75,19 @@ def _outcome(name, function, run):
         return name, ["\n".join(traceback.format_exc().splitlines()[-LINES:])], None
 
 
+def _say_where_it_stands():
+    """The hang guard ends a suite with SIGTERM: then its standard error has where it stood still. (A pool ends its processes
+    so, too, which say nothing.)"""
+    faulthandler.register(signal.SIGTERM, chain=True)
+    os.register_at_fork(after_in_child=lambda: faulthandler.unregister(signal.SIGTERM))
+
+
 def main(run=_call):
     """Runs the cases, or those whose names have one of the words of the command line, and ends the process.
 
     `run` calls a case's function, and returns what that returned.
     """
-    faulthandler.register(signal.SIGTERM, chain=True)  # the hang guard's: where the suite stood still is then on its standard error
+    _say_where_it_stands()
     words = [w for w in sys.argv[1:] if not w.startswith("--")]
     chosen = [c for c in _cases if not words or any(w in c[0] for w in words)]
     print(f"1..{len(chosen)}", flush=True)
