@@ -430,7 +430,8 @@ def _():
         found = json.loads(report("check", "--json", path).stdout)
         # (A fast machine overwrites the oldest meanwhile; the kill may meet an event that is being recorded; a ring may become
         # full while a slow disk takes what was in memory. All that was in memory is half a million events.)
-        all_there = found["wrapped"] or found["complete"] or found["torn_events"] or 0 < found["lost_events"] < 100000
+        all_there = (found["wrapped"] or found["complete"] or
+                     (found["torn_events"] or found["lost_events"]) and found["lost_events"] < 100000)
         if not found["ok"] or found["missing_events"] or not all_there or found["events"] < 500000:
             problems.append(f"{found}")
         r = report("seal", path)

@@ -415,7 +415,7 @@ def vllm():
 def recorded():
     path = record_ring("2M", 400_000)
     most, told = compare(path)
-    check(most >= 4, told)
+    check(most >= 6, told)
     with open(path, "rb") as f:
         data = bytearray(f.read())
     check(len(data) > 1 << 20, "it is too small to be opened by several threads")
