@@ -37,11 +37,10 @@ def prefix(done, at_least):
     calls = [e for e in check_ledger.read_trace(REPORT, trace) if check_ledger.is_call(e)]
     ledger = check_ledger.read_ledger(path)
     # Of threads that retain a primary context at the same time, only the driver knows which one made it.
-    (first, primaries), (true_of, true_primaries) = (
-        [[e for e in side if check_ledger.is_primary(e) == primary] for primary in (False, True)] for side in (calls, ledger))
+    (rest, primaries), (true_rest, true_primaries) = check_ledger.split_primaries(calls), check_ledger.split_primaries(ledger)
     kept, cut = [], []
-    for tid, seen in check_ledger.by_thread(first).items():
-        true = check_ledger.by_thread(true_of)[tid][:len(seen)]
+    for tid, seen in check_ledger.by_thread(rest).items():
+        true = check_ledger.by_thread(true_rest)[tid][:len(seen)]
         # A give-back is published before its call: killed in between, it may lack its call or its failure.
         if check_ledger.is_give(seen[-1]):
             seen = seen[:len(seen) - 1]

@@ -279,6 +279,11 @@ def is_primary(e):
     return e["api"].startswith(("cuDevicePrimaryCtxRetain", "cuDevicePrimaryCtxRelease"))
 
 
+def split_primaries(events):
+    """(all others, those of primary contexts)"""
+    return [e for e in events if not is_primary(e)], [e for e in events if is_primary(e)]
+
+
 def compare_primaries(trace, ledger):
     """Of threads that retain or release at the same time, only the driver knows which one was first or last: who
     told of it is not compared, all the rest is."""
@@ -366,8 +371,9 @@ def compare_live(summary, ledger):
 
 def compare(events, ledger, summary=None):
     calls = [e for e in events if is_call(e)]
-    split = [[[e for e in side if is_primary(e) == primary] for side in (calls, ledger)] for primary in (0, 1)]
-    problems = compare_threads(*split[0]) or compare_primaries(*split[1]) or compare_order(calls, ledger)
+    (trace_rest, trace_primaries), (ledger_rest, ledger_primaries) = split_primaries(calls), split_primaries(ledger)
+    problems = (compare_threads(trace_rest, ledger_rest) or compare_primaries(trace_primaries, ledger_primaries)
+                or compare_order(calls, ledger))
     if any(e["op"] == "lost" for e in events):
         problems.append("the trace has lost events")
     if [e["event"] for e in events] != list(range(len(events))):
