@@ -9,7 +9,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
-from tap import case, main, skip_all  # noqa: E402
+from tap import case, main, repeat, skip_all  # noqa: E402
 from ways import *  # noqa: E402,F403
 
 CUPTI = os.path.join(SIM, "cupti")
@@ -99,17 +99,17 @@ for _how in ("exit", "_exit"):
     def _(how=_how):
         problems = []
         for preload in (False, True):
-            for _ in range(5):
+            def fork_while_loading(preload=preload):
                 where = folder()
                 slow = os.path.join(where, "slow")
                 os.mkdir(slow)
                 os.symlink(program("libslow_load.so"), os.path.join(slow, "libnvidia-ml.so.1"))
                 # Without LD_PRELOAD the copy in the other name space is the only one.
-                done = injected("host_of_plugins", "newlm", program("libplugin13.so"), preload=preload, where=where, libraries=(CUPTI, slow),
+                return injected("host_of_plugins", "newlm", program("libplugin13.so"), preload=preload, where=where, libraries=(CUPTI, slow),
                                 env={"WAYS_FORK": how, "WAYS_SLOW_LOAD": os.path.join(where, "meet")})
-                # (99: it was not waited for. A fork waits for 50 ms; the thread in the loader may have no core for longer.)
-                if done.out.splitlines()[-1] != f"child: {99 << 8}":
-                    break
+
+            # (99: it was not waited for. A fork waits for 50 ms; the thread in the loader may have no core for longer.)
+            done = repeat(fork_while_loading, lambda done: done.out.splitlines()[-1] != f"child: {99 << 8}")
             # (CUDA does not work in the child of a process that has used it: 3, CUDA_ERROR_NOT_INITIALIZED)
             problems += good(done) + ([] if done.out.splitlines()[-1] == f"child: {3 << 8}" else [done.out])
         return problems

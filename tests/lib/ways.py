@@ -132,11 +132,7 @@ def run(*command, stdin=None, cwd=None, where=None, hang=HANG, **kw):
 
 def run_undisturbed(*command, **kw):
     """A run that lost nothing: a full ring waits 100 ms for the thread that drains it, which may get no core for longer."""
-    for _ in range(5):
-        done = run(*command, **kw)
-        if not done.summary()["trace"]["lost_events"]:
-            break
-    return done
+    return tap.repeat(lambda: run(*command, **kw), lambda done: not done.summary()["trace"]["lost_events"])
 
 
 AUDIT = os.environ.get("WAYS_AUDIT")  # interception/test_audit.py: all runs are audited, the facts noted in this file

@@ -4,6 +4,7 @@
 
 DEATH_SEED repeats the choices of a run, DEATH_KILLS=N sets the number of kills of each case.
 """
+import itertools
 import multiprocessing
 import os
 import random
@@ -15,7 +16,7 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 from death import *  # noqa: E402,F403
-from tap import case, note, report  # noqa: E402
+from tap import case, note, repeat, report  # noqa: E402
 
 KILLS = int(os.environ.get("DEATH_KILLS") or 0)
 SMALL = {"CUTRACE_MAX_SIZE": "1M", "CUTRACE_FLUSH_MS": "10", "CUTRACE_STACK_DEPTH": "1", "CUTRACE_FREE_STACKS": "1",
@@ -130,11 +131,8 @@ def kill_safely(task):
 def kill_undisturbed(task):
     """A life that lost no events, if one of five does (death.undisturbed says why it may): one of many would have the case repeated."""
     *how, where = task
-    for i in range(5):
-        done = kill_safely((*how, f"{where}.{i}"))
-        if not any("events are counted as lost" in problem for problem in done[0]):
-            break
-    return done
+    number = itertools.count()
+    return repeat(lambda: kill_safely((*how, f"{where}.{next(number)}")), lambda done: not judge.has_losses(done[0]))
 
 
 def campaign(name):

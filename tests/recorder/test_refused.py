@@ -12,7 +12,7 @@ import zipfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 import ways  # noqa: E402
-from tap import BUILD, FULL, case, check, equal, main, read_json  # noqa: E402
+from tap import BUILD, FULL, case, check, equal, main, read_json, repeat  # noqa: E402
 
 PROGRAM = os.path.join(BUILD, "tests/recorder/refused_calls")
 M, G = 1 << 20, 1 << 30
@@ -24,12 +24,9 @@ LINE = re.compile(r"cutrace: (?:(?P<more>\d+) more failed, the last of them: )?G
 
 def run(*words, memory=8 << 10, **env):
     """A run in which each refused call returned in time, as it does but for a busy machine; with a slow NVML it cannot."""
-    for _ in range(5):
-        slow = os.path.join(ways.folder(), "slow")
-        done = ways.run(PROGRAM, *words, env={"CUTRACE_QUIET": None, "SIM_MEM_MB": str(memory), "SLOW_CALL_FILE": slow, **env})
-        if not os.path.exists(slow) or env.get("SIM_NVML") == "slow":
-            break
-    return done
+    env = {"CUTRACE_QUIET": None, "SIM_MEM_MB": str(memory), "SLOW_CALL_FILE": "slow", **env}
+    return repeat(lambda: ways.run(PROGRAM, *words, env=env),
+                  lambda done: not os.path.exists(os.path.join(done.folder, "slow")) or env.get("SIM_NVML") == "slow")
 
 
 def parsed(text):

@@ -16,17 +16,19 @@ import tempfile
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 import read_trace  # noqa: E402
 from recorder_runs import PROGRAM, Run, by_thread, equal, lost, ordered, replays  # noqa: E402
-from tap import FULL, REPORT, Skip, case, main, read_json  # noqa: E402
+from tap import FULL, REPORT, Skip, case, main, read_json, repeat  # noqa: E402
+
+
+def run_and_read(*arguments, **kw):
+    run = Run(*arguments, **kw)
+    return run, run.trace()
 
 
 def run_undisturbed(*arguments, **kw):
     """A run that lost nothing, and its trace: a full ring waits 100 ms for the thread that drains it, which may get no core for longer."""
-    for _ in range(5):
-        run = Run(*arguments, **kw)
-        trace = run.trace()
-        if not lost(trace):
-            return run, trace
-    raise AssertionError(f"events are lost each time: {lost(trace)}")
+    run, trace = repeat(lambda: run_and_read(*arguments, **kw), lambda done: not lost(done[1]))
+    assert not lost(trace), lost(trace)
+    return run, trace
 
 
 @case("one thread is recorded completely")
@@ -318,13 +320,14 @@ def a_full_disk_is_survived():
 
 @case("a forked child has a file of its own")
 def a_forked_child_has_a_file_of_its_own():
-    for _ in range(5):
+    def fork():
         run = Run("fork", 50, output="t.%p.zst")
         traces = [run.trace(f) for f in run.files()]
         assert len(traces) == 2
-        parent, child = sorted(traces, key=lambda t: "process.parent_trace" in t.info)
-        if "stack" in child.events[0]:  # (none if the writer had no core inside the loader for as long as a fork waits for it)
-            break
+        return run, *sorted(traces, key=lambda t: "process.parent_trace" in t.info)
+
+    # (No stack if the writer had no core inside the loader for as long as a fork waits for it.)
+    run, parent, child = repeat(fork, lambda done: "stack" in done[2].events[0])
     equal(run, parent)
     assert child.info["process.parent_trace"] == f"{parent.heads[0]['trace_id']:016x}"
     assert [e["ptr"] for e in child.events] == [0x200000 + i * 4096 for i in range(50)]
@@ -509,13 +512,18 @@ def a_reading_that_differs_makes_it_ask_nvml_before_its_time():
     env = {"LD_LIBRARY_PATH": nvml(), "NVML_CHANGES": "2"}  # (free memory is read on both sides of the list)
 
     second_ns = 1000000000  # its time
-    for _ in range(5):  # (the writer thread may have no core for so long that it asks too late)
+
+    def move():
         events = Run("device-moves", 100, env=env).trace().events
-        readings = [e["t_ns"] for e in events if e["op"] == "memory-sample" and not e.get("flags", 0) & 1 << 10]
-        asked = [e["t_ns"] for e in events if e["op"] == "memory-sample" and e.get("flags", 0) & 1 << 10]
-        if len(readings) == 2 and len(asked) > 1 and asked[0] < readings[1] < asked[1] < asked[0] + second_ns:
-            return
-    raise AssertionError((readings, asked))
+        samples = [e for e in events if e["op"] == "memory-sample"]
+        return [[e["t_ns"] for e in samples if bool(e.get("flags", 0) & 1 << 10) == by_nvml] for by_nvml in (False, True)]
+
+    def is_before_its_time(done):
+        readings, asked = done
+        return len(readings) == 2 and len(asked) > 1 and asked[0] < readings[1] < asked[1] < asked[0] + second_ns
+
+    done = repeat(move, is_before_its_time)  # (the writer thread may have no core for so long that it asks too late)
+    assert is_before_its_time(done), done
 
 
 @case("what nvml says has the time at which it was so; if free memory changes meanwhile, what this process has is not known")
@@ -534,11 +542,9 @@ def what_nvml_says_has_the_time_at_which_it_was_so():
 @case("memory is sampled through nvml")
 def memory_is_sampled_through_nvml():
     folder = nvml()
-    for _ in range(5):  # (a failing call waits 100 ms for the writer thread; after that only what has changed is recorded)
-        run = Run("device", env={"LD_LIBRARY_PATH": folder})
-        trace = run.trace()
-        if sum(e["op"] == "memory-sample" for e in trace.events) > 1:
-            break
+    # (A failing call waits 100 ms for the writer thread; after that only what has changed is recorded.)
+    run, trace = repeat(lambda: run_and_read("device", env={"LD_LIBRARY_PATH": folder}),
+                        lambda done: sum(e["op"] == "memory-sample" for e in done[1].events) > 1)
     trusted = os.readlink("/proc/self/ns/pid") == "pid:[4026531836]"
     samples = [e for e in trace.events if e["op"] == "memory-sample"]
     failed = next(e for e in trace.events if e.get("result") == 2)

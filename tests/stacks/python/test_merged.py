@@ -129,18 +129,15 @@ def embedded(_, command):
     python = [["inner", "<string>", 2], ["outer", "<string>", 4], ["<module>", "<string>", 5]]
     want = {1: [], 2: python, 3: python, 4: [], 5: [], 6: python, 7: []}
     for scope in ("local", "global"):
-        for _ in range(3):  # a capture while the recorder's thread looks for the interpreter goes without Python's frames
-            seen = embed(library, home, scope)
-            found = {n: [[f["name"], f["file"], f["line"]] for f in stack if is_python(f)] for n, stack in seen.items()}
-            if found == want:
-                break
+        # While the recorder's thread looks for the interpreter, another thread's capture has native frames only.
+        seen, found = tap.repeat(lambda scope=scope: embed(library, home, scope), lambda done: done[1] == want, most=3)
         assert found == want, f"{scope}: {found}"
         assert all(any(f["name"] == "take" for f in stack) for stack in seen.values()), f"{scope}: {seen}"
     return "14 stacks"
 
 
 def embed(library, home, scope):
-    """The stacks of a program that loads this interpreter, by the bytes of the allocation."""
+    """Of a program that loads this interpreter, by the bytes of the allocation: the stacks, and Python's frames of them."""
     with tempfile.TemporaryDirectory() as folder:
         trace = os.path.join(folder, "t.zst")
         env = {k: v for k, v in os.environ.items() if not k.startswith(("CUTRACE", "PYTHON", "LD_"))}
@@ -149,7 +146,8 @@ def embed(library, home, scope):
                                scope], env=env, capture_output=True, text=True, timeout=HANG)
         assert done.returncode == 0 and not done.stderr, f"{scope}: {done.returncode}: {done.stderr[-2000:]}"
         lines = tap.read_json("dump", trace)
-        return {e["bytes"]: e["stack"] for e in map(json.loads, lines.splitlines()) if e["op"] == "alloc"}
+        seen = {e["bytes"]: e["stack"] for e in map(json.loads, lines.splitlines()) if e["op"] == "alloc"}
+        return seen, {n: [[f["name"], f["file"], f["line"]] for f in stack if is_python(f)] for n, stack in seen.items()}
 
 
 LOST = """

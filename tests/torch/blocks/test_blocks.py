@@ -16,9 +16,10 @@ import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../lib"))
 import check_ledger  # noqa: E402
+import judge  # noqa: E402
 import ways  # noqa: E402
 from death import undisturbed  # noqa: E402
-from tap import BUILD, REPORT, case, main, read_json  # noqa: E402
+from tap import BUILD, REPORT, case, main, read_json, repeat  # noqa: E402
 from ways import folder  # noqa: E402
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -81,8 +82,7 @@ def compare(want, got, more=0):
 
 def lost(path):
     """In the words for which the case is repeated (tests/lib/death.py)."""
-    n = json.loads(read_json("check", path))["lost_events"]
-    return [f"{n} events are counted as lost"] if n else []
+    return judge.say_lost(json.loads(read_json("check", path))["lost_events"])
 
 
 def same_blocks(done, more=0):
@@ -212,10 +212,9 @@ def _():
     out, said = [], re.compile(r"cutrace: GPU 0 out of memory: (PyTorch's allocation|cuMemAlloc_v2) of (\d)\.00 GiB failed")
     for kinds in (["heal"], ["raise"], ["own"], ["heal", "raise"], ["raise", "own", "heal", "raise", "heal", "own", "raise"]):
         want = [("PyTorch's allocation" if kind == "raise" else "cuMemAlloc_v2", str(2 + i)) for i, kind in enumerate(kinds) if kind != "heal"]
-        for _ in range(3):  # (a failing call waits 150 ms at most for a writer that waits for the disk or has no core)
-            done = run("uses_allocator", "refusals", FIRST, *kinds, env={"SIM_MEM_MB": 1024, "CUTRACE_QUIET": None})
-            if said.findall(done.err) == want:
-                break
+        # (A failing call waits 150 ms at most for a writer that waits for the disk or has no core.)
+        done = repeat(lambda kinds=kinds: run("uses_allocator", "refusals", FIRST, *kinds, env={"SIM_MEM_MB": 1024, "CUTRACE_QUIET": None}),
+                      lambda done, want=want: said.findall(done.err) == want, most=3)
         (path,) = done.traces.values()
         failed = sum(e["op"] == "alloc" and e["result"] == 2 for e in dumped(path))
         calls = sum({"heal": 1, "raise": 2, "own": 1}[kind] for kind in kinds)
