@@ -4,7 +4,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
-#include <unistd.h>
+
+#include "base/files.h"
 
 enum { LINE_BYTES = 4096 + 128 };
 
@@ -75,11 +76,11 @@ int ct_maps_read(const char *file, int (*visit)(void *user, const struct ct_mapp
     char block[4096];
     struct line line = {.used = 0};
     ssize_t got = 0;
-    const int fd = open(file, O_RDONLY | O_CLOEXEC);
+    const int fd = ct_open(file, O_RDONLY);
     int is_end = 0;
     if (fd < 0)
         return -errno;
-    while (!is_end && (got = read(fd, block, sizeof block)) > 0)
+    while (!is_end && (got = ct_read(fd, block, sizeof block)) > 0)
         for (const char *at = block, *const end = block + got; at < end && !is_end;) {
             struct ct_mapping m;
             const char *const newline = memchr(at, '\n', (size_t)(end - at));
@@ -91,7 +92,7 @@ int ct_maps_read(const char *file, int (*visit)(void *user, const struct ct_mapp
             is_end = parse_line(line.text, &m) && visit(user, &m);
         }
     const int rc = got < 0 ? -errno : 0;
-    close(fd);
+    ct_close(fd);
     return rc;
 }
 

@@ -179,6 +179,10 @@ static void print_help(void (*print)(const char *)) {
     }
 }
 
+const char *ct_option_get_default(enum ct_option option) {
+    return rows[option].text;
+}
+
 int ct_options_read(char *const *environment, void (*print)(const char *line)) {
     int on = 1;
     for (size_t i = 0; i < CT_OPTIONS; i++) {

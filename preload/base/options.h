@@ -27,6 +27,7 @@ struct ct_option_value {
 extern struct ct_option_value ct_options[CT_OPTIONS];
 
 #define CT_OPTION_NUMBER(NAME) (ct_options[CT_OPTION_##NAME].number)
+const char *ct_option_get_default(enum ct_option option);
 #define CT_OPTION_TEXT(NAME) (ct_options[CT_OPTION_##NAME].text)
 
 // The name of the variable without CUTRACE_.

@@ -5,21 +5,22 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <unistd.h>
+
+#include "base/files.h"
 
 static int memory = -1;
 
 int ct_own_memory_open(void) {
-    memory = open("/proc/self/mem", O_RDONLY | O_CLOEXEC);
+    memory = ct_open("/proc/self/mem", O_RDONLY);
     return memory < 0 ? -errno : 0;
 }
 
 void ct_own_memory_close(void) {
-    close(memory);
+    ct_close(memory);
     memory = -1;
 }
 
 size_t ct_own_memory_read(uint64_t address, void *to, size_t n) {
-    const ssize_t got = pread(memory, to, n, (off_t)address);
+    const ssize_t got = ct_pread(memory, to, n, (off_t)address);
     return got > 0 ? (size_t)got : 0;
 }

@@ -3,9 +3,11 @@
 #include "base/print.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cutrace/format/assert.h>
@@ -185,10 +187,38 @@ size_t ct_print(char *buffer, size_t size, const char *format, ...) {
     return n;
 }
 
+static struct {
+    int is_known;
+    dev_t device;
+    ino_t inode;
+} stderr_at_load;
+
+__attribute__((constructor)) static void note_stderr(void) {
+    struct stat st;
+    stderr_at_load.is_known = !fstat(STDERR_FILENO, &st);
+    if (!stderr_at_load.is_known)
+        return;
+    stderr_at_load.device = st.st_dev;
+    stderr_at_load.inode = st.st_ino;
+}
+
+// A program that closes stderr and opens its database gets number 2 for it.
+static int leads_to_stderr(void) {
+    struct stat st;
+    if (fstat(STDERR_FILENO, &st))
+        return 0;
+    if (stderr_at_load.is_known && st.st_dev == stderr_at_load.device &&
+        st.st_ino == stderr_at_load.inode)
+        return 1;
+    const int flags = fcntl(STDERR_FILENO, F_GETFL);
+    return flags != -1 && (flags & (O_ACCMODE | O_APPEND)) == (O_WRONLY | O_APPEND);
+}
+
 void ct_print_stderr(const char *line) {
     struct ct_signal_guard guard;
     ct_signal_guard_enter(&guard);
-    (void)!write(STDERR_FILENO, line, strlen(line));
+    if (leads_to_stderr())
+        (void)!write(STDERR_FILENO, line, strlen(line));
     ct_signal_guard_leave(&guard);
 }
 
@@ -196,7 +226,7 @@ void ct_print_stderr(const char *line) {
 int ct_print_stderr_has_room(int ms) {
     const int saved = errno;
     struct pollfd stderr_is = {.fd = STDERR_FILENO, .events = POLLOUT};
-    const int n = poll(&stderr_is, 1, ms);
+    const int n = !leads_to_stderr() || poll(&stderr_is, 1, ms);
     errno = saved;
     return n != 0;
 }
@@ -220,6 +250,8 @@ const char *ct_print_strerror(int error) {
         return "too many open files";
     case ENOENT:
         return "no such folder";
+    case ENOTSUP:
+        return "not a regular file";
     case ENOTDIR:
         return "not a folder";
     case ENAMETOOLONG:

@@ -16,10 +16,12 @@ size_t ct_print_va(char *buffer, size_t size, const char *format, va_list argume
     __attribute__((format(printf, 3, 0)));
 
 // Writes a line to stderr by one write(2) and ignores errors. Raises no SIGPIPE and keeps errno.
+// Writes nothing where descriptor 2 may have become a file of the program's own: it must lead to
+// what it led to when this library was loaded, or be open for appending only, as a log is.
 void ct_print_stderr(const char *line);
 
 // Whether a line can be written to stderr without waiting for a reader, within `ms` milliseconds.
-// Also if writing would fail.
+// Also if nothing would be written.
 int ct_print_stderr_has_room(int ms);
 
 // Describes an errno of a file in a few words. strerror(3) may allocate, and translates.

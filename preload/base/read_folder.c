@@ -3,8 +3,8 @@
 #include "base/read_folder.h"
 
 #include <stdint.h>
-#include <sys/syscall.h>
-#include <unistd.h>
+
+#include "base/files.h"
 
 // As getdents64(2) returns it.
 struct name_entry {
@@ -17,7 +17,7 @@ struct name_entry {
 void ct_read_folder(int fd, int (*visit)(void *user, const char *name), void *user) {
     _Alignas(struct name_entry) char buffer[16 << 10];
     long n;
-    while ((n = syscall(SYS_getdents64, fd, buffer, sizeof buffer)) > 0)
+    while ((n = ct_getdents(fd, buffer, sizeof buffer)) > 0)
         for (long at = 0; at < n; at += ((const struct name_entry *)(buffer + at))->bytes)
             if (visit(user, ((const struct name_entry *)(buffer + at))->name))
                 return;

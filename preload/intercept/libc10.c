@@ -16,6 +16,7 @@
 #include <cutrace/format/assert.h>
 
 #include "base/loader_gate.h"
+#include "base/read_file.h"
 #include "base/real_dlsym.h"
 #include "intercept/own_image.h"
 #include "record/rescan.h"
@@ -276,15 +277,6 @@ int ct_libc10_reports_oom(void) {
 
 // ---- INFO -----------------------------------------------------------------------------------
 
-static size_t read_text(const char *path, char *text, size_t size) {
-    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
-    const ssize_t n = fd < 0 ? 0 : read(fd, text, size - 1);
-    if (fd >= 0)
-        close(fd);
-    text[n > 0 ? n : 0] = 0;
-    return n > 0 ? (size_t)n : 0;
-}
-
 // Reads '2.5.1+cu124' from `__version__ = '2.5.1+cu124'` in torch/version.py. The library lies in
 // torch/lib.
 int ct_libc10_read_version(const char *library, char *version, size_t size) {
@@ -296,8 +288,7 @@ int ct_libc10_read_version(const char *library, char *version, size_t size) {
     while (folder && library[folder - 1] != '/')
         folder--;
     snprintf(path, sizeof path, "%.*sversion.py", (int)folder, library);
-    if (!folder || !read_text(path, text, sizeof text))
-        return 0;
+    text[folder ? ct_read_file(path, text, sizeof text - 1) : 0] = 0;
     const char *value = strstr(text, assignment);
     if (!value)
         return 0;

@@ -29,7 +29,7 @@
 #define FULL_NS UINT64_C(100000000)
 #define FULL_TRIES 1000u
 #define FULL_MOST_NS UINT64_C(1000000000)
-#define EXIT_NS UINT64_C(200000000)
+#define UNTIL_NS UINT64_C(200000000)
 
 // ---- choosing -------------------------------------------------------------------------------
 
@@ -103,9 +103,23 @@ static __attribute__((noinline)) void publish_slow(struct ct_event *event, int r
 // call returns, however soon the kernel ends the thread then. Other threads may have to finish
 // publishing first.
 static void drain_at_exit(int (*is_done)(void)) {
-    const uint64_t until = ct_clock_read() + EXIT_NS;
+    const uint64_t until = ct_clock_read() + UNTIL_NS;
     while ((drain_here(CT_DRAIN_FINAL) || !is_done()) && ct_clock_read() < until)
         sched_yield();
+}
+
+// Of a ring that lies apart nothing survives a kill: what is in it goes into the open chunk, which
+// is in the journal, before the call returns. Does not wait where waiting was of no use before.
+static __attribute__((noinline)) void drain_apart(void) {
+    static _Atomic int was_useless;
+    const uint64_t until = ct_clock_read() + (atomic_load(&was_useless) ? 0 : UNTIL_NS);
+    int may_help = 1;
+    while (!ct_ring_is_empty() && may_help) {
+        const int busy = drain_here(CT_DRAIN_EVENTS);
+        may_help = (busy || !ct_drain_is_stuck()) && ct_clock_read() < until;
+        sched_yield();
+    }
+    atomic_store(&was_useless, !ct_ring_is_empty());
 }
 
 // A failed allocation is in the journal like every event and survives what follows; the writer
@@ -121,7 +135,9 @@ static __attribute__((noinline)) void flush_after_publish(const struct ct_event 
 }
 
 static __attribute__((noinline)) void drain_quarter(void) {
-    if (ct_tracing_has_writer())
+    if (ct_ring_is_apart())
+        drain_apart();
+    else if (ct_tracing_has_writer())
         ct_wakeup_hurry();
     else
         (void)drain_here(CT_DRAIN_EVENTS);

@@ -13,6 +13,7 @@
 #include <stdatomic.h>
 
 #include "base/base_libc.h"
+#include "base/files.h"
 #include "base/loader_gate.h"
 #include "base/options.h"
 #include "base/pages.h"
@@ -40,7 +41,6 @@ _Atomic int ct_tracing_decision;
 enum { NOT_OPEN, OPENING, OPEN };
 static _Atomic int opened;
 
-static _Atomic int has_writer;
 static _Atomic int exiting;
 static _Atomic int
     is_bare; // a child of a bare clone(2): the C library's locks may be held for ever
@@ -91,6 +91,7 @@ static void reinit_child(void) {
     ct_rings_reinit_child();
     ct_annotation_counts_reinit_child(ct_annotation_nest_reinit_child());
     ct_clock_reinit_child();
+    ct_files_reinit_child();
     ct_drain_reinit_child();
     ct_wakeup_after_fork();
     ct_writer_thread_after_fork();
@@ -98,7 +99,6 @@ static void reinit_child(void) {
     ct_unwind_release();
     ct_stack_table_reinit_child();
     atomic_store(&opened, NOT_OPEN);
-    atomic_store(&has_writer, 0);
     atomic_store(&is_bare, 0);
     atomic_store(&exiting, 0);
     atomic_store(&forking, 0);
@@ -227,7 +227,7 @@ static void open_trace(void) {
     }
     atomic_store_explicit(&opened, OPEN, memory_order_release);
     if (!atomic_load(&exiting) && !atomic_load(&is_bare))
-        atomic_store(&has_writer, ct_writer_thread_start() == 0);
+        (void)ct_writer_thread_start();
 }
 
 static __attribute__((noinline)) void open_slow(void) {
@@ -239,6 +239,8 @@ static __attribute__((noinline)) void open_slow(void) {
     const int saved = errno;
     inside = 1;
     if (atomic_compare_exchange_strong(&opened, &not_open, OPENING)) {
+        if (!atomic_load(&exiting) && !atomic_load(&is_bare))
+            ct_files_start();
         ct_rescan(); // before the writer thread, so that the first event has its Python frames
         open_trace();
     }
@@ -257,7 +259,7 @@ void ct_tracing_open(void) {
 }
 
 int ct_tracing_has_writer(void) {
-    return atomic_load(&has_writer);
+    return ct_writer_thread_runs();
 }
 
 void ct_tracing_begin_exit(void) {

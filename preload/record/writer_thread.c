@@ -7,14 +7,15 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdlib.h>
 #include <sys/prctl.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/base_libc.h"
 #include "base/clock.h"
+#include "base/files.h"
 #include "base/options.h"
 #include "base/wait.h"
 #include "record/rescan.h"
@@ -231,11 +232,19 @@ void ct_writer_thread_after_fork(void) {
     watch_this_thread();
 }
 
-// Whether only this thread remains, and the main thread, which is ending: /proc/self/task has a
-// folder for each thread.
+// Whether only this thread remains, and the main thread, which has ended. Where that is not known
+// (without /proc), this thread does not stay to find out.
 static int is_last(void) {
-    struct stat tasks;
-    return atomic_load(&main_left) && !stat("/proc/self/task", &tasks) && tasks.st_nlink <= 2 + 2;
+    if (!atomic_load(&main_left))
+        return 0;
+    const unsigned threads = ct_files_count_other_threads();
+    return threads ? threads <= 2 : !ct_files_are_apart();
+}
+
+// The C library would end the process now if there were no keepers of files.
+static void end_as_last(void) {
+    if (ct_files_are_apart())
+        exit(0);
 }
 
 // ---- the thread -------------------------------------------------------------------------------
@@ -266,7 +275,8 @@ static void *run(void *unused) {
     if (ct_symbolizer_rescan_modules() > 0) // the stacks in the journal need them
         ct_rescan();
     read_ancestors();
-    for (uint32_t asked = CT_WAKEUP_HURRY; !(asked & CT_WAKEUP_STOP) && !is_last();) {
+    uint32_t asked = CT_WAKEUP_HURRY;
+    while (!(asked & CT_WAKEUP_STOP) && !is_last()) {
         ct_clock_calibrate();
         int busy = !ct_rings_are_empty();
         if (must_say())
@@ -292,7 +302,13 @@ static void *run(void *unused) {
     read_versions();
     ct_survey_look_if_due();
     atomic_store(&runs, 0);
+    if (!(asked & CT_WAKEUP_STOP))
+        end_as_last();
     return NULL;
+}
+
+int ct_writer_thread_runs(void) {
+    return atomic_load(&runs);
 }
 
 int ct_writer_thread_start(void) {

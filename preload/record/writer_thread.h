@@ -4,9 +4,11 @@
 #ifndef CT_WRITER_THREAD_H
 #define CT_WRITER_THREAD_H
 
-// Starts the thread. Returns 0, or -errno: then the threads that publish drain the rings
-// themselves.
+// Starts the thread. Returns 0, or -errno.
 int ct_writer_thread_start(void);
+
+// Whether the thread runs. Without it, the threads that publish drain the rings themselves.
+int ct_writer_thread_runs(void);
 
 // At the exit: records what other parts of the library want noted in the trace, and waits, for a
 // bounded time, until a note that the writer thread is recording is published.

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/files.h"
 #include "base/min.h"
 #include "base/pages.h"
 
@@ -45,7 +46,7 @@ static int read_at(const struct file *f, void *to, uint64_t n, uint64_t at) {
     if (at > f->bytes || n > f->bytes - at)
         return -1;
     for (uint64_t done = 0; done < n;) {
-        const ssize_t got = pread(f->fd, (char *)to + done, n - done, (off_t)(at + done));
+        const ssize_t got = ct_pread(f->fd, (char *)to + done, n - done, (off_t)(at + done));
         if (got <= 0)
             return -1;
         done += (uint64_t)got;
@@ -55,10 +56,10 @@ static int read_at(const struct file *f, void *to, uint64_t n, uint64_t at) {
 
 static int open_file(struct file *f, const char *path) {
     struct stat st;
-    f->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    f->fd = ct_open(path, O_RDONLY);
     if (f->fd < 0)
         return -1;
-    if (fstat(f->fd, &st) || !S_ISREG(st.st_mode) || st.st_size < (off_t)sizeof f->header)
+    if (ct_fstat(f->fd, &st) || !S_ISREG(st.st_mode) || st.st_size < (off_t)sizeof f->header)
         goto bad;
     f->bytes = (uint64_t)st.st_size;
     f->device = st.st_dev;
@@ -70,7 +71,7 @@ static int open_file(struct file *f, const char *path) {
         goto bad;
     return 0;
 bad:
-    close(f->fd);
+    ct_close(f->fd);
     return -1;
 }
 
@@ -262,7 +263,7 @@ struct ct_elf_symbols *ct_elf_symbols_load(const char *path, const uint8_t *buil
         return NULL;
     struct ct_elf_symbols *s =
         file_has_build_id(&f, build_id, build_id_bytes) ? load(&f, max_symbols) : NULL;
-    close(f.fd);
+    ct_close(f.fd);
     if (s)
         s->path = path;
     return s;
@@ -314,7 +315,7 @@ static int open_names(struct ct_elf_symbols *s) {
     if (now.device != s->file.device || now.inode != s->file.inode || now.bytes != s->file.bytes ||
         now.changed.tv_sec != s->file.changed.tv_sec ||
         now.changed.tv_nsec != s->file.changed.tv_nsec) {
-        close(now.fd);
+        ct_close(now.fd);
         return -1;
     }
     s->file.fd = now.fd;
@@ -343,7 +344,7 @@ size_t ct_elf_symbols_find(struct ct_elf_symbols *s, uint64_t address, char *nam
 
 void ct_elf_symbols_close_file(struct ct_elf_symbols *s) {
     if (s->file.fd >= 0)
-        close(s->file.fd);
+        ct_close(s->file.fd);
     s->file.fd = -1;
 }
 
@@ -393,6 +394,6 @@ int ct_elf_symbols_look_up(const char *path, struct ct_elf_symbol *wanted, unsig
     if (open_file(&f, path))
         return -1;
     const int rc = look_up(&f, wanted, n);
-    close(f.fd);
+    ct_close(f.fd);
     return rc;
 }

@@ -3,12 +3,12 @@
 // instant.
 //
 // The kernel guarantees:
-//   K1  A pwrite(2) of 8 bytes at a multiple of 8, from an aligned variable of 8 bytes, writes all
+//   K1  A ct_pwrite(2) of 8 bytes at a multiple of 8, from an aligned variable of 8 bytes, writes all
 //       of them or none. A process that is killed inside pwrite leaves a prefix of its bytes in the
 //       file: the kernel tests for a fatal signal before it copies each page, never within one. A
 //       source page that was swapped out meanwhile cuts the copy at the boundary of that page. So a
 //       write is atomic if it lies within one page of the file and one page of memory.
-//   K2  ftruncate(2) is atomic.
+//   K2  ct_ftruncate(2) is atomic.
 //   A crash of the machine is out of scope: the kernel writes pages to the disk in any order.
 //
 // Invariants:
@@ -61,6 +61,7 @@
 #include <cutrace/format/format.h>
 
 #include "base/clock.h"
+#include "base/files.h"
 #include "base/min.h"
 
 #define FREE_MAGIC CT_SKIPPABLE_MAGIC
@@ -220,7 +221,7 @@ static int shrink_protection(void) {
 
 static int write_at(int fd, uint64_t offset, const uint8_t *data, size_t n) {
     while (n) {
-        const ssize_t done = pwrite(fd, data, n, (off_t)offset);
+        const ssize_t done = ct_pwrite(fd, data, n, (off_t)offset);
         if (done < 0 && errno == EINTR)
             continue;
         if (done <= 0)
@@ -284,7 +285,7 @@ static uint64_t append_frames(int fd, uint64_t want, int *rc) {
     for (*rc = 0; done < want && !*rc;) {
         const size_t skew = (s.end + done) % PAGE, n = ct_min(want - done, GROW_BYTES - skew);
         fill_with_frames(frames + skew, n, s.end + done);
-        const ssize_t wrote = pwrite(fd, frames + skew, n, (off_t)(s.end + done));
+        const ssize_t wrote = ct_pwrite(fd, frames + skew, n, (off_t)(s.end + done));
         if (wrote > 0)
             done += (uint64_t)wrote;
         else if (wrote == 0 || errno != EINTR)
@@ -293,7 +294,7 @@ static uint64_t append_frames(int fd, uint64_t want, int *rc) {
         if (done < want && (s.end + done) % GRAIN && wrote > 0) {
             const uint64_t cut = (s.end + done) % GRAIN;
             done -= cut < done ? cut : done;
-            *rc = ftruncate(fd, (off_t)(s.end + done)) ? -errno : -ENOSPC;
+            *rc = ct_ftruncate(fd, (off_t)(s.end + done)) ? -errno : -ENOSPC;
         }
     }
     return done;
@@ -554,7 +555,7 @@ int ct_file_ring_adopt_size(int fd, uint64_t size) {
         forget_chunks(&s.span[s.spans]);
     }
     s.next = s.next < s.spans ? s.next : s.spans;
-    return size != s.end && ftruncate(fd, (off_t)s.end) ? -errno : lost;
+    return size != s.end && ct_ftruncate(fd, (off_t)s.end) ? -errno : lost;
 }
 
 int ct_file_ring_trim(int fd) {
@@ -563,7 +564,7 @@ int ct_file_ring_trim(int fd) {
         n--;
     if (n == s.spans)
         return 0;
-    if (ftruncate(fd, (off_t)s.span[n].at))
+    if (ct_ftruncate(fd, (off_t)s.span[n].at))
         return -errno;
     s.end = s.span[n].at;
     s.spans = n;

@@ -10,6 +10,9 @@
 // Rings at a time. A ring is used again when its thread has ended.
 #define CT_JOURNAL_MAX_RINGS 4096u
 
+// Blocks of the open chunk's streams: enough for 64 Ki events and their definitions.
+#define CT_JOURNAL_BLOCKS 768u
+
 // The open journal, or NULL. Any thread.
 struct ct_journal *ct_journal_get(void);
 
@@ -24,9 +27,9 @@ int ct_journal_open(const char *trace_path, uint64_t trace_id, const char *(*tex
 // Why the journal is not a file, for a NOTE; NULL if it is one.
 const char *ct_journal_get_error(void);
 
-// Maps a new ring of zeros: *bytes are a page and a power of two. NULL if there is no memory. Any
-// thread.
-struct ct_journal_ring *ct_journal_add_ring(size_t *bytes);
+// Maps a new ring of zeros: *bytes are a page and a power of two. *is_apart: it lies in private
+// memory although the journal is a file. NULL if there is no memory. Any thread.
+struct ct_journal_ring *ct_journal_add_ring(size_t *bytes, int *is_apart);
 
 // The entry for a thread's number, or NULL without a journal. Any thread.
 struct ct_journal_thread *ct_journal_get_thread(uint32_t number);
@@ -40,11 +43,13 @@ void ct_journal_add_name(uint32_t id, const char *text);
 void *ct_journal_reserve_stacks(size_t *bytes);
 int ct_journal_grow_stacks(size_t up_to);
 
-// The memory for chunks, NULL without CUTRACE_MEMORY. It becomes usable where
-// ct_journal_grow_chunk_memory has reached, which returns how many bytes are usable. Drain lock
-// held.
+// The memory for chunks, NULL without CUTRACE_MEMORY, and its bytes. It becomes usable where
+// ct_journal_grow_chunk_memory has reached, which returns how many bytes are usable. Where no more
+// can be had, ct_journal_shrink_chunk_memory makes it that. Drain lock held.
 uint8_t *ct_journal_get_chunk_memory(void);
+uint64_t ct_journal_get_chunk_bytes(void);
 uint64_t ct_journal_grow_chunk_memory(uint64_t up_to);
+void ct_journal_shrink_chunk_memory(uint64_t bytes);
 
 // Block i of the streams, from 1. Drain lock held.
 struct ct_stream_block *ct_journal_get_block(uint32_t i);

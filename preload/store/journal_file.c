@@ -14,17 +14,47 @@
 
 #include <cutrace/format/journal.h>
 
+#include "base/files.h"
 #include "base/min.h"
 #include "base/print.h"
 
 #define PATH_BYTES 4200
 
+// Where a file lies. The program may change its root or its user later: the folder stays open where
+// the program does not see that.
+struct place {
+    char path[PATH_BYTES]; // "" if there is none
+    int folder;            // open, and `name` is the file's in it; or AT_FDCWD, and `name` is `path`
+    const char *name;
+};
+
 static struct {
-    char path[PATH_BYTES];
-    char link[PATH_BYTES]; // "" if there is none
+    struct place file, link;
+    int fd; // or -1: the file is opened by its name
     dev_t device;
     ino_t inode;
-} f;
+} f = {.fd = -1};
+
+static void set_place(struct place *p) {
+    char *const slash = strrchr(p->path, '/');
+    p->folder = AT_FDCWD;
+    p->name = p->path;
+    if (!slash || slash == p->path || !ct_files_are_apart())
+        return;
+    *slash = 0;
+    const int folder = ct_open(p->path, O_PATH | O_DIRECTORY);
+    *slash = '/';
+    if (folder < 0)
+        return;
+    p->folder = folder;
+    p->name = slash + 1;
+}
+
+static void forget_place(struct place *p) {
+    if (*p->path && p->folder != AT_FDCWD)
+        ct_close(p->folder);
+    *p->path = 0;
+}
 
 static int is_on_tmpfs(const char *path) {
     struct statfs fs;
@@ -44,8 +74,8 @@ int ct_journal_file_is_unsafe_to_map(const char *trace_path) {
 }
 
 // Reads the target of a link if a recorder made it; else sets "".
-static void read_link(const char *link, char *target, size_t size) {
-    const ssize_t n = readlink(link, target, size - 1);
+static void read_link(const struct place *link, char *target, size_t size) {
+    const ssize_t n = ct_readlinkat(link->folder, link->name, target, size - 1);
     target[n > 0 ? n : 0] = 0;
     if (!ct_journal_links_to_shm(target))
         *target = 0;
@@ -53,35 +83,48 @@ static void read_link(const char *link, char *target, size_t size) {
 
 // Removes a journal that an earlier trace of this name left behind: the present trace has just been
 // created.
-static int remove_leftover(const char *path) {
+static int remove_leftover(const struct place *p) {
     static char target[PATH_BYTES]; // static: the host's thread may have a small stack
-    read_link(path, target, sizeof target);
+    read_link(p, target, sizeof target);
     if (*target)
         (void)unlink(target);
-    return unlink(path);
+    return ct_unlinkat(p->folder, p->name);
 }
 
 static int create(void) {
     struct stat st;
-    const int flags = O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC | O_NOCTTY;
-    int fd = open(f.path, flags, 0600);
-    if (fd < 0 && errno == EEXIST && !remove_leftover(f.path))
-        fd = open(f.path, flags, 0600);
+    const int flags = O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW;
+    set_place(&f.file);
+    if (f.fd >= 0) // of a first try
+        ct_close(f.fd);
+    f.fd = -1;
+    int fd = ct_openat(f.file.folder, f.file.name, flags);
+    if (fd < 0 && errno == EEXIST && !remove_leftover(&f.file))
+        fd = ct_openat(f.file.folder, f.file.name, flags);
     if (fd < 0)
         return -errno;
-    if (fstat(fd, &st)) {
-        close(fd);
+    if (ct_fstat(fd, &st)) {
+        ct_close(fd);
         return -EIO;
     }
     f.device = st.st_dev;
     f.inode = st.st_ino;
+    f.fd = ct_files_are_apart() ? fd : -1;
     return fd;
 }
 
 int ct_journal_file_create_beside(const char *trace_path) {
-    *f.link = 0;
-    ct_print(f.path, sizeof f.path, "%s%s", trace_path, CT_JOURNAL_SUFFIX);
+    *f.link.path = 0;
+    ct_print(f.file.path, sizeof f.file.path, "%s%s", trace_path, CT_JOURNAL_SUFFIX);
     return create();
+}
+
+static int make_link(void) {
+    set_place(&f.link);
+    int rc = symlink(f.file.path, f.link.path) ? -errno : 0;
+    if (rc == -EEXIST && !remove_leftover(&f.link))
+        rc = symlink(f.file.path, f.link.path) ? -errno : 0;
+    return rc;
 }
 
 // Creates the link before the file: a process that is killed between the two leaves no file that
@@ -91,25 +134,23 @@ int ct_journal_file_create_on_tmpfs(const char *trace_path, uint64_t trace_id) {
         return ct_journal_file_create_beside(trace_path);
     if (!is_on_tmpfs("/dev/shm"))
         return -ENOENT;
-    ct_print(f.path, sizeof f.path, "%s%u-%u-%016lx%s", CT_JOURNAL_SHM_PREFIX, (unsigned)getuid(),
-             (unsigned)getpid(), trace_id, CT_JOURNAL_SUFFIX);
-    ct_print(f.link, sizeof f.link, "%s%s", trace_path, CT_JOURNAL_SUFFIX);
-    int rc = symlink(f.path, f.link) ? -errno : 0;
-    if (rc == -EEXIST && !remove_leftover(f.link))
-        rc = symlink(f.path, f.link) ? -errno : 0;
+    ct_print(f.file.path, sizeof f.file.path, "%s%u-%u-%016lx%s", CT_JOURNAL_SHM_PREFIX,
+             (unsigned)getuid(), (unsigned)getpid(), trace_id, CT_JOURNAL_SUFFIX);
+    ct_print(f.link.path, sizeof f.link.path, "%s%s", trace_path, CT_JOURNAL_SUFFIX);
+    int rc = make_link();
     if (rc)
         return rc;
-    const int fd = create();
-    if (fd < 0)
-        (void)unlink(f.link);
-    return fd;
+    rc = create();
+    if (rc < 0)
+        (void)ct_unlinkat(f.link.folder, f.link.name);
+    return rc;
 }
 
 uint64_t ct_journal_file_get_free_bytes(int fd) {
     struct statfs fs;
     struct rlimit limit;
     uint64_t room = UINT64_MAX;
-    if (!fstatfs(fd, &fs) && fs.f_blocks) // a tmpfs without a limit reports 0 blocks
+    if (!ct_fstatfs(fd, &fs) && fs.f_blocks) // a tmpfs without a limit reports 0 blocks
         room = (uint64_t)fs.f_bavail * (uint64_t)fs.f_bsize;
     if (!getrlimit(RLIMIT_FSIZE, &limit))
         room = ct_min(room, limit.rlim_cur);
@@ -122,26 +163,37 @@ static int is_the_journal(const struct stat *st) {
 
 int ct_journal_file_open(void) {
     struct stat st;
-    const int fd = open(f.path, O_RDWR | O_NOFOLLOW | O_CLOEXEC | O_NOCTTY);
-    if (fd >= 0 && !fstat(fd, &st) && is_the_journal(&st))
+    if (f.fd >= 0)
+        return f.fd;
+    const int fd = ct_openat(f.file.folder, f.file.name, O_RDWR | O_NOFOLLOW);
+    if (fd >= 0 && !ct_fstat(fd, &st) && is_the_journal(&st))
         return fd;
     if (fd >= 0)
-        close(fd);
+        ct_close(fd);
     return -1;
+}
+
+void ct_journal_file_close(int fd) {
+    if (fd != f.fd)
+        ct_close(fd);
 }
 
 void ct_journal_file_remove(void) {
     static char target[PATH_BYTES];
     struct stat st;
-    if (!lstat(f.path, &st) && is_the_journal(&st))
-        (void)unlink(f.path);
-    if (!*f.link)
-        return;
-    read_link(f.link, target, sizeof target);
-    if (!strcmp(target, f.path))
-        (void)unlink(f.link);
+    if (!ct_lstatat(f.file.folder, f.file.name, &st) && is_the_journal(&st))
+        (void)ct_unlinkat(f.file.folder, f.file.name);
+    if (*f.link.path) {
+        read_link(&f.link, target, sizeof target);
+        if (!strcmp(target, f.file.path))
+            (void)ct_unlinkat(f.link.folder, f.link.name);
+    }
+    // f.fd stays open: another thread may be about to map a part of the file.
+    forget_place(&f.file);
+    forget_place(&f.link);
 }
 
 void ct_journal_file_reinit_child(void) {
     memset(&f, 0, sizeof f);
+    f.fd = -1;
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The file of the journal: chooses its place, creates it, opens it again and removes it. The caller
-// closes the descriptors. None is kept open, because hosts close and count descriptors; the file is
-// opened again by its name. Drain lock held, but any thread may open it.
+// The file of the journal: chooses its place, creates it, opens it again and removes it. Its
+// descriptor stays open where the program does not see it (base/files.h); else the file is opened
+// again by its name. The caller gives each descriptor to ct_journal_file_close. Drain lock held,
+// but any thread may open and close it.
 #ifndef CT_STORE_JOURNAL_FILE_H
 #define CT_STORE_JOURNAL_FILE_H
 
@@ -23,6 +24,7 @@ uint64_t ct_journal_file_get_free_bytes(int fd);
 
 // Opens the file again. Returns a descriptor, or -1 if the file is gone. Any thread.
 int ct_journal_file_open(void);
+void ct_journal_file_close(int fd);
 
 // Removes the file and its link, unless another file has taken their names.
 void ct_journal_file_remove(void);

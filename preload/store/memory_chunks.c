@@ -34,7 +34,7 @@
 // 0: there is no ring.
 static uint64_t ring_bytes(void) {
     const struct ct_journal *h = ct_journal_get();
-    return h ? atomic_load_explicit(&h->chunks_bytes, memory_order_relaxed) : 0;
+    return h ? ct_journal_get_chunk_bytes() : 0;
 }
 
 uint64_t ct_memory_chunks_limit(uint64_t bytes) {
@@ -74,7 +74,7 @@ static int make_room(struct ct_journal *h, uint64_t n) {
     const uint64_t ready = ct_journal_grow_chunk_memory(to_offset(head) + n);
     if (ready < to_offset(head) + n) {
         CT_ASSERT(head <= ready && head == to_offset(head)); // M5
-        atomic_store(&h->chunks_bytes, ready);
+        ct_journal_shrink_chunk_memory(ready);
         ct_memory_budget_report_shrink(ready);
         return -ENOSPC;
     }

@@ -15,6 +15,7 @@
 
 #include <cutrace/format/journal.h>
 
+#include "base/files.h"
 #include "base/pages.h"
 #include "base/print.h"
 #include "base/process_id.h"
@@ -132,11 +133,11 @@ int ct_retention_matches(const char *pattern, const char *name) {
 enum state { FOREIGN, BUSY, FINISHED };
 
 static int open_own_file(int folder, const char *name, struct stat *st) {
-    const int fd = openat(folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
-    if (fd >= 0 && !fstat(fd, st) && S_ISREG(st->st_mode) && st->st_uid == geteuid())
+    const int fd = ct_openat(folder, name, O_RDONLY | O_NOFOLLOW);
+    if (fd >= 0 && !ct_fstat(fd, st) && S_ISREG(st->st_mode) && st->st_uid == geteuid())
         return fd;
     if (fd >= 0) {
-        close(fd);
+        ct_close(fd);
         errno = EPERM;
     }
     return -1;
@@ -150,7 +151,7 @@ static void journal_name(const char *name, char *out, size_t size) {
 static void journal_path(int folder, const char *name, char *out, size_t size) {
     char link[JOURNAL_BYTES];
     journal_name(name, link, sizeof link);
-    const ssize_t n = readlinkat(folder, link, out, size - 1);
+    const ssize_t n = ct_readlinkat(folder, link, out, size - 1);
     out[n > 0 ? n : 0] = 0;
     if (!ct_journal_links_to_shm(out))
         ct_print(out, size, "%s", link);
@@ -168,8 +169,8 @@ static enum state journal_state(int folder, const char *name) {
         return *path == '/' ? FINISHED : FOREIGN;
     if (fd < 0)
         return errno == ENAMETOOLONG ? FOREIGN : BUSY;
-    const ssize_t n = read(fd, &j, sizeof j);
-    close(fd);
+    const ssize_t n = ct_read(fd, &j, sizeof j);
+    ct_close(fd);
     // The journal is incomplete while it is created, and one of another version cannot be read.
     if (n < (ssize_t)sizeof j || memcmp(j.magic, CT_JOURNAL_MAGIC, sizeof j.magic) != 0 ||
         j.version != CT_JOURNAL_VERSION)
@@ -182,7 +183,7 @@ static enum state journal_state(int folder, const char *name) {
 static int is_trace(int fd, enum state journal) {
     char head[16];
     uint32_t magic;
-    const ssize_t n = read(fd, head, sizeof head);
+    const ssize_t n = ct_read(fd, head, sizeof head);
     if (n < (ssize_t)sizeof head)
         return n == 0 && journal == FINISHED;
     memcpy(&magic, head, sizeof magic);
@@ -203,15 +204,15 @@ static enum state get_state(int folder, const char *name, int64_t *changed_ns) {
         state = FOREIGN;
     else if (journal == BUSY)
         state = BUSY;
-    else if (flock(fd, LOCK_SH | LOCK_NB) && errno == EWOULDBLOCK)
+    else if (ct_flock(fd, LOCK_SH | LOCK_NB) && errno == EWOULDBLOCK)
         state = BUSY;
-    close(fd);
+    ct_close(fd);
     *changed_ns = st.st_mtim.tv_sec * INT64_C(1000000000) + st.st_mtim.tv_nsec;
     return state;
 }
 
 void ct_retention_lock(int fd) {
-    (void)flock(fd, LOCK_EX | LOCK_NB);
+    (void)ct_flock(fd, LOCK_EX | LOCK_NB);
 }
 
 // ---- the folder -------------------------------------------------------------------------------
@@ -249,7 +250,7 @@ static void add_entry(struct folder *f, const struct entry *e) {
 static void read_folder(struct folder *f) {
     static _Alignas(struct entry) char buffer[32 << 10];
     long n;
-    while ((n = syscall(SYS_getdents64, f->fd, buffer, sizeof buffer)) > 0)
+    while ((n = ct_getdents(f->fd, buffer, sizeof buffer)) > 0)
         for (long at = 0; at < n; at += ((const struct entry *)(buffer + at))->bytes) {
             if (f->entries++ == ENTRIES_MAX)
                 return;
@@ -265,10 +266,10 @@ static void remove_oldest(struct folder *f) {
             oldest = &f->trace[i];
     // The trace goes last: a journal without a trace would never be removed.
     journal_path(f->fd, oldest->name, journal, sizeof journal);
-    (void)unlinkat(f->fd, journal, 0);
+    (void)ct_unlinkat(f->fd, journal);
     journal_name(oldest->name, journal, sizeof journal);
-    (void)unlinkat(f->fd, journal, 0);
-    (void)unlinkat(f->fd, oldest->name, 0);
+    (void)ct_unlinkat(f->fd, journal);
+    (void)ct_unlinkat(f->fd, oldest->name);
     *oldest = f->trace[--f->traces];
 }
 
@@ -276,7 +277,7 @@ static int open_folder(const char *file) {
     static char path[4096];
     const char *slash = strrchr(file, '/');
     ct_print(path, sizeof path, "%.*s", slash ? (int)(slash + 1 - file) : 1, slash ? file : ".");
-    return open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return ct_open(path, O_RDONLY | O_DIRECTORY);
 }
 
 void ct_retention_remove_old(const char *pattern, const char *file, uint64_t max_traces) {
@@ -292,5 +293,5 @@ void ct_retention_remove_old(const char *pattern, const char *file, uint64_t max
         remove_oldest(&f);
     if (f.trace)
         ct_pages_unmap(f.trace, ENTRIES_MAX * sizeof *f.trace);
-    close(f.fd);
+    ct_close(f.fd);
 }

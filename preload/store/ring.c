@@ -162,13 +162,15 @@ static struct ct_arena handles = {.bytes = CT_JOURNAL_MAX_RINGS * sizeof(struct 
 
 static struct ct_ring *make_ring(uint64_t me) {
     struct ct_ring *r = ct_arena_alloc(&handles, sizeof *r);
+    int is_apart;
     if (!r)
         return NULL;
     memset(r, 0, sizeof *r); // a forked child uses the arena of its parent again
-    if (!(r->shared = ct_journal_add_ring(&r->mapped)))
+    if (!(r->shared = ct_journal_add_ring(&r->mapped, &is_apart)))
         return NULL;
     r->data = (uint8_t *)r->shared + CT_JOURNAL_PAGE;
     r->mask = r->mapped - CT_JOURNAL_PAGE - 1;
+    r->told = is_apart ? ~UINT64_C(0) : ~(r->mask >> 2);
     atomic_init(&r->shared->announced, CT_JOURNAL_IDLE);
     atomic_store_explicit(&r->shared->owner, me, memory_order_release);
     r->next = atomic_load(&rings);
@@ -340,7 +342,7 @@ static inline int publish(struct ct_ring *r, struct ct_event *event) {
         event->present &= ~CT_BIT(thread);
     new_head = append(r, new_head, event);
     atomic_store_explicit(&s->announced, CT_JOURNAL_IDLE, memory_order_release);
-    return ((head ^ new_head) & ~(r->mask >> 2)) != 0;
+    return ((head ^ new_head) & r->told) != 0;
 }
 
 int ct_ring_publish(struct ct_event *event) {
@@ -364,9 +366,9 @@ uint64_t ct_ring_announced_bound(struct ct_ring *ring) {
     for (int i = 0; i < 200 && bound != CT_JOURNAL_IDLE; i++)
         bound = atomic_load(&ring->shared->announced);
     // A thread that was cancelled or killed while it published must not hold up the others for
-    // ever.
+    // ever. (No owner: another program has cleared the page.)
     const uint32_t tid = (uint32_t)atomic_load(&ring->shared->owner);
-    if (bound != CT_JOURNAL_IDLE && tid && thread_has_ended(tid))
+    if (bound != CT_JOURNAL_IDLE && (!tid || thread_has_ended(tid)))
         bound = CT_JOURNAL_IDLE;
     errno = saved;
     return bound;
@@ -379,6 +381,11 @@ static int is_empty(const struct ct_ring *r) {
 int ct_ring_is_empty(void) {
     const struct ct_ring *r = ct_ring_claimed();
     return !r || is_empty(r);
+}
+
+int ct_ring_is_apart(void) {
+    const struct ct_ring *r = ct_ring_claimed();
+    return r && r->told == ~UINT64_C(0);
 }
 
 int ct_rings_are_empty(void) {

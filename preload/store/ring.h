@@ -20,6 +20,7 @@ struct ct_ring {
     struct ct_journal_ring *shared;
     uint8_t *data;
     uint64_t mask;       // bytes of data - 1
+    uint64_t told;       // ct_ring_publish returns 1 when the head changes in one of these bits
     uint64_t room_until; // the owner's: head may go up to here without reading the tail again
     _Atomic uint32_t unwinding;         // the owner is inside the unwinder
     _Atomic uint32_t in_python;         // the owner is walking Python frames
@@ -54,9 +55,13 @@ struct ct_ring *ct_ring_claim(void);
 struct ct_ring *ct_ring_claimed(void);
 
 // Publishes an event of the calling thread, times it if it has no time, and sets its thread.
-// Returns 0; 1 if it filled another quarter of the ring; -ENOSPC if the ring is full, -ENOMEM if
+// Returns 0; 1 if it filled another quarter of the ring, and always if the ring lies apart; -ENOSPC if the ring is full, -ENOMEM if
 // there is none, -EBUSY in a signal handler that interrupted this very function.
 int ct_ring_publish(struct ct_event *event);
+
+// Whether the calling thread's ring lies in private memory although the journal is a file: what is
+// in it is lost if the process is killed.
+int ct_ring_is_apart(void);
 
 // Counts n events of the calling thread as lost.
 void ct_ring_count_lost(uint64_t n);
@@ -78,7 +83,9 @@ uint64_t ct_ring_announced_bound(struct ct_ring *ring);
 // ---- taking out -----------------------------------------------------------------------------
 
 // The record at byte *at of the ring, whose head is known to be further on; moves *at over a gap at
-// the end. Only the fields that are present may be read, and only until the tail moves on.
+// the end. Only the fields that are present may be read, and only until the tail moves on. (Where
+// another program has written to the journal, *at may be behind the head, and the record's end
+// behind the ring's: the drainer looks.)
 static inline const struct ct_event *ct_ring_record(const struct ct_ring *r, uint64_t *at) {
     const struct ct_event *e = (const void *)(r->data + (*at & r->mask));
     if (e->present)

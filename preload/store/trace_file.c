@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/files.h"
 #include "base/options.h"
 #include "base/print.h"
 #include "store/file_pattern.h"
@@ -43,8 +44,7 @@ static void make_parents(const char *file) {
 }
 
 static int create(const char *file) {
-    const int new_fd =
-        open(file, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC | O_NOCTTY, 0600);
+    const int new_fd = ct_open(file, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW);
     return new_fd < 0 ? -errno : new_fd;
 }
 
@@ -70,27 +70,30 @@ static int create_free(const char *pattern, char *file) {
     return -EEXIST;
 }
 
-static int create_elsewhere(const char *folder, char *file) {
-    static char pattern[PATH_BYTES];
-    const char *slash = strrchr(CT_OPTION_TEXT(OUTPUT), '/');
-    if (!folder || *folder != '/')
-        return -ENOENT;
-    ct_print(pattern, sizeof pattern, "%s/%s", folder, slash ? slash + 1 : CT_OPTION_TEXT(OUTPUT));
-    return create_free(pattern, file);
+// The pattern that CUTRACE_OUTPUT means: a folder gets files of the default name. Returns 0, or
+// -ENOTSUP for what can hold no trace (a terminal, a pipe): *pattern is the default name then.
+static int choose_pattern(char *pattern, char *file) {
+    const char *const given = CT_OPTION_TEXT(OUTPUT);
+    const size_t n = ct_file_pattern_expand(given, 0, file, PATH_BYTES - 8);
+    struct stat st;
+    const int exists = n && !stat(file, &st);
+    if ((exists && S_ISDIR(st.st_mode)) || (n && file[n - 1] == '/')) {
+        ct_print(pattern, PATH_BYTES, "%s%s%s", given, file[n - 1] == '/' ? "" : "/",
+                 ct_option_get_default(CT_OPTION_OUTPUT));
+        return 0;
+    }
+    const int is_other = exists && !S_ISREG(st.st_mode);
+    ct_print(pattern, PATH_BYTES, "%s", is_other ? ct_option_get_default(CT_OPTION_OUTPUT) : given);
+    return is_other ? -ENOTSUP : 0;
 }
 
-// Moves a descriptor to a high number. Hosts close low descriptors in bulk, count them, and expect
-// their own file to get the lowest free one.
-static int move_descriptor_up(int low) {
-    static const int lowest[] = {960, 200, 100};
-    for (size_t i = 0; i < sizeof lowest / sizeof *lowest; i++) {
-        const int high = fcntl(low, F_DUPFD_CLOEXEC, lowest[i]);
-        if (high >= 0) {
-            close(low);
-            return high;
-        }
-    }
-    return low;
+static int create_elsewhere(const char *folder, const char *pattern, char *file) {
+    static char other[PATH_BYTES];
+    const char *slash = strrchr(pattern, '/');
+    if (!folder || *folder != '/')
+        return -ENOENT;
+    ct_print(other, sizeof other, "%s/%s", folder, slash ? slash + 1 : pattern);
+    return create_free(other, file);
 }
 
 static void set_path(const char *file) {
@@ -132,14 +135,14 @@ static void announce(void) {
 static void append_to_list(void) {
     const char *list = CT_OPTION_TEXT(TRACE_LIST);
     struct stat st;
-    const int to = *list ? open(list, O_WRONLY | O_APPEND | O_CLOEXEC | O_NOCTTY | O_NONBLOCK) : -1;
+    const int to = *list ? ct_open(list, O_WRONLY | O_APPEND) : -1;
     if (to < 0)
         return;
-    if (!fstat(to, &st) && S_ISREG(st.st_mode)) {
-        const ssize_t n = write(to, path, strlen(path) + 1);
+    if (!ct_fstat(to, &st) && S_ISREG(st.st_mode)) {
+        const ssize_t n = ct_write(to, path, strlen(path) + 1);
         (void)n; // the trace is there without it
     }
-    close(to);
+    ct_close(to);
 }
 
 static uint64_t get_bound(void) {
@@ -148,13 +151,15 @@ static uint64_t get_bound(void) {
 }
 
 int ct_trace_file_open(void) {
-    static char file[PATH_BYTES];
+    static char file[PATH_BYTES], pattern[PATH_BYTES];
     struct stat st;
-    int rc = create_free(CT_OPTION_TEXT(OUTPUT), file);
+    int rc = choose_pattern(pattern, file);
+    if (!rc)
+        rc = create_free(pattern, file);
     if (rc < 0) {
         const int first = rc;
-        if ((rc = create_elsewhere(getenv("TMPDIR"), file)) < 0)
-            rc = create_elsewhere("/tmp", file);
+        if ((rc = create_elsewhere(getenv("TMPDIR"), pattern, file)) < 0)
+            rc = create_elsewhere("/tmp", pattern, file);
         if (rc < 0) {
             print_unless_quiet("cutrace: cannot write %s: %s; nothing is recorded\n",
                                CT_OPTION_TEXT(OUTPUT), ct_print_strerror(-first));
@@ -163,9 +168,9 @@ int ct_trace_file_open(void) {
         print_unless_quiet("cutrace: cannot write %s: %s; writing %s\n", CT_OPTION_TEXT(OUTPUT),
                            ct_print_strerror(-first), file);
     }
-    fd = move_descriptor_up(rc);
-    if (fstat(fd, &st)) {
-        close(fd);
+    fd = ct_files_keep(rc);
+    if (ct_fstat(fd, &st)) {
+        ct_close(fd);
         fd = -1;
         return -EIO;
     }
@@ -189,7 +194,7 @@ const char *ct_trace_file_get_path(void) {
 // ---- writing --------------------------------------------------------------------------------
 
 static int is_the_trace(int some_fd, struct stat *st) {
-    return !fstat(some_fd, st) && st->st_dev == device && st->st_ino == inode;
+    return !ct_fstat(some_fd, st) && st->st_dev == device && st->st_ino == inode;
 }
 
 // Makes sure that `fd` is the trace, and opens it again if not: the host may have closed our
@@ -198,14 +203,14 @@ static int check_descriptor(struct stat *st) {
     if (fd >= 0 && is_the_trace(fd, st))
         return 0;
     fd = -1;
-    const int again = *path ? open(path, O_WRONLY | O_NOFOLLOW | O_CLOEXEC | O_NOCTTY) : -1;
+    const int again = *path ? ct_open(path, O_WRONLY | O_NOFOLLOW) : -1;
     if (again < 0)
         return -EBADF;
     if (!is_the_trace(again, st)) {
-        close(again);
+        ct_close(again);
         return -EBADF;
     }
-    fd = move_descriptor_up(again);
+    fd = ct_files_keep(again);
     if (CT_OPTION_NUMBER(KEEP))
         ct_retention_lock(fd);
     return 0;
@@ -291,7 +296,7 @@ const char *ct_trace_file_take_error(void) {
 void ct_trace_file_reinit_child(void) {
     struct stat st;
     if (fd >= 0 && is_the_trace(fd, &st))
-        close(fd);
+        ct_close(fd);
     fd = -1;
     *path = 0;
     ct_file_ring_reset(0);

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/files.h"
 #include "base/maps.h"
 #include "base/options.h"
 #include "base/print.h"
@@ -139,11 +140,11 @@ static int add_children_of(unsigned pid, struct pids *p) {
     struct threads t = {.to = p, .pid = pid};
     char path[64];
     ct_print(path, sizeof path, "/proc/%u/task", pid);
-    const int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    const int fd = ct_open(path, O_RDONLY | O_DIRECTORY);
     if (fd < 0)
         return 0;
     ct_read_folder(fd, add_children_of_task, &t);
-    close(fd);
+    ct_close(fd);
     return t.is_told;
 }
 

@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "base/files.h"
 #include "base/loader_gate.h"
 #include "base/real_dlsym.h"
 
@@ -54,17 +55,23 @@ static void forget_error(void) {
         (void)dlerror();
 }
 
-int ct_nvml_library_open(struct ct_nvml *to) {
-    memset(to, 0, sizeof *to);
-    // A fork during dlopen would leave the child with locks of the loader held.
-    if (ct_loader_gate_enter())
-        return -EAGAIN;
-    void *library = dlopen("libnvidia-ml.so.1", RTLD_LAZY | RTLD_LOCAL);
+// In a keeper: the loader opens files. (NVML opens its own in nvmlInit, for all its callers.)
+static long load(void *to) {
+    void *const library = dlopen("libnvidia-ml.so.1", RTLD_LAZY | RTLD_LOCAL);
     for (size_t i = 0; library && i < sizeof functions / sizeof *functions; i++) {
         void *const found = find(library, functions[i].names);
         memcpy((char *)to + functions[i].to, &found, sizeof found);
     }
     forget_error();
+    return 0;
+}
+
+int ct_nvml_library_open(struct ct_nvml *to) {
+    memset(to, 0, sizeof *to);
+    // A fork during dlopen would leave the child with locks of the loader held.
+    if (ct_loader_gate_enter())
+        return -EAGAIN;
+    (void)ct_files_run(load, to);
     ct_loader_gate_leave();
     if (!to->init || !to->handle_by_uuid || !to->memory || to->init() != CT_NVML_SUCCESS)
         return -ENODEV;

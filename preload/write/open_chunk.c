@@ -47,7 +47,7 @@ static uint64_t stream_bytes(unsigned stream) {
 
 // Appends a block to a stream. Returns 0, or -1: none is left.
 static int add_block(unsigned stream) {
-    if (s.blocks_used == ct_journal_get()->blocks)
+    if (s.blocks_used == CT_JOURNAL_BLOCKS)
         return -1;
     const uint32_t i = ++s.blocks_used, before = s.now.stream[stream].last;
     struct ct_stream_block *b = ct_journal_get_block(i);
@@ -170,7 +170,7 @@ size_t ct_open_chunk_definition_bytes(void) {
 }
 
 uint32_t ct_open_chunk_blocks_left(void) {
-    return ct_journal_get()->blocks - s.blocks_used;
+    return CT_JOURNAL_BLOCKS - s.blocks_used;
 }
 
 // ---- the chunk's body -----------------------------------------------------------------------

@@ -18,6 +18,7 @@
 
 #include <cutrace/format/assert.h>
 
+#include "base/files.h"
 #include "base/options.h"
 #include "base/print.h"
 #include "base/read_folder.h"
@@ -191,7 +192,7 @@ void ct_package_versions_publish(const char *key, const char *version) {
 static int is_package(int fd, const char *folder) {
     char path[128];
     ct_print(path, sizeof path, "%s/__init__.py", folder);
-    return !faccessat(fd, path, F_OK, 0);
+    return !ct_faccessat(fd, path);
 }
 
 // A package that was seen counts, whatever lies beside another one.
@@ -201,7 +202,7 @@ static void publish_found(int fd, uint32_t seen) {
     for (uint32_t k = 0; k < PACKAGES; k++) {
         char key[64];
         if (found[k].count != 1 || (k != seen && (packages[k].kind == RUNS || was_seen[k])) ||
-            faccessat(fd, packages[k].folder, F_OK, 0) != 0)
+            ct_faccessat(fd, packages[k].folder))
             continue;
         ct_print(key, sizeof key, "version.%s", packages[k].name);
         ct_package_versions_publish(key, found[k].version);
@@ -211,11 +212,11 @@ static void publish_found(int fd, uint32_t seen) {
 void ct_package_versions_read(void) {
     for (uint32_t i; (i = atomic_load(&read_up_to)) < atomic_load(&noted);) {
         const char *root = *entries[i].root ? entries[i].root : "/";
-        const int fd = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NONBLOCK);
+        const int fd = ct_open(root, O_RDONLY | O_DIRECTORY);
         if (fd >= 0) {
             read_names(fd);
             publish_found(fd, entries[i].package);
-            close(fd);
+            ct_close(fd);
         }
         atomic_store(&read_up_to, i + 1);
     }

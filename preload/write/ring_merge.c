@@ -59,9 +59,22 @@ static uint64_t find_safe_limit(void) {
     return limit;
 }
 
+// Whether bytes up to `end` are left. (Not "taken == end": a ring that another program has written
+// to may lead beyond it.)
+static inline int has_more(const struct ct_ring *r) {
+    return r->end - r->taken - 1 <= r->mask;
+}
+
 // The time of the ring's next event; UINT64_MAX: there is none.
 static uint64_t peek_time(struct ct_ring *r) {
-    return r->taken == r->end ? UINT64_MAX : ct_ring_record(r, &r->taken)->t_ns;
+    if (!has_more(r))
+        return UINT64_MAX;
+    const struct ct_event *const record = ct_ring_record(r, &r->taken);
+    const uint64_t left = r->mask + 1 - (r->taken & r->mask);
+    if (__builtin_expect(has_more(r) && ct_journal_record_bytes(record->present) <= left, 1))
+        return record->t_ns;
+    r->taken = r->end;
+    return UINT64_MAX;
 }
 
 uint64_t ct_ring_merge_begin(void) {

@@ -25,7 +25,7 @@ static int is_ours(const char *path) {
 
 static int is_our_file(int fd) {
     char link[64], path[4096] = "";
-    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    snprintf(link, sizeof link, "/proc/thread-self/fd/%d", fd);
     return readlink(link, path, sizeof path - 1) > 0 && is_ours(path);
 }
 

@@ -27,7 +27,7 @@ $(UNIT_PRELOAD): $(UNIT_DIR)/%: tests/unit/%.c $(UNIT_RECORDING)
 	$(CC) $(CFLAGS_ALL) $(DEPFLAGS) -D_GNU_SOURCE -Ipreload $< $(UNIT_RECORDING) $(LDFLAGS_ALL) $(CMOCKA_LIBS) -o $@
 
 # A file whose writes can be cut and can fail.
-$(UNIT_DIR)/preload_trace_file: private LDFLAGS_ALL += -Wl,--wrap=pwrite,--wrap=ftruncate,--wrap=ct_clock_read
+$(UNIT_DIR)/preload_trace_file: private LDFLAGS_ALL += -Wl,--wrap=ct_pwrite,--wrap=ct_ftruncate,--wrap=ct_clock_read
 
 # Threads that are halted on their way to the journal.
 $(UNIT_DIR)/preload_journal: private LDFLAGS_ALL += -Wl,--wrap=ct_journal_add_name,--wrap=ct_name_get_text

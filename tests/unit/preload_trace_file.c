@@ -160,10 +160,10 @@ static uint64_t random_below(uint64_t n) {
     return (random_state >> 11) % n;
 }
 
-ssize_t __real_pwrite(int fd, const void *data, size_t n, off_t offset);
-ssize_t __wrap_pwrite(int fd, const void *data, size_t n, off_t offset);
-int __real_ftruncate(int fd, off_t size);
-int __wrap_ftruncate(int fd, off_t size);
+ssize_t __real_ct_pwrite(int fd, const void *data, size_t n, off_t offset);
+ssize_t __wrap_ct_pwrite(int fd, const void *data, size_t n, off_t offset);
+int __real_ct_ftruncate(int fd, off_t size);
+int __wrap_ct_ftruncate(int fd, off_t size);
 uint64_t __real_ct_clock_read(void);
 uint64_t __wrap_ct_clock_read(void);
 
@@ -189,9 +189,9 @@ static size_t taken(size_t at, size_t n) {
 }
 
 // A kill leaves what was copied up to a page of the file, or of the source.
-ssize_t __wrap_pwrite(int fd, const void *data, size_t n, off_t offset) {
+ssize_t __wrap_ct_pwrite(int fd, const void *data, size_t n, off_t offset) {
     if (fd != file.fd)
-        return __real_pwrite(fd, data, n, offset);
+        return __real_ct_pwrite(fd, data, n, offset);
     const size_t at = (size_t)offset, whole = taken(at, n);
     assert_true(at <= file.size && at + n <= FILE_BYTES);
     file.written += whole;
@@ -211,9 +211,9 @@ ssize_t __wrap_pwrite(int fd, const void *data, size_t n, off_t offset) {
     return whole || !n ? (ssize_t)whole : -1;
 }
 
-int __wrap_ftruncate(int fd, off_t size) {
+int __wrap_ct_ftruncate(int fd, off_t size) {
     if (fd != file.fd)
-        return __real_ftruncate(fd, size);
+        return __real_ct_ftruncate(fd, size);
     if (file.faults && random_below(1000) < file.faults) {
         errno = EIO;
         return -1;
