@@ -42,6 +42,7 @@
 #include <cutrace/format/assert.h>
 #include <cutrace/model/failures.h>
 
+#include "base/files.h"
 #include "base/options.h"
 #include "base/pages.h"
 #include "base/print.h"
@@ -581,6 +582,8 @@ int ct_drain_open_trace(void) {
     if (ct_journal_get_error())
         report_no_journal(ct_journal_get_error());
     ct_process_info_publish();
+    ct_info_set("recorder.files", "%s%s", ct_files_are_apart() ? "apart" : "in the program's table: ",
+                ct_files_are_apart() ? "" : ct_files_get_reason());
     if (w.parent_id)
         ct_info_set("process.parent_trace", "%016lx", w.parent_id);
     ct_drain_run(CT_DRAIN_INFO);

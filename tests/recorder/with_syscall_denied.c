@@ -15,6 +15,9 @@
 #include <unistd.h>
 
 #define ANY 0u
+#ifndef SYS_close_range
+#define SYS_close_range 436
+#endif
 
 // `flags`: refused only if its argument has one of these bits.
 static const struct {
@@ -49,6 +52,7 @@ static const struct {
     {"fcntl", SYS_fcntl, 0, ANY},
     {"pread", SYS_pread64, 0, ANY},
     {"mremap", SYS_mremap, 0, ANY},
+    {"close_range", SYS_close_range, 0, ANY},
     {"process_vm_readv", SYS_process_vm_readv, 0, ANY},
 };
 
