@@ -9,9 +9,9 @@ WAYS_SHARED = $(LDFLAGS_ALL) -shared -fPIC
 WAYS_LIBCUDA := $(BUILD)/sim/libcuda.so.1
 
 # Programs of one source that are linked to the driver, and those that open it themselves.
-WAYS_LINKED := ipc two_processes errno_and_dlerror signals closes_all_fds out_of_files chdir_after_init counts_threads forks_and_exits random_calls killed_midway periodic_sizes frees_at_exit annotates loads_modules
+WAYS_LINKED := ipc two_processes errno_and_dlerror chdir_after_init counts_threads forks_and_exits random_calls killed_midway periodic_sizes frees_at_exit annotates loads_modules
 WAYS_LOADED := lookups_only
-WAYS_ALONE := runtime_by_dlsym absent_driver fills_function_pointers host_of_plugins starts_child get_proc_address_abis
+WAYS_ALONE := runtime_by_dlsym absent_driver fills_function_pointers host_of_plugins starts_child reopens_driver watch_files get_proc_address_abis
 WAYS_LIBRARIES := libresolver_spy liblike_tms liblike_hami liblike_malloc libforwarder libfunction_pointers librtld_next_O0 librtld_next_O2 libearly_allocation libthrower libthrowing_driver libinjected_tool libslow_load libslow_open
 
 WAYS_RUNTIME := runtime runtime_static libplugin12.so libplugin13.so libplugin_static.so
@@ -26,7 +26,7 @@ WAYS_RUNTIME += $(if $(WAYS_CUDART),cudart_shared cudart_static)
 # A second subscriber at the stand-in for CUPTI.
 WAYS_CUPTI := $(if $(CUPTI_INC),profiler)
 
-WAYS_PROGRAMS := $(WAYS_CUPTI) driver_asan memory_saver driver driver_elf driver_entry versioned/libcuda.so.1 $(WAYS_RUNTIME) exceptions $(WAYS_LINKED) $(WAYS_LOADED) $(WAYS_ALONE) $(WAYS_LIBRARIES:%=%.so)
+WAYS_PROGRAMS := $(WAYS_CUPTI) host driver_asan memory_saver driver driver_elf driver_entry versioned/libcuda.so.1 $(WAYS_RUNTIME) exceptions $(WAYS_LINKED) $(WAYS_LOADED) $(WAYS_ALONE) $(WAYS_LIBRARIES:%=%.so)
 
 ifeq ($(SAN)$(CROSS),) # a sanitized library cannot be preloaded, a foreign one cannot be run like this
 TESTS += $(WAYS_PROGRAMS:%=$(WAYS)/%)
@@ -45,6 +45,8 @@ $(WAYS)/driver: $(WAYS)/driver.o $(WAYS)/load.o $(WAYS)/scenarios.o
 	$(CC) $(LDFLAGS_ALL) -o $@ $^ -ldl
 $(WAYS)/driver_elf: $(WAYS)/elf_driver.o $(WAYS)/elf_scenarios.o $(WAYS_LIBCUDA)
 	$(CC) $(LDFLAGS_ALL) -o $@ $^
+$(WAYS)/host: $(patsubst tests/interception/%.c,$(WAYS)/elf_%.o,$(filter-out %/host_of_plugins.c,$(wildcard tests/interception/host*.c))) $(WAYS_LIBCUDA)
+	$(CC) $(LDFLAGS_ALL) -o $@ $^ -ldl
 $(WAYS_LINKED:%=$(WAYS)/%): $(WAYS)/%: $(WAYS)/elf_%.o $(WAYS_LIBCUDA)
 	$(CC) $(LDFLAGS_ALL) -o $@ $^ -ldl
 $(WAYS_LOADED:%=$(WAYS)/%): $(WAYS)/%: $(WAYS)/%.o $(WAYS)/load.o

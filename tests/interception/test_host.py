@@ -134,27 +134,6 @@ def _():
     return good(done) + same_as_without(done, "errno_and_dlerror")
 
 
-@case("signal handlers, masks and threads of the host are its own")
-def _():
-    done = run("signals")
-    return good(done) + same_as_without(done, "signals")
-
-
-@case("a program that closes every file descriptor and opens its own")
-def _():
-    env = {"SIM_LEDGER": None}
-    done = run("closes_all_fds", env=env)
-    return ([] if done.rc == 0 else [f"{done.rc}: {done.out} {done.err}"]) + same_as_without(done, "closes_all_fds", env=env)
-
-
-@case("a program that has no file descriptor left")
-def _():
-    env = {"SIM_LEDGER": None}
-    done = run("out_of_files", env=env)
-    return ([] if done.rc == 0 else [f"{done.rc}: {done.out} {done.err}"]) + same_as_without(
-        done, "out_of_files", env=env)
-
-
 @case("a program that changes its folder: the trace is where the program began to use CUDA")
 def _():
     where = folder()
