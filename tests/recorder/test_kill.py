@@ -46,6 +46,9 @@ CASES = {
     "in memory, which goes round": ("worker 2 0 4000 0", 600000, {**SMALL, **MEMORY, "WORKER_REFUSALS": "0"}, 2, 60),
     "in memory, which goes round and is written now and then":
         ("worker 2 0 4000 0", 600000, {**SMALL, **MEMORY, "WORKER_REFUSALS": "60000"}, 2, 60),
+    **{f"8 new threads {how}": ("worker 8 0 64 0", 12000, {"WORKER_LEAVES": what}, 3, 100)
+       for what, how in (("files", "after all descriptors were closed"), ("root", "after chroot"), ("user", "after setuid"))
+       if what == "files" or os.geteuid() == 0},
     "in memory, a group of processes": ("process_group 4 2 0 64 0", 8000, MEMORY, 2, 30),
 }
 

@@ -6,6 +6,8 @@
 // above 1000 are filled first. A single thread prints its results at the end.
 // WORKER_REFUSALS=N: one allocation in N fails (500; 0: none).
 // WORKER_FILES=1: no file descriptor is left from the first call on; =2: after half of the calls.
+// WORKER_LEAVES=root|user|files: before it starts its threads, it goes into another root folder,
+// becomes another user or closes all descriptors.
 // WORKER_PAUSE: after half of the calls, prints a line and waits for stdin.
 #include "worker.h"
 
@@ -96,6 +98,16 @@ static void use_up_files(void) {
         ;
 }
 
+static int leave(const char *what) {
+    if (!strcmp(what, "root"))
+        return chroot("/dev") || chdir("/");
+    if (!strcmp(what, "user"))
+        return setgid(65534) || setuid(65534);
+    for (int i = 0; i < 1024; i++)
+        close(i);
+    return 0;
+}
+
 static void at_half(void) {
     char c;
     if (wanted("WORKER_FILES") == 2)
@@ -140,6 +152,8 @@ int main(int argc, char **argv) {
     if (wanted("WORKER_FILES") == 1)
         use_up_files();
     context = cu_begin();
+    if (getenv("WORKER_LEAVES") && leave(getenv("WORKER_LEAVES")))
+        exit(7);
     fill();
     for (unsigned long i = 1; i < threads && i < 64; i++)
         pthread_create(&t[i], NULL, work, (void *)i);
