@@ -24,12 +24,13 @@
 #include "base/clock.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "base/read_file.h"
 
 #if defined(__x86_64__) && !defined(CT_CLOCK_SIMULATED)
 #include <cpuid.h>
@@ -71,12 +72,8 @@ static int counter_is_a_clock(void) {
         return 0;
     if (!prctl(PR_GET_TSC, &allowed) && allowed != PR_TSC_ENABLE)
         return 0;
-    const int fd = open("/sys/devices/system/clocksource/clocksource0/current_clocksource",
-                        O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return 0;
-    const ssize_t n = read(fd, name, sizeof name - 1);
-    (void)close(fd);
+    const size_t n = ct_read_file(
+        "/sys/devices/system/clocksource/clocksource0/current_clocksource", name, sizeof name);
     return n == 4 && !memcmp(name, "tsc\n", 4);
 }
 #else

@@ -13,7 +13,6 @@
 #include <limits.h>
 #include <linux/futex.h>
 #include <pthread.h>
-#include <sched.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <sys/file.h>
@@ -24,9 +23,7 @@
 #include <unistd.h>
 
 #include "base/base_libc.h"
-#include "base/clock.h"
 #include "base/signal_guard.h"
-#include "base/wait.h"
 
 #ifndef SYS_close_range
 #define SYS_close_range 436
@@ -35,6 +32,8 @@ enum { UNSHARE_TABLE = 1 << 1 }; // CLOSE_RANGE_UNSHARE of linux/close_range.h
 
 #define KEEPERS 2u
 #define STACK_BYTES (256u << 10)
+#define START_SECONDS 1 // a keeper starts within microseconds, unless the machine is busy
+#define TRIES 10000u    // for a free slot: a second at least
 #define HANDLE (1 << 30) // marks a descriptor of the keepers' table; the kernel's are far below
 
 // ---- the keepers ------------------------------------------------------------------------------
@@ -48,13 +47,14 @@ static struct slot {
 } slots[KEEPERS];
 
 enum { NONE, STARTING, APART, REFUSED };
-static _Atomic int table;
+static _Atomic uint32_t table;
 static const char *reason = "no trace is open yet";
 static int tasks = -1; // /proc/self/task, opened before the program can change its root
 static __thread int is_keeper;
 
-static void wait_while(_Atomic uint32_t *word, uint32_t value) {
-    (void)syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, NULL, NULL, 0);
+// Returns when the word may have another value; NULL waits without end.
+static long wait_while(_Atomic uint32_t *word, uint32_t value, const struct timespec *most) {
+    return syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, most, NULL, 0);
 }
 
 static void set_and_wake(_Atomic uint32_t *word, uint32_t value) {
@@ -68,7 +68,7 @@ static void serve(struct slot *s) {
         if (state == ENDED)
             return;
         if (state != ASKED) {
-            wait_while(&s->state, state);
+            (void)wait_while(&s->state, state, NULL);
             continue;
         }
         s->result = s->work(s->argument);
@@ -108,7 +108,7 @@ static void set_reason(const char *why) {
 
 // The second keeper is created by the first one, whose table it shares.
 static void *keep_first(void *unused) {
-    int starting = STARTING;
+    uint32_t starting = STARTING;
     (void)prctl(PR_SET_NAME, "cutrace-files", 0, 0, 0);
     is_keeper = 1;
     if (syscall(SYS_close_range, 0u, ~0u, UNSHARE_TABLE))
@@ -120,13 +120,21 @@ static void *keep_first(void *unused) {
     // The starter may have given up.
     if (!atomic_compare_exchange_strong(&table, &starting, reason ? REFUSED : APART))
         set_reason("the start took too long");
+    (void)syscall(SYS_futex, &table, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
     serve(&slots[0]);
     return unused;
 }
 
+static void wait_for_start(void) {
+    const struct timespec most = {START_SECONDS, 0};
+    while (atomic_load(&table) == STARTING)
+        if (wait_while(&table, STARTING, &most) && errno == ETIMEDOUT)
+            return;
+}
+
 void ct_files_start(void) {
     struct ct_signal_guard guard;
-    int starting = STARTING;
+    uint32_t starting = STARTING;
     if (atomic_load(&table) != NONE)
         return;
     for (unsigned i = 0; i < KEEPERS; i++)
@@ -138,7 +146,7 @@ void ct_files_start(void) {
     if (create(keep_first))
         set_reason("no thread could be created");
     else
-        (void)ct_wait_while(&table, STARTING);
+        wait_for_start();
     (void)atomic_compare_exchange_strong(&table, &starting, REFUSED);
     ct_signal_guard_leave(&guard);
 }
@@ -175,16 +183,15 @@ void ct_files_reinit_child(void) {
 
 // NULL: all are busy, or have ended.
 static struct slot *take_slot(void) {
-    const struct timespec pause = {0, 50000};
-    const uint64_t deadline = ct_clock_read() + CT_WAIT_NS;
-    do {
+    const struct timespec pause = {0, 100000};
+    for (unsigned tries = 0; tries < TRIES && ct_files_are_apart(); tries++) {
         for (unsigned i = 0; i < KEEPERS; i++) {
             uint32_t idle = FREE;
             if (atomic_compare_exchange_strong(&slots[i].state, &idle, TAKEN))
                 return &slots[i];
         }
-        nanosleep(&pause, NULL);
-    } while (ct_files_are_apart() && ct_clock_read() < deadline);
+        (void)nanosleep(&pause, NULL);
+    }
     return NULL;
 }
 
@@ -193,7 +200,7 @@ static long ask(struct slot *s, long (*work)(void *argument), void *argument) {
     s->argument = argument;
     set_and_wake(&s->state, ASKED);
     while (atomic_load(&s->state) == ASKED)
-        wait_while(&s->state, ASKED);
+        (void)wait_while(&s->state, ASKED, NULL);
     const long result = s->result;
     atomic_store(&s->state, FREE);
     return result;
