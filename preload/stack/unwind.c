@@ -24,6 +24,7 @@
 #endif
 
 static _Atomic int held; // a fork is being prepared
+static _Atomic int is_disabled;
 static _Atomic int is_code_forgotten;
 
 void ct_unwind_init(void) {
@@ -43,9 +44,12 @@ void ct_unwind_forget_code(void) {
 // Either the fork that is being prepared sees this thread inside, or this thread sees the fork:
 // each stores first and loads then, in the one order of sequentially consistent operations.
 int ct_unwind_enter(struct ct_ring *ring) {
-    CT_ASSERT(!atomic_load(&ring->unwinding));
     atomic_store(&ring->unwinding, 1);
-    return atomic_load(&held);
+    return atomic_load(&held) | atomic_load(&is_disabled);
+}
+
+void ct_unwind_disable(void) {
+    atomic_store(&is_disabled, 1);
 }
 
 void ct_unwind_leave(struct ct_ring *ring) {
@@ -76,14 +80,6 @@ void ct_unwind_release(void) {
 
 // ---- unwinding ----------------------------------------------------------------------------------
 
-static int has_no_information(uintptr_t pc) {
-    _Atomic uint64_t *const rules = atomic_load_explicit(&ct_rule_table, memory_order_relaxed);
-    unsigned rule = rules ? ct_rule_find(rules, pc) : CT_RULE_OTHER;
-    if (rule == CT_RULE_NONE)
-        rule = ct_rule_learn(pc);
-    return rule == CT_RULE_LOST;
-}
-
 // Frame by frame, without a cache of whole stacks. Returns how many there are; *lost: more could
 // not be found.
 static inline __attribute__((always_inline)) int unwind_slowly(uintptr_t *frames, uintptr_t *sp,
@@ -102,7 +98,7 @@ static inline __attribute__((always_inline)) int unwind_slowly(uintptr_t *frames
             break;
         frames[n++] = pc;
         // The innermost one is no return address, but an address in this function.
-        *lost = n > 1 && has_no_information(pc);
+        *lost = n > 1 && ct_rule_is_lost(pc);
     } while (n < most && !*lost && (rc = unw_step(&cursor)) > 0);
     *lost |= rc < 0;
     return n;
@@ -113,7 +109,7 @@ static inline __attribute__((always_inline)) int unwind_slowly(uintptr_t *frames
 static int unwind_fast(uintptr_t *frames, int most, int *lost) {
     const int n = unw_backtrace((void **)frames, most);
     for (int i = 1; i < n; i++)
-        if (has_no_information(frames[i])) {
+        if (ct_rule_is_lost(frames[i])) {
             *lost = 1;
             return i + 1;
         }

@@ -24,9 +24,13 @@ int ct_unwind_stack(struct ct_ring *ring, struct ct_walk *walk, uintptr_t *sp, u
                     int slowly);
 
 // The calling thread may call libunwind until it leaves, if enter returns 0. Nonzero: a fork is
-// being prepared. Leave in both cases.
+// being prepared, or libunwind is not called any more. Leave in both cases.
 int ct_unwind_enter(struct ct_ring *ring);
 void ct_unwind_leave(struct ct_ring *ring);
+
+// libunwind, or the loader that it asks, may be locked for ever: no thread of this process calls it
+// from now on.
+void ct_unwind_disable(void);
 
 // A shared object was unloaded: libunwind forgets what it knows of addresses.
 void ct_unwind_forget_code(void);

@@ -142,3 +142,11 @@ void ct_rule_init(void) {
 void ct_rule_forget_all(void) {
 }
 #endif
+
+int ct_rule_is_lost(uintptr_t pc) {
+    _Atomic uint64_t *const rules = atomic_load_explicit(&ct_rule_table, memory_order_relaxed);
+    unsigned rule = rules ? ct_rule_find(rules, pc) : CT_RULE_OTHER;
+    if (rule == CT_RULE_NONE)
+        rule = ct_rule_learn(pc);
+    return rule == CT_RULE_LOST;
+}

@@ -54,6 +54,10 @@ static inline unsigned ct_rule_find(_Atomic uint64_t *rules, uintptr_t pc) {
 // ct_unwind_enter and leave.
 unsigned ct_rule_learn(uintptr_t pc);
 
+// Whether nothing says who called the code that this address returns to. Between ct_unwind_enter
+// and leave.
+int ct_rule_is_lost(uintptr_t pc);
+
 // Before the first use, by one thread.
 void ct_rule_init(void);
 
