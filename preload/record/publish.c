@@ -18,6 +18,7 @@
 #include "record/tracing.h"
 #include "record/wakeup.h"
 #include "record/writer_thread.h"
+#include "stack/enclosing.h"
 #include "store/ring.h"
 #include "write/drain.h"
 #include "write/drain_lock.h"
@@ -76,6 +77,16 @@ static int may_wait(uint64_t waited_ns, unsigned tries) {
     return waited_ns < FULL_NS || (tries < FULL_TRIES && waited_ns < FULL_MOST_NS);
 }
 
+// The thread's ring is half written. If a signal handler has left that by siglongjmp, the ring is
+// freed; else this is a handler that has interrupted it, whose event is lost.
+static int publish_again(struct ct_event *event) {
+    const uintptr_t here = (uintptr_t)__builtin_frame_address(0);
+    if (ct_enclosing_is_lost(ct_enclosing_find(here, ct_ring_publishing(), NULL)))
+        return -EBUSY;
+    ct_ring_give_up();
+    return ct_ring_publish(event);
+}
+
 // Ring full: drain it here, or yield to the thread that is draining. The wait also covers a thread
 // that lost its core while it published: nothing newer than its event can be taken out before it
 // goes on. Events that come faster than they can be written are held back, not lost, within the
@@ -83,6 +94,8 @@ static int may_wait(uint64_t waited_ns, unsigned tries) {
 static __attribute__((noinline)) void publish_slow(struct ct_event *event, int rc) {
     static _Atomic int waiting_was_useless;
     const uint64_t start_ns = ct_clock_read();
+    if (rc == -EBUSY)
+        rc = publish_again(event);
     for (unsigned tries = 0; rc == -ENOSPC && may_wait(ct_clock_read() - start_ns, tries);
          tries++) {
         const int busy = drain_here(CT_DRAIN_EVENTS);

@@ -22,6 +22,7 @@
 #include "base/loader_gate.h"
 #include "base/options.h"
 #include "base/pages.h"
+#include "stack/enclosing.h"
 #include "stack/merge_python.h"
 #include "stack/own_code.h"
 #include "stack/python_find.h"
@@ -67,8 +68,8 @@ struct ct_capture {
 // the code is, and shortcuts are allowed.
 static __thread struct {
     uint32_t epoch;
-    uint32_t busy;    // a capture is under way, which a signal handler may have interrupted
     uint32_t learned; // the capture has met code for the first time
+    uintptr_t busy;   // the frame of a capture that is under way, 0: none
     struct ct_ring *ring;
 } self __attribute__((tls_model("initial-exec")));
 
@@ -370,10 +371,25 @@ static __attribute__((noinline)) uint32_t rescan_and_capture(const struct ct_wal
     return atomic_load(&with_python) ? capture_with_python(ct_ring_claim(), f, python_only) : id;
 }
 
+// Whether the caller is a signal handler that has interrupted a capture. If not, a handler has left
+// that capture by siglongjmp: what it was changing is void.
+static __attribute__((noinline, cold)) int is_interrupting(uintptr_t frame) {
+    struct ct_ring *const ring = ct_ring_claimed();
+    if (ct_enclosing_is_lost(ct_enclosing_find(frame, self.busy, NULL)))
+        return 1;
+    atomic_store(&ring->unwinding, 0);
+    atomic_store(&ring->in_python, 0);
+    if (ring->capture)
+        reset_for_thread(ring->capture, ring->claim);
+    self.busy = 0;
+    return 0;
+}
+
 static inline uint32_t capture_at(const struct ct_walk_frame *f, int python_only) {
-    if (self.busy)
+    const uintptr_t frame = (uintptr_t)__builtin_frame_address(0);
+    if (__builtin_expect(self.busy != 0, 0) && is_interrupting(frame))
         return 0;
-    self.busy = 1;
+    self.busy = frame;
     atomic_signal_fence(memory_order_seq_cst);
     const uint32_t epoch = read_epoch();
     uint32_t id;
@@ -468,6 +484,7 @@ void ct_capture_reinit_child(void) {
 }
 
 void ct_capture_disable(void) {
+    ct_unwind_disable();
     atomic_store(&is_disabled, 1);
     begin_epoch();
 }

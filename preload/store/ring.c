@@ -61,7 +61,6 @@ static _Atomic uint32_t generation = 1;
 static __thread struct {
     struct ct_ring *ring;
     uint32_t generation;
-    uint32_t busy;
     uint64_t last_now;
 } self __attribute__((tls_model("initial-exec")));
 
@@ -196,6 +195,7 @@ static __attribute__((noinline)) struct ct_ring *claim_ring(void) {
         atomic_store_explicit(&r->shared->announced, CT_JOURNAL_IDLE, memory_order_release);
         atomic_store_explicit(&r->unwinding, 0, memory_order_release);
         atomic_store_explicit(&r->in_python, 0, memory_order_release);
+        r->publishing = 0;
         r->claim = (uint32_t)(me >> 32);
         atomic_store_explicit(&r->shared->thread, thread_number(tid), memory_order_relaxed);
         self.ring = r;
@@ -331,10 +331,11 @@ static inline int publish(struct ct_ring *r, struct ct_event *event) {
     if (self.last_now <
         last_ns) // of the previous owner, whose time was moved ahead to be strictly increasing
         self.last_now = last_ns;
+    r->begun_at = head;
     if (is_full(r, head, MOST_BYTES))
         return -ENOSPC;
     if (__builtin_expect(lost != 0, 0))
-        new_head = publish_lost(r, event, head);
+        r->begun_at = new_head = publish_lost(r, event, head);
     else
         announce(r, event);
     CT_SET(event, thread, atomic_load_explicit(&s->thread, memory_order_relaxed));
@@ -349,14 +350,29 @@ int ct_ring_publish(struct ct_event *event) {
     struct ct_ring *r = ct_ring_claim();
     if (!r)
         return -ENOMEM;
-    if (self.busy)
+    if (r->publishing)
         return -EBUSY;
-    self.busy = 1;
+    r->publishing = (uintptr_t)__builtin_frame_address(0);
     atomic_signal_fence(memory_order_seq_cst);
     const int rc = publish(r, event);
     atomic_signal_fence(memory_order_seq_cst);
-    self.busy = 0;
+    r->publishing = 0;
     return rc;
+}
+
+uintptr_t ct_ring_publishing(void) {
+    const struct ct_ring *const r = ct_ring_claimed();
+    return r ? r->publishing : 0;
+}
+
+void ct_ring_give_up(void) {
+    struct ct_ring *const r = ct_ring_claimed();
+    if (!r)
+        return;
+    atomic_store_explicit(&r->shared->announced, CT_JOURNAL_IDLE, memory_order_release);
+    if (atomic_load_explicit(&r->shared->head, memory_order_relaxed) == r->begun_at) // R4
+        ct_ring_count_lost(1);
+    r->publishing = 0;
 }
 
 uint64_t ct_ring_announced_bound(struct ct_ring *ring) {
@@ -411,5 +427,4 @@ void ct_rings_reinit_child(void) {
     atomic_store(&threads, 0);
     atomic_fetch_add(&generation, 1);
     self.ring = NULL;
-    self.busy = 0;
 }

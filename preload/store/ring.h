@@ -22,6 +22,8 @@ struct ct_ring {
     uint64_t mask;       // bytes of data - 1
     uint64_t told;       // ct_ring_publish returns 1 when the head changes in one of these bits
     uint64_t room_until; // the owner's: head may go up to here without reading the tail again
+    uintptr_t publishing; // the owner's: the frame that is publishing, 0: none
+    uint64_t begun_at;    // the owner's: where the newest event begins, or would
     _Atomic uint32_t unwinding;         // the owner is inside the unwinder
     _Atomic uint32_t in_python;         // the owner is walking Python frames
     struct ct_capture *_Atomic capture; // what the owner remembers of its stacks (stack/capture.h)
@@ -55,13 +57,19 @@ struct ct_ring *ct_ring_claim(void);
 struct ct_ring *ct_ring_claimed(void);
 
 // Publishes an event of the calling thread, times it if it has no time, and sets its thread.
-// Returns 0; 1 if it filled another quarter of the ring, and always if the ring lies apart; -ENOSPC if the ring is full, -ENOMEM if
-// there is none, -EBUSY in a signal handler that interrupted this very function.
+// Returns 0; 1 if it filled another quarter of the ring, and always if the ring lies apart; -ENOSPC
+// if the ring is full, -ENOMEM if there is none, -EBUSY while this thread is in this very function:
+// in a signal handler that has interrupted it, and after one that has left it by siglongjmp.
 int ct_ring_publish(struct ct_event *event);
 
 // Whether the calling thread's ring lies in private memory although the journal is a file: what is
 // in it is lost if the process is killed.
 int ct_ring_is_apart(void);
+
+// The address of the frame that is publishing then. To give up is right if that frame is gone: its
+// event counts as lost unless it is in the ring.
+uintptr_t ct_ring_publishing(void);
+void ct_ring_give_up(void);
 
 // Counts n events of the calling thread as lost.
 void ct_ring_count_lost(uint64_t n);
