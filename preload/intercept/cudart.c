@@ -86,6 +86,13 @@ static void record_free(struct runtime_call *call, uintptr_t pointer) {
     ct_publish(&call->freed);
 }
 
+// Whether a call belongs to another runtime call, or is lost: a signal handler makes it that has
+// interrupted one, or nobody can say.
+static int is_refused(const struct ct_runtime_scope *scope, cudaError_t r) {
+    ct_ring_count_lost(ct_enclosing_is_lost(scope->outer) && r == cudaSuccess);
+    return scope->outer != CT_ENCLOSING_NONE;
+}
+
 static void alloc_enter(struct runtime_call *call) {
     call->start_ns = ct_ring_now();
 }
@@ -97,7 +104,7 @@ static void alloc_exit(struct runtime_call *call, cudaError_t r, uintptr_t point
         atomic_store_explicit(&call->copy->driver_calls, CT_DRIVER_CALLS_VISIBLE,
                               memory_order_relaxed);
     // The driver's event has it, or nothing was allocated.
-    if (seen || call->scope.outer || (r == cudaSuccess && !pointer))
+    if (seen || (r == cudaSuccess && !pointer) || is_refused(&call->scope, r))
         return;
     if (r == cudaSuccess)
         atomic_store_explicit(&call->copy->driver_calls, CT_DRIVER_CALLS_HIDDEN,
@@ -122,8 +129,8 @@ static void free_exit(struct runtime_call *call, cudaError_t r, uintptr_t pointe
         CT_SET(&amend, result, (int32_t)r);
         CT_SET(&amend, stack, ct_capture_stack());
         ct_publish_amend(&amend);
-    } else if (pointer && !call->scope.outer && !ct_runtime_scope_saw_free(&call->scope) &&
-               r == cudaSuccess) {
+    } else if (pointer && !ct_runtime_scope_saw_free(&call->scope) &&
+               r == cudaSuccess && !is_refused(&call->scope, r)) {
         // The first sign that this copy's driver calls are hidden.
         record_free(call, pointer);
     }
@@ -154,6 +161,7 @@ static uint32_t name_of(enum runtime_hook_id id, const char *symbol) {
 
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
 #define CT_RTHOOK(symbol, params, args, effect)                                  \
+    CT_RUNTIME_WRAPPER                                                           \
     __attribute__((visibility("default"))) cudaError_t CUDARTAPI symbol params { \
         struct runtime_call call;                                                \
         ct_fn_##symbol *const real = (ct_fn_##symbol *)ct_cudart_copies_find(    \

@@ -14,6 +14,7 @@
 #include "intercept/subscription.h"
 #include "intercept/wrapped_call.h"
 #include "stack/capture.h"
+#include "stack/enclosing.h"
 #include "stack/own_code.h"
 #include "store/ring.h"
 
@@ -116,7 +117,7 @@ static void run_pass(enum ct_pass pass, enum ct_hook_id id, const void *paramete
 
 // ---- call-backs -----------------------------------------------------------------------------
 
-static __thread int is_busy; // this thread is in a call-back: those of a signal handler are ignored
+static __thread uintptr_t busy; // the frame of the call-back that this thread is in, 0: none
 
 static const void *find_caller(void) {
     ct_own_code_in_call_back = 1;
@@ -125,15 +126,28 @@ static const void *find_caller(void) {
     return caller;
 }
 
+// Whether a call belongs to another recorded one, in which it is made, as in the wrappers. Its
+// parameters lie in the frame of the driver's function; of a call between its passes, such a frame
+// is further out.
+static int is_nested(uint32_t subscription, uintptr_t parameters) {
+    enum ct_enclosing found = CT_ENCLOSING_NONE;
+    if (ct_passes && ct_passes->subscription == subscription)
+        found = ct_enclosing_find(parameters, CT_ENCLOSING_ANY, ct_own_code_is_passed);
+    if (found == CT_ENCLOSING_NONE)
+        found = ct_hook_scope_outer(parameters);
+    ct_ring_count_lost(ct_enclosing_is_lost(found));
+    return found != CT_ENCLOSING_NONE;
+}
+
 static void call_enters(enum ct_hook_id id, uint32_t subscription, const CUpti_CallbackData *data) {
     if (ct_wrapped_call_is(id, (uintptr_t)__builtin_frame_address(0))) {
         ct_audit_note_both(id);
         return;
     }
-    // A call inside of another recorded one belongs to that, as in the wrappers.
-    if ((ct_passes && ct_passes->subscription == subscription) || ct_hook_scope_is_busy())
+    if (is_nested(subscription, (uintptr_t)data->functionParams))
         return;
-    // What an ended subscription has left behind is used again.
+    // What an ended subscription, or a call that was left by an exception, has left behind is used
+    // again.
     if (!ct_passes && !ct_passes_borrow()) {
         ct_ring_count_lost(1);
         return;
@@ -162,6 +176,25 @@ static void module_changes(uint32_t cbid, const CUpti_ResourceData *data) {
         ct_cupti_modules_unloads(m->pCubin, m->cubinSize);
 }
 
+static int is_own_code(uintptr_t pc) {
+    return ct_own_code_has(pc);
+}
+
+// Whether a call is made inside of another one's call-back: by this library, which is of no
+// interest, or by a signal handler, which is lost. If not, a handler has left that call-back by
+// siglongjmp.
+static __attribute__((noinline, cold)) int is_in_call_back(const CUpti_CallbackData *data) {
+    const enum ct_enclosing found =
+        ct_enclosing_find((uintptr_t)data->functionParams, busy, is_own_code);
+    ct_ring_count_lost(ct_enclosing_is_lost(found) && data->callbackSite == CUPTI_API_ENTER);
+    if (found != CT_ENCLOSING_NONE)
+        return 1;
+    ct_own_code_in_call_back = 0;
+    if (ct_passes)
+        ct_passes->now = CT_PASS_ONLY;
+    return 0;
+}
+
 void ct_cupti_calls_back(void *userdata, int domain, uint32_t cbid, const void *cbdata) {
     const uint32_t subscription = (uint32_t)(uintptr_t)userdata;
     const CUpti_CallbackData *const data = cbdata;
@@ -171,14 +204,16 @@ void ct_cupti_calls_back(void *userdata, int domain, uint32_t cbid, const void *
         return;
     }
     const int hook = domain == CUPTI_CB_DOMAIN_DRIVER_API ? find_hook(cbid) : -1;
-    if (hook < 0 || is_busy || ct_subscription_current() != subscription)
+    if (hook < 0 || ct_subscription_current() != subscription)
         return;
-    is_busy = 1;
+    if (__builtin_expect(busy != 0, 0) && is_in_call_back(data))
+        return;
+    busy = (uintptr_t)__builtin_frame_address(0);
     if (data->callbackSite == CUPTI_API_ENTER)
         call_enters((enum ct_hook_id)hook, subscription, data);
     else
         call_exits((enum ct_hook_id)hook, subscription, data);
-    is_busy = 0;
+    busy = 0;
 }
 
 #else

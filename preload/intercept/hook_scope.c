@@ -22,13 +22,16 @@
 #include "record/publish.h"
 #include "record/tracing.h"
 #include "stack/capture.h"
+#include "stack/enclosing.h"
+#include "stack/own_code.h"
 #include "store/ring.h"
 
-// The recorded call that this thread is inside of, as the address of its ct_hook_call; 0 outside.
-// A driver call that is made inside of it, by the driver or by an interposer, belongs to it. The
-// address also shows whether an exception or longjmp has left the call: a call that is still inside
-// has its frame below that address.
+// The recorded call that this thread has entered and not left, as the address of its ct_hook_call;
+// 0 outside. A driver call that is made inside of it, by the driver or by an interposer, belongs to
+// it. An exception, a longjmp or another context leaves without saying so, and a signal handler's
+// call belongs to nobody's: what this address means, the stack says (find_outer).
 static __thread uintptr_t inside;
+#define UNPUBLISHED 1u // set in it while the driver has returned and the event is not published
 
 // ---- sampled durations ----------------------------------------------------------------------
 // To time a call costs one more reading of the clock, a good part of a quick call's hook. Therefore
@@ -63,20 +66,40 @@ static void set_duration(struct ct_hook_call *call) {
 // `inside` while the call is between its two passes: its frame is the driver's, whose address is
 // not known, and all that is called until the second pass belongs to it. The second pass does not
 // come if the subscription has ended meanwhile.
-#define BETWEEN_PASSES UINTPTR_MAX
+#define BETWEEN_PASSES CT_ENCLOSING_ANY
 
-static int is_nested(uintptr_t address) {
-    if (!inside || address >= inside)
-        return 0;
-    if (__builtin_expect(inside != BETWEEN_PASSES, 1) ||
-        (ct_passes && ct_subscription_current() == ct_passes->subscription))
-        return 1;
-    inside = 0;
-    return 0;
+extern const char __start_ct_bodies[] __attribute__((visibility("hidden")));
+extern const char __stop_ct_bodies[] __attribute__((visibility("hidden")));
+
+static int is_body(uintptr_t pc) {
+    return pc > (uintptr_t)__start_ct_bodies && pc <= (uintptr_t)__stop_ct_bodies;
 }
 
-int ct_hook_scope_is_busy(void) {
-    return is_nested((uintptr_t)__builtin_frame_address(0));
+CT_COLD enum ct_enclosing find_outer(uintptr_t address) {
+    enum ct_enclosing found = CT_ENCLOSING_NONE;
+    if (inside != BETWEEN_PASSES)
+        found = ct_enclosing_find(address, inside, is_body);
+    else if (ct_passes && ct_subscription_current() == ct_passes->subscription)
+        found = ct_enclosing_find(address, inside, ct_own_code_is_passed);
+    if (found == CT_ENCLOSING_NONE) {
+        ct_ring_count_lost(inside != BETWEEN_PASSES && inside & UNPUBLISHED);
+        inside = 0;
+    }
+    return found;
+}
+
+enum ct_enclosing ct_hook_scope_outer(uintptr_t address) {
+    return inside ? find_outer(address) : CT_ENCLOSING_NONE;
+}
+
+// A call that comes before the one that was entered has been left. The driver's own belongs to that
+// one. A signal handler's does not: it is lost, because to record it would take the way through the
+// driver that may have been interrupted. So is one of which nobody can say.
+CT_COLD int is_refused(uintptr_t address, enum ct_op op) {
+    const enum ct_enclosing found = find_outer(address);
+    const int is_reading = op == CT_OP_MEMORY_SAMPLE || op == CT_OP_POOL_SAMPLE;
+    ct_ring_count_lost(ct_enclosing_is_lost(found) && !is_reading);
+    return found != CT_ENCLOSING_NONE;
 }
 
 CUresult ct_hook_scope_real(void) {
@@ -113,7 +136,9 @@ CT_WHOLE int ct_hook_enter(struct ct_hook_call *call, enum ct_hook_id id, enum c
 
 static inline int enter(struct ct_hook_call *call, enum ct_hook_id id, enum ct_op op) {
     ct_runtime_scope_count(op);
-    if (is_nested((uintptr_t)call) || !ct_tracing_is_on())
+    if (__builtin_expect(inside != 0, 0) && is_refused((uintptr_t)call, op))
+        return 0;
+    if (!ct_tracing_is_on())
         return 0;
     inside = (uintptr_t)call;
     call->errno_at = &errno;
@@ -122,7 +147,7 @@ static inline int enter(struct ct_hook_call *call, enum ct_hook_id id, enum ct_o
     call->hook = id;
     ct_event_init(&call->event);
     CT_SET(&call->event, op, op);
-    const uint32_t runtime = ct_runtime_scope_api();
+    const uint32_t runtime = ct_runtime_scope_api((uintptr_t)call);
     CT_SET(&call->event, api, runtime ? runtime : ct_hook_table_name(id));
     return 1;
 }
@@ -166,6 +191,7 @@ CT_WHOLE void ct_hook_alloc_exit(struct ct_hook_call *call, CUresult result) {
     struct ct_event *e = &call->event;
     uint64_t context;
     int device, current_device = CT_NO_DEVICE_ORDINAL;
+    inside |= UNPUBLISHED;
     call->saved_errno = *call->errno_at;
     CT_SET(e, t_ns, ct_ring_now());
     CT_SET(e, result, (int32_t)result);
@@ -187,6 +213,7 @@ CT_WHOLE void ct_hook_alloc_exit(struct ct_hook_call *call, CUresult result) {
         ct_event_is_failed_allocation(e))
         set_free_memory(e);
     CT_SET(e, stack, ct_capture_stack());
+    inside = (uintptr_t)call; // from here on the ring knows (ct_ring_give_up)
     ct_publish(e);
     // The fast path: usually no sample is due, which is asked with values that are at hand.
     if (result == CUDA_SUCCESS && is_allocation(e->op) &&

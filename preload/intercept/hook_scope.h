@@ -19,6 +19,7 @@
 #include <cutrace/format/format.h>
 
 #include "intercept/hook_bodies.h"
+#include "stack/enclosing.h"
 
 // A recorded call in progress; lives in the body's frame.
 struct ct_hook_call {
@@ -31,14 +32,15 @@ struct ct_hook_call {
 
 // Enters the scope: 1, and the event has op and api. 0: the call is not recorded, because tracing
 // is off, or because the driver or an interposer makes it inside another recorded call (one
-// allocation is one event). After 0, no other function of the scope may be called.
+// allocation is one event), or because a signal handler makes it that has interrupted one: then it
+// counts as lost. What follows a call that an exception or longjmp has left is recorded. After 0, no other function of the scope may be called.
 int ct_hook_enter(struct ct_hook_call *call, enum ct_hook_id id, enum ct_op op);
 
 // The same, and the call is timed, unless calls of this hook are quick (hook_scope.c).
 int ct_hook_enter_timed(struct ct_hook_call *call, enum ct_hook_id id, enum ct_op op);
 
-// Whether the thread is inside a recorded call.
-int ct_hook_scope_is_busy(void);
+// How the call whose frame holds `address` stands to the recorded one that the thread has entered.
+enum ct_enclosing ct_hook_scope_outer(uintptr_t address);
 
 // What a body gets as the real function if it runs in two passes (passes.h): leaves the first one,
 // returns the call's result in the second.

@@ -4,11 +4,9 @@
 // What successful calls take is small or rare, and shows as untracked memory. Measuring would cost
 // more than a launch.
 #define _GNU_SOURCE
-#include <cutrace/format/hot.h>
-
 #include "intercept/hook_scope.h"
 
-CT_COLD void record_oom(enum ct_hook_id id) {
+CT_BODY static void record_oom(enum ct_hook_id id) {
     struct ct_hook_call call;
     if (ct_hook_enter(&call, id, CT_OP_MEMORY_SAMPLE))
         ct_hook_measure_exit(&call, CUDA_ERROR_OUT_OF_MEMORY);

@@ -8,14 +8,23 @@
 
 #include <cutrace/format/format.h>
 
+#include "stack/enclosing.h"
+
+// The code of a wrapper that has a scope in its frame: by its address that frame is known on the
+// stack.
+#define CT_RUNTIME_WRAPPER __attribute__((section("ct_runtime_wrappers")))
+
 // A runtime call in progress; lives in the wrapper's frame.
 struct ct_runtime_scope {
-    uint32_t outer;         // api name that was in force before, 0: none
-    unsigned allocs, frees; // driver calls that were seen before
+    uint32_t outer_name; // what was in force before, 0: nothing
+    uintptr_t outer_frame;
+    enum ct_enclosing outer; // how the call stands to that
+    unsigned allocs, frees;  // driver calls that were seen before
 };
 
-// Name id of the outermost runtime function that the thread is inside of, 0 outside.
-uint32_t ct_runtime_scope_api(void);
+// Name id of the outermost runtime function that the thread is inside of, 0 outside. `address` lies
+// in the frame of the driver call that asks.
+uint32_t ct_runtime_scope_api(uintptr_t address);
 
 void ct_runtime_scope_enter(struct ct_runtime_scope *scope, uint32_t name);
 void ct_runtime_scope_leave(const struct ct_runtime_scope *scope);
