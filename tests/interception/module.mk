@@ -12,7 +12,7 @@ WAYS_LIBCUDA := $(BUILD)/sim/libcuda.so.1
 WAYS_LINKED := ipc two_processes errno_and_dlerror chdir_after_init counts_threads forks_and_exits random_calls killed_midway periodic_sizes frees_at_exit annotates loads_modules
 WAYS_LOADED := lookups_only
 WAYS_ALONE := runtime_by_dlsym absent_driver fills_function_pointers host_of_plugins starts_child reopens_driver watch_files get_proc_address_abis
-WAYS_LIBRARIES := libresolver_spy liblike_tms liblike_hami liblike_malloc libforwarder libfunction_pointers librtld_next_O0 librtld_next_O2 libearly_allocation libthrower libthrowing_driver libinjected_tool libslow_load libslow_open
+WAYS_LIBRARIES := libresolver_spy liblike_tms liblike_hami liblike_malloc libforwarder libfunction_pointers librtld_next_O0 librtld_next_O2 libearly_allocation libthrower libthrowing_driver libinjected_tool libslow_load libslow_open libcalls_back
 
 WAYS_RUNTIME := runtime runtime_static libplugin12.so libplugin13.so libplugin_static.so
 WAYS_NVCC := $(firstword $(wildcard $(CUDA_INC)/../bin/nvcc $(CUDA_HOME)/bin/nvcc))
@@ -26,7 +26,7 @@ WAYS_RUNTIME += $(if $(WAYS_CUDART),cudart_shared cudart_static)
 # A second subscriber at the stand-in for CUPTI.
 WAYS_CUPTI := $(if $(CUPTI_INC),profiler)
 
-WAYS_PROGRAMS := $(WAYS_CUPTI) host driver_asan memory_saver driver driver_elf driver_entry versioned/libcuda.so.1 $(WAYS_RUNTIME) exceptions $(WAYS_LINKED) $(WAYS_LOADED) $(WAYS_ALONE) $(WAYS_LIBRARIES:%=%.so)
+WAYS_PROGRAMS := $(WAYS_CUPTI) host leaves_calls signal_storm plain/libcuda.so.1 driver_asan memory_saver driver driver_elf driver_entry versioned/libcuda.so.1 $(WAYS_RUNTIME) exceptions $(WAYS_LINKED) $(WAYS_LOADED) $(WAYS_ALONE) $(WAYS_LIBRARIES:%=%.so)
 
 ifeq ($(SAN)$(CROSS),) # a sanitized library cannot be preloaded, a foreign one cannot be run like this
 TESTS += $(WAYS_PROGRAMS:%=$(WAYS)/%)
@@ -61,7 +61,7 @@ $(WAYS)/profiler: tests/interception/profiler.c $(WAYS_LIBCUDA) $(BUILD)/sim/cup
 $(WAYS)/libfunction_pointers.so: tests/interception/libfunction_pointers.c
 	@mkdir -p $(@D)
 	$(CC) $(WAYS_CFLAGS) $(WAYS_SHARED) -o $@ $<
-$(WAYS)/libinjected_tool.so $(WAYS)/libslow_load.so $(WAYS)/libslow_open.so: $(WAYS)/%.so: tests/interception/%.c
+$(WAYS)/libinjected_tool.so $(WAYS)/libslow_load.so $(WAYS)/libslow_open.so $(WAYS)/libcalls_back.so: $(WAYS)/%.so: tests/interception/%.c
 	@mkdir -p $(@D)
 	$(CC) $(WAYS_CFLAGS) $(WAYS_SHARED) -o $@ $< -ldl
 $(WAYS)/librtld_next_O%.so: tests/interception/librtld_next.c
@@ -92,6 +92,15 @@ $(WAYS)/libthrower.so: tests/interception/libthrower.cpp $(WAYS_LIBCUDA)
 $(WAYS)/libthrowing_driver.so: tests/interception/libthrowing_driver.cpp
 	@mkdir -p $(@D)
 	$(CXX) $(WAYS_CXXFLAGS) -shared -fPIC -o $@ $< -ldl
+
+$(WAYS)/leaves_calls: tests/interception/leaves_calls.cpp $(WAYS_LIBCUDA)
+	@mkdir -p $(@D)
+	$(CXX) $(WAYS_CXXFLAGS) -o $@ $< $(WAYS_LIBCUDA) -ldl
+$(WAYS)/plain/libcuda.so.1: tests/interception/plain_driver.c
+	@mkdir -p $(@D)
+	$(CC) $(WAYS_CFLAGS) $(WAYS_SHARED) -Wl,-soname,libcuda.so.1 -o $@ $<
+$(WAYS)/signal_storm: $(WAYS)/signal_storm.o $(WAYS)/plain/libcuda.so.1
+	$(CC) $(LDFLAGS_ALL) -o $@ $^
 
 # The driver with versioned symbols, which dlvsym needs.
 $(WAYS)/versioned/libcuda.so.1: $(SIM_DRIVER_OBJECTS)
