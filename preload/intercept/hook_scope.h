@@ -33,7 +33,8 @@ struct ct_hook_call {
 // Enters the scope: 1, and the event has op and api. 0: the call is not recorded, because tracing
 // is off, or because the driver or an interposer makes it inside another recorded call (one
 // allocation is one event), or because a signal handler makes it that has interrupted one: then it
-// counts as lost. What follows a call that an exception or longjmp has left is recorded. After 0, no other function of the scope may be called.
+// counts as lost. What follows a call that an exception or longjmp has left is recorded. After 0,
+// no other function of the scope may be called.
 int ct_hook_enter(struct ct_hook_call *call, enum ct_hook_id id, enum ct_op op);
 
 // The same, and the call is timed, unless calls of this hook are quick (hook_scope.c).
