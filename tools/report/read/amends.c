@@ -1,27 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
-// Entries in lists by thread and time, newest first.
+// Entries in the order of threads and times, one for each time: an event finds its own by halving.
 #include "read/amends.h"
+
+#include <cutrace/format/assert.h>
+#include <stdlib.h>
 
 #include "base/heap.h"
 
 enum { HAS_RESULT = 1, HAS_DURATION = 2, HAS_STACK = 4 };
 
+// An event has one correction, and its time is its own, to the tick. A trace that has more in a
+// tick contradicts itself: of the times behind so many, none is looked at.
+enum { MOST_IN_A_TICK = 64 };
+
 struct ct_amends_entry {
     uint64_t t_ns;
     uint64_t duration_ns;
+    size_t order; // in the trace
     uint32_t thread, stack;
     int32_t result;
     uint32_t present; // HAS_*
-    uint32_t older;   // the next entry of the list, 0: none
 };
-
-// Times in the same span share a list, so that an event whose time was rounded down finds the entry
-// with the exact time.
-#define LIST_SPAN_NS UINT64_C(16384)
-
-static uint64_t list_key(uint32_t thread, uint64_t span) {
-    return span ^ (uint64_t)thread << 44;
-}
 
 static uint32_t thread_of(const struct ct_event *e) {
     return CT_HAS(e, thread) ? e->thread : 0;
@@ -44,50 +43,82 @@ void ct_amends_add(struct ct_amends *a, const struct ct_event *e) {
     }
     if (!entry.t_ns || !entry.present)
         return;
-    if (!a->count)
-        a->count = 1; // entry 0 means none
-    while (a->count >= a->capacity)
-        a->entries = ct_heap_resize(a->entries, a->capacity = a->capacity ? a->capacity * 2 : 16,
-                                    sizeof *a->entries);
-    uint64_t *newest = ct_map_add(&a->lists, list_key(entry.thread, entry.t_ns / LIST_SPAN_NS));
-    entry.older = (uint32_t)*newest;
-    a->entries[a->count] = entry;
-    *newest = a->count++;
+    CT_HEAP_GROW(a->entries, a->count, a->capacity);
+    entry.order = a->count;
+    a->entries[a->count++] = entry;
+    a->is_sorted = 0;
 }
 
-// Applies one list. `done` has the HAS_* that newer entries have set. Returns them with those set
-// here.
-static uint32_t apply_list(const struct ct_amends *a, struct ct_event *e, uint64_t key,
-                           uint64_t span, uint32_t done) {
-    const uint32_t thread = thread_of(e);
-    const uint64_t *newest = ct_map_find(&a->lists, key);
-    for (uint64_t i = newest ? *newest : 0; i; i = a->entries[i].older) {
-        const struct ct_amends_entry *entry = &a->entries[i];
-        if (entry->thread != thread || entry->t_ns - e->t_ns >= span)
-            continue;
-        const uint32_t set = entry->present & ~done;
-        if (set & HAS_RESULT)
-            CT_SET(e, result, entry->result);
-        if (set & HAS_DURATION)
-            CT_SET(e, duration_ns, entry->duration_ns);
-        if (set & HAS_STACK)
-            CT_SET(e, stack, entry->stack);
-        done |= entry->present;
+static int compare_places(const struct ct_amends_entry *x, uint32_t thread, uint64_t t_ns) {
+    if (x->thread != thread)
+        return x->thread < thread ? -1 : 1;
+    return x->t_ns < t_ns ? -1 : x->t_ns > t_ns;
+}
+
+static int compare(const void *a, const void *b) {
+    const struct ct_amends_entry *x = a, *y = b;
+    const int places = compare_places(x, y->thread, y->t_ns);
+    return places ? places : x->order < y->order ? -1 : x->order > y->order;
+}
+
+static void merge(struct ct_amends_entry *to, const struct ct_amends_entry *later) {
+    if (later->present & HAS_RESULT)
+        to->result = later->result;
+    if (later->present & HAS_DURATION)
+        to->duration_ns = later->duration_ns;
+    if (later->present & HAS_STACK)
+        to->stack = later->stack;
+    to->present |= later->present;
+}
+
+void ct_amends_sort(struct ct_amends *a) {
+    size_t kept = 0;
+    if (a->count)
+        qsort(a->entries, a->count, sizeof *a->entries, compare);
+    for (size_t i = 0; i < a->count; i++) {
+        const struct ct_amends_entry *e = &a->entries[i];
+        if (kept && !compare_places(&a->entries[kept - 1], e->thread, e->t_ns))
+            merge(&a->entries[kept - 1], e);
+        else
+            a->entries[kept++] = *e;
     }
-    return done;
+    a->count = kept;
+    a->is_sorted = 1;
+}
+
+// The first entry of a thread at a time or behind it, or of a later thread.
+static size_t find_first(const struct ct_amends *a, uint32_t thread, uint64_t t_ns) {
+    size_t from = 0, to = a->count;
+    while (from < to) {
+        const size_t middle = from + (to - from) / 2;
+        if (compare_places(&a->entries[middle], thread, t_ns) < 0)
+            from = middle + 1;
+        else
+            to = middle;
+    }
+    return from;
 }
 
 void ct_amends_apply(const struct ct_amends *a, struct ct_event *e, uint64_t span) {
+    const uint32_t thread = thread_of(e);
     if (!a->count)
         return;
-    const uint64_t first = e->t_ns / LIST_SPAN_NS, last = (e->t_ns + span - 1) / LIST_SPAN_NS;
-    uint32_t done = 0;
-    for (uint64_t i = first; i <= last; i++)
-        done = apply_list(a, e, list_key(thread_of(e), i), span, done);
+    CT_ASSERT(a->is_sorted);
+    const size_t first = find_first(a, thread, e->t_ns);
+    for (size_t i = first; i < a->count && i - first < MOST_IN_A_TICK; i++) {
+        const struct ct_amends_entry *entry = &a->entries[i];
+        if (entry->thread != thread || entry->t_ns - e->t_ns >= span)
+            return;
+        if (entry->present & HAS_RESULT)
+            CT_SET(e, result, entry->result);
+        if (entry->present & HAS_DURATION)
+            CT_SET(e, duration_ns, entry->duration_ns);
+        if (entry->present & HAS_STACK)
+            CT_SET(e, stack, entry->stack);
+    }
 }
 
 void ct_amends_free(struct ct_amends *a) {
-    ct_map_free(&a->lists);
     free(a->entries);
     *a = (struct ct_amends){0};
 }

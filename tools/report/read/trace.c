@@ -340,6 +340,7 @@ int ct_trace_open_source(struct ct_trace *t, struct ct_error *error) {
     if (ct_index_sort(&t->index, &t->source, error))
         return -1;
     ct_unpack_in_order(&t->source, &t->index, open_unpacked, t);
+    ct_amends_sort(&t->amends);
     ct_definitions_finish(&t->definitions);
     ct_trace_summarize_chunks(t);
     ct_trace_summarize_facts(t);

@@ -171,6 +171,7 @@ void ct_trace_part_read(struct ct_trace_part *p, struct ct_trace *t) {
             read_amends(p, t, &names, i);
     }
     free(corrects);
+    ct_amends_sort(&t->amends);
     ct_trace_headers_end_names(t);
     t->end = p->end;
     if (!p->unknown && !ct_trace_part_is_whole(p, t))
