@@ -81,6 +81,28 @@ void ct_incidents_note_retry(struct ct_incidents *n, const struct ct_driver_requ
         recover(&n->ooms[at - 1], q->obtained_event, q->obtained_t_ns);
 }
 
+// Whether an incident describes the crossing better than another one that begins earlier: an
+// incident that was not recovered, the last one; else one that the program noticed, the first one.
+static int is_more_telling(const struct ct_incident *i, const struct ct_incident *earlier) {
+    if (!earlier || !i->recovered)
+        return !earlier || earlier->recovered || i->head > earlier->head;
+    return earlier->retried && !i->retried;
+}
+
+// Views ask once a row, and a trace may have as many rows as incidents.
+static size_t find_crossing(const struct ct_incidents *n) {
+    for (int of_device = 1; of_device >= 0; of_device--) {
+        const struct ct_incident *best = NULL;
+        for (const struct ct_incident *i = n->list; i < n->list + n->count; i++)
+            if (ct_incidents_is_device_memory(&n->ooms[i->head]) == of_device &&
+                is_more_telling(i, best))
+                best = i;
+        if (best)
+            return (size_t)(best - n->list) + 1;
+    }
+    return 0;
+}
+
 void ct_incidents_finish(struct ct_incidents *n) {
     for (size_t k = 0; k < n->count; k++) {
         struct ct_incident *i = &n->list[k];
@@ -89,6 +111,7 @@ void ct_incidents_finish(struct ct_incidents *n) {
         if (i->retried)
             i->head = i->first;
     }
+    n->crossing = find_crossing(n);
 }
 
 const struct ct_oom_event *ct_incidents_head(const struct ct_incidents *n, size_t incident) {
@@ -109,14 +132,6 @@ struct ct_incident_counts ct_incidents_count(const struct ct_incidents *n) {
         c.freed += i->retried && i->freed;
     }
     return c;
-}
-
-// Whether an incident describes the crossing better than another one that begins earlier: an
-// incident that was not recovered, the last one; else one that the program noticed, the first one.
-static int is_more_telling(const struct ct_incident *i, const struct ct_incident *earlier) {
-    if (!earlier || !i->recovered)
-        return !earlier || earlier->recovered || i->head > earlier->head;
-    return earlier->retried && !i->retried;
 }
 
 const struct ct_breakdown *ct_incidents_find_split(const struct ct_incidents *n, uint64_t number,
@@ -141,16 +156,7 @@ size_t ct_incidents_count_failed(const struct ct_incidents *n, int device) {
 }
 
 const struct ct_oom_event *ct_incidents_find_crossing(const struct ct_incidents *n) {
-    for (int of_device = 1; of_device >= 0; of_device--) {
-        const struct ct_incident *best = NULL;
-        for (const struct ct_incident *i = n->list; i < n->list + n->count; i++)
-            if (ct_incidents_is_device_memory(&n->ooms[i->head]) == of_device &&
-                is_more_telling(i, best))
-                best = i;
-        if (best)
-            return &n->ooms[best->head];
-    }
-    return NULL;
+    return n->crossing ? ct_incidents_head(n, n->crossing - 1) : NULL;
 }
 
 void ct_incidents_free(struct ct_incidents *n) {

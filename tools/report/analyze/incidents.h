@@ -49,6 +49,7 @@ struct ct_incidents {
     size_t oom_count, oom_room;
     struct ct_incident *list; // in the order of their first OOMs
     size_t count, room;
+    size_t crossing;           // by ct_incidents_finish: the incident of it, + 1; 0: none
     struct ct_map unrecovered; // key of a request -> its last OOM without a success, + 1
 };
 
@@ -67,7 +68,7 @@ void ct_incidents_add(struct ct_incidents *n, const struct ct_oom_event *o,
 void ct_incidents_note_success(struct ct_incidents *n, const struct ct_event *e, uint64_t number);
 // Notes that a request with failed calls became the memory of a block.
 void ct_incidents_note_retry(struct ct_incidents *n, const struct ct_driver_request *q);
-// To be called after the last event: chooses the heads.
+// To be called after the last event: chooses the heads and the crossing.
 void ct_incidents_finish(struct ct_incidents *n);
 void ct_incidents_free(struct ct_incidents *n);
 
