@@ -16,8 +16,9 @@ struct span {
     uint32_t site;
 };
 
+// (Of row -1: the start of the range.)
 static uint64_t end_of_row(const struct ct_address_range *r, unsigned row) {
-    return r->start + (uint64_t)((unsigned __int128)r->bytes * (row + 1) / r->rows);
+    return r->start + (uint64_t)((unsigned __int128)r->bytes * (row + 1u) / r->rows);
 }
 
 static void vote(struct ct_address_cell *c, uint32_t site, uint64_t bytes) {
@@ -31,28 +32,59 @@ static void vote(struct ct_address_cell *c, uint32_t site, uint64_t bytes) {
     }
 }
 
-static void fill(struct ct_address_cell *c, const struct span *s, uint64_t bytes, int counts) {
-    if (counts) {
-        c->of_winner += s->is_used && c->winner == s->site ? bytes : 0;
-        return;
-    }
-    c->there += s->is_there ? bytes : 0;
-    c->used += s->is_used ? bytes : 0;
-    if (s->is_used)
-        vote(c, s->site, bytes);
+// ---- layers -------------------------------------------------------------------------------------
+// Driver memory and what is used of it lie over each other. Within a layer an address has one
+// owner: a row that a span has filled is passed over from then on, so that a trace whose spans
+// overlap costs no more than one whose spans do not.
+
+enum layer { THERE, USED, OF_WINNER }; // the last: what the winners have of USED
+
+struct ct_address_layer {
+    uint16_t next[CT_ADDRESS_ROWS + 1]; // a row, or a later one if that is full
+};
+
+static void clear(struct ct_address_layer *l) {
+    for (uint16_t row = 0; row <= CT_ADDRESS_ROWS; row++)
+        l->next[row] = row;
 }
 
-static void add_span(struct ct_address_picture *p, const struct span *s, int counts) {
+// The first row from this one on that is not full.
+static unsigned find_open(struct ct_address_layer *l, unsigned row) {
+    while (l->next[row] != row)
+        row = l->next[row] = l->next[l->next[row]];
+    return row;
+}
+
+static void fill(struct ct_address_cell *c, enum layer layer, uint32_t site, uint64_t bytes) {
+    if (layer == THERE) {
+        c->there += bytes;
+    } else if (layer == USED) {
+        c->used += bytes;
+        vote(c, site, bytes);
+    } else if (c->winner == site) {
+        c->of_winner += bytes;
+    }
+}
+
+static void add_span(struct ct_address_picture *p, enum layer layer, const struct span *s) {
     const struct ct_address_range *r = ct_address_axis_find(p->axis, s->start);
+    struct ct_address_layer *l = &p->layers[layer];
     if (!r || !s->bytes)
         return;
-    const uint64_t end = s->start + s->bytes, last = r->start + r->bytes;
-    unsigned row = (unsigned)((unsigned __int128)(s->start - r->start) * r->rows / r->bytes);
-    for (uint64_t at = s->start; at < end && at < last && row < r->rows; row++) {
-        const uint64_t to = end_of_row(r, row) < end ? end_of_row(r, row) : end;
-        if (to > at)
-            fill(&p->cells[r->first_row + row], s, to - at, counts);
-        at = to > at ? to : at;
+    const uint64_t end = s->start + s->bytes;
+    unsigned row =
+        r->first_row + (unsigned)((unsigned __int128)(s->start - r->start) * r->rows / r->bytes);
+    while ((row = find_open(l, row)) < r->first_row + r->rows) {
+        const uint64_t begins = end_of_row(r, row - r->first_row - 1),
+                       ends = end_of_row(r, row - r->first_row);
+        const uint64_t from = begins > s->start ? begins : s->start, to = ends < end ? ends : end;
+        if (from >= end)
+            return;
+        if (to > from)
+            fill(&p->cells[row], layer, s->site, to - from);
+        if (from == begins && to == ends)
+            l->next[row] = (uint16_t)(row + 1);
+        row++;
     }
 }
 
@@ -84,8 +116,12 @@ static void visit(struct ct_address_picture *p, struct ct_held_now *h, int count
     struct span s;
     for (uint32_t i = 0; i < ct_live_slot_count(l); i++) {
         const struct ct_object *o = ct_live_object_at(l, i);
-        if (o && make_span(h, o, &s))
-            add_span(p, &s, counts);
+        if (!o || !make_span(h, o, &s))
+            continue;
+        if (s.is_there && !counts)
+            add_span(p, THERE, &s);
+        if (s.is_used)
+            add_span(p, counts ? OF_WINNER : USED, &s);
     }
 }
 
@@ -103,11 +139,14 @@ static uint32_t owner_of(const struct ct_address_cell *c) {
 void ct_address_picture_init(struct ct_address_picture *p, const struct ct_address_axis *axis) {
     p->axis = axis;
     p->cells = ct_heap_alloc_zeroed(CT_ADDRESS_ROWS, sizeof *p->cells);
+    p->layers = ct_heap_alloc_zeroed(OF_WINNER + 1, sizeof *p->layers);
 }
 
 void ct_address_picture_read(struct ct_address_picture *p, struct ct_held_now *h,
                              uint32_t *owners) {
     memset(p->cells, 0, CT_ADDRESS_ROWS * sizeof *p->cells);
+    for (unsigned layer = THERE; layer <= OF_WINNER; layer++)
+        clear(&p->layers[layer]);
     visit(p, h, 0);
     visit(p, h, 1);
     for (unsigned row = 0; row < p->axis->rows; row++)
@@ -152,5 +191,7 @@ size_t ct_address_picture_list(struct ct_held_now *h, size_t most, struct ct_add
 
 void ct_address_picture_free(struct ct_address_picture *p) {
     free(p->cells);
+    free(p->layers);
     p->cells = NULL;
+    p->layers = NULL;
 }

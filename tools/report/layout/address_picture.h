@@ -15,6 +15,7 @@ enum { CT_ADDRESS_NOTHING, CT_ADDRESS_IDLE, CT_ADDRESS_MANY, CT_ADDRESS_SITES };
 struct ct_address_picture {
     const struct ct_address_axis *axis;
     struct ct_address_cell *cells; // of one column, CT_ADDRESS_ROWS
+    struct ct_address_layer *layers;
 };
 
 void ct_address_picture_init(struct ct_address_picture *p, const struct ct_address_axis *axis);
