@@ -108,8 +108,9 @@ def like_key(i):
     return mixed ^ mixed >> 32
 
 
-def like_address(i):
-    return inverse((i + 1) << 30, 0xD6E8FEB86659FD93, 0x9E3779B97F4A7C15)
+def like_object(i, kind):
+    """The same of the index of what is live."""
+    return inverse((i + 1) << 30, 0xD6E8FEB86659FD93, 0x9E3779B97F4A7C15) ^ kind << 56
 
 
 # ---- definitions ------------------------------------------------------------------------------------------------------
@@ -177,12 +178,12 @@ def small_chunks(n):
 
 @shape("addresses that collide", 2)
 def addresses_collide(n):
-    return [(THREAD, [alloc(i, ptr=like_address(i)) for i in range(n)])]
+    return [(THREAD, [alloc(i, ptr=like_object(i, 1)) for i in range(n)])]
 
 
 @shape("handles that collide", 2)
 def handles_collide(n):
-    return [(THREAD, [event("create", i, handle=like_key(i), bytes=2 * MIB, device=0, result=0, space=1) for i in range(n)])]
+    return [(THREAD, [event("create", i, handle=like_object(i, 3), bytes=2 * MIB, device=0, result=0, space=1) for i in range(n)])]
 
 
 @shape("allocations that overlap", 2)

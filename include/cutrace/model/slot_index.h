@@ -13,10 +13,16 @@
 #include <emmintrin.h>
 #endif
 
+// What keys are multiplied with: an odd number. A reader of files makes it a random one before it
+// has a state: else somebody could choose keys that collide. (One for the program; the recorder's
+// keys are its process's own.)
+__attribute__((weak, visibility("hidden"))) uint64_t ct_slot_index_factor =
+    UINT64_C(0x9E3779B97F4A7C15);
+
 // The upper bits of a hash choose the part of the index, lower ones the home line, the lowest ones
 // the tag.
 CT_HOT uint64_t ct_slot_index_hash(uint64_t key, unsigned kind) {
-    uint64_t h = (key ^ (uint64_t)kind << 56) * UINT64_C(0x9E3779B97F4A7C15);
+    uint64_t h = (key ^ (uint64_t)kind << 56) * ct_slot_index_factor;
     h = (h ^ h >> 32) * UINT64_C(0xD6E8FEB86659FD93);
     return h ^ h >> 32;
 }

@@ -132,6 +132,14 @@ static uint32_t force_block(struct models *p, uint32_t group, uint64_t bytes) {
     return block;
 }
 
+// The same in each run: a block has the same size in the next one.
+static uint64_t scatter(uint64_t number, uint64_t side) {
+    uint64_t h = number * CT_WHAT_IF_SIDES + side;
+    for (int i = 0; i < 2; i++)
+        h = (h ^ h >> 32) * UINT64_C(0xD6E8FEB86659FD93);
+    return h ^ h >> 32;
+}
+
 // The request of a block in a model.
 static uint64_t request_size(const struct models *p, int side, const struct ct_event *e,
                              uint64_t number, uint64_t most) {
@@ -144,8 +152,7 @@ static uint64_t request_size(const struct models *p, int side, const struct ct_e
     if (side == CT_WHAT_IF_ASKED_LEAST)
         return least;
     const uint64_t steps = (most - least) / CT_ALLOCATOR_MIN_BLOCK + 1;
-    return most -
-           ct_hash_mix(number * CT_WHAT_IF_SIDES + (uint64_t)side) % steps * CT_ALLOCATOR_MIN_BLOCK;
+    return most - scatter(number, (uint64_t)side) % steps * CT_ALLOCATOR_MIN_BLOCK;
 }
 
 static void release_cached(struct models *p) {
@@ -420,7 +427,7 @@ static void release_before(struct models *p, enum release_cause cause, uint64_t 
         return;
     for (uint64_t i = CT_WHAT_IF_ASKED_LEAST; i < CT_WHAT_IF_ASKED_APART; i++)
         if (!p->w->side[i].stopped &&
-            (i == CT_WHAT_IF_ASKED_LEAST || ct_hash_mix(number * CT_WHAT_IF_SIDES + i) >> 63))
+            (i == CT_WHAT_IF_ASKED_LEAST || scatter(number, i) >> 63))
             ct_allocator_model_release_cached(&p->model[i]);
 }
 

@@ -148,6 +148,12 @@ static size_t end_of_name(const struct files *f, size_t i) {
     return i;
 }
 
+// Pairs were found in the order of hashes, which differs from run to run.
+static int compare_moved(const void *a, const void *b) {
+    const struct ct_moved_file *x = a, *y = b;
+    return x->file[0] < y->file[0] ? -1 : x->file[0] > y->file[0];
+}
+
 static void match_files(struct ct_site_identity *d) {
     struct files a, b;
     add_files(d, 0);
@@ -168,6 +174,8 @@ static void match_files(struct ct_site_identity *d) {
     }
     free(a.list);
     free(b.list);
+    if (d->moved_count)
+        qsort(d->moved, d->moved_count, sizeof *d->moved, compare_moved);
 }
 
 // ---- lines --------------------------------------------------------------------------------------

@@ -78,10 +78,12 @@ static int same_module(const void *owner, uint32_t id, const void *key) {
 }
 
 static uint32_t intern_module(struct ct_definitions *n, const struct ct_defined_module *m) {
-    const uint64_t h = ct_hash_mix(m->base * 31 + m->path) ^ m->start;
+    const uint64_t fields[] = {m->path, m->base, m->start, m->end};
+    const uint64_t hash = ct_hash_bytes(fields, sizeof fields) ^
+                          ct_hash_bytes(m->build_id.at, m->build_id.length);
     if (n->is_shared)
-        return find_shared(n, &n->module_set, ct_hash_mix(h), same_module, m);
-    uint32_t *slot = ct_id_set_slot(&n->module_set, ct_hash_mix(h), same_module, n, m);
+        return find_shared(n, &n->module_set, hash, same_module, m);
+    uint32_t *slot = ct_id_set_slot(&n->module_set, hash, same_module, n, m);
     if (!*slot) {
         CT_HEAP_GROW(n->modules, n->module_count, n->module_cap);
         struct ct_defined_module *kept = &n->modules[n->module_count];
@@ -92,8 +94,6 @@ static uint32_t intern_module(struct ct_definitions *n, const struct ct_defined_
     return *slot;
 }
 
-// A native frame is identified by its pc and the module there. A recorder that does not know module
-// and symbol yet defines the frame without them, and again later: so an unknown module equals any.
 static int same_frame(const void *owner, uint32_t id, const void *key) {
     const struct ct_frame *a = &((const struct ct_definitions *)owner)->frames[id];
     const struct ct_frame *b = key;
@@ -101,8 +101,19 @@ static int same_frame(const void *owner, uint32_t id, const void *key) {
         return 0;
     if (a->kind != CT_FRAME_NATIVE)
         return a->function == b->function && a->file == b->file && a->line == b->line;
-    return a->pc == b->pc &&
-           (!a->module || !b->module || (a->module == b->module && a->offset == b->offset));
+    return a->pc == b->pc && a->module == b->module && a->offset == b->offset;
+}
+
+static int same_pc(const void *owner, uint32_t id, const void *key) {
+    return ((const struct ct_definitions *)owner)->frames[id].pc ==
+           ((const struct ct_frame *)key)->pc;
+}
+
+static uint64_t hash_frame(const struct ct_frame *f) {
+    const int is_native = f->kind == CT_FRAME_NATIVE;
+    const uint64_t fields[] = {f->kind, is_native ? f->pc : f->function,
+                               is_native ? f->module : f->file, is_native ? f->offset : f->line};
+    return ct_hash_bytes(fields, sizeof fields);
 }
 
 // Adds what a second definition of the same frame knows.
@@ -122,13 +133,8 @@ static void merge_frame(struct ct_frame *known, const struct ct_frame *f) {
     }
 }
 
-static uint32_t intern_frame(struct ct_definitions *n, const struct ct_frame *f) {
-    uint64_t h = f->pc;
-    if (f->kind != CT_FRAME_NATIVE)
-        h = ((uint64_t)f->function << 32 | f->file) ^ ct_hash_mix(f->line * 8 + f->kind);
-    if (n->is_shared)
-        return find_shared(n, &n->frame_set, ct_hash_mix(h), same_frame, f);
-    uint32_t *slot = ct_id_set_slot(&n->frame_set, ct_hash_mix(h), same_frame, n, f);
+// The frame of a slot, which is added if the slot is empty.
+static uint32_t fill_frame(struct ct_definitions *n, uint32_t *slot, const struct ct_frame *f) {
     if (!*slot) {
         CT_HEAP_GROW(n->frames, n->frame_count, n->frame_cap);
         n->frames[n->frame_count] = *f;
@@ -137,6 +143,44 @@ static uint32_t intern_frame(struct ct_definitions *n, const struct ct_frame *f)
         merge_frame(&n->frames[*slot], f);
     }
     return *slot;
+}
+
+// A native frame is identified by its pc and the module there. A recorder that does not know module
+// and symbol yet defines the frame without them, and again later: so an unknown module equals any.
+// Whether a frame is so the first one of its pc; as long as that has no module, it is the only one.
+static int is_first_of_pc(const struct ct_definitions *n, const struct ct_frame *f,
+                          uint32_t first) {
+    return first && (!f->module || !n->frames[first].module);
+}
+
+static uint32_t find_frame(struct ct_definitions *n, const struct ct_frame *f) {
+    const uint32_t first = f->kind == CT_FRAME_NATIVE
+                               ? ct_id_set_find(&n->pc_set, ct_hash_mix(f->pc), same_pc, n, f)
+                               : 0;
+    return is_first_of_pc(n, f, first) ? first
+                                       : find_shared(n, &n->frame_set, hash_frame(f), same_frame, f);
+}
+
+static uint32_t intern_native(struct ct_definitions *n, const struct ct_frame *f) {
+    uint32_t *first = ct_id_set_slot(&n->pc_set, ct_hash_mix(f->pc), same_pc, n, f);
+    const int is_first = is_first_of_pc(n, f, *first);
+    const int gets_module = f->module && (!is_first || !n->complete);
+    uint32_t *slot =
+        gets_module ? ct_id_set_slot(&n->frame_set, hash_frame(f), same_frame, n, f) : first;
+    if (is_first)
+        *slot = *first;
+    const uint32_t id = fill_frame(n, slot, f);
+    if (!*first)
+        *first = id;
+    return id;
+}
+
+static uint32_t intern_frame(struct ct_definitions *n, const struct ct_frame *f) {
+    if (n->is_shared)
+        return find_frame(n, f);
+    if (f->kind == CT_FRAME_NATIVE)
+        return intern_native(n, f);
+    return fill_frame(n, ct_id_set_slot(&n->frame_set, hash_frame(f), same_frame, n, f), f);
 }
 
 static int same_node(const void *owner, uint32_t id, const void *key) {
@@ -517,6 +561,7 @@ void ct_definitions_free(struct ct_definitions *n) {
     ct_id_set_free(&n->string_set);
     ct_id_set_free(&n->module_set);
     ct_id_set_free(&n->frame_set);
+    ct_id_set_free(&n->pc_set);
     ct_id_set_free(&n->node_set);
     ct_map_free(&n->thread_ids);
     ct_map_free(&n->info_ids);
