@@ -28,12 +28,42 @@ static const char *store_bytes(struct ct_definitions *n, const void *bytes, size
         a = ct_heap_resize(NULL, 1, sizeof *a + room);
         *a = (struct ct_definitions_arena){.previous = n->arena, .size = room};
         n->arena = a;
+        n->arena_bytes += room;
     }
     char *to = a->bytes + a->used;
     if (size)
         memcpy(to, bytes, size);
     a->used += size;
     return to;
+}
+
+static uint64_t set_bytes(const struct ct_id_set *s) {
+    return s->capacity * (sizeof *s->ids + sizeof *s->hashes);
+}
+
+static uint64_t map_bytes(const struct ct_map *m) {
+    return m->capacity * (sizeof *m->entries + sizeof *m->used);
+}
+
+// The memory of everything that a definition can make.
+static uint64_t count_bytes(const struct ct_definitions *n) {
+    uint64_t bytes =
+        n->arena_bytes + n->string_cap * sizeof *n->strings + n->module_cap * sizeof *n->modules +
+        n->frame_cap * sizeof *n->frames + n->location_cap * sizeof *n->locations +
+        n->node_cap * sizeof *n->nodes + n->stack_cap * sizeof *n->stacks +
+        n->thread_cap * sizeof *n->threads + n->info_cap * sizeof *n->info +
+        set_bytes(&n->string_set) + set_bytes(&n->module_set) + set_bytes(&n->frame_set) +
+        set_bytes(&n->pc_set) + set_bytes(&n->node_set) + map_bytes(&n->thread_ids) +
+        map_bytes(&n->info_ids);
+    for (unsigned k = 0; k < CT_ID_KINDS; k++)
+        bytes += map_bytes(&n->ids[k]) + n->low[k].room * sizeof *n->low[k].own;
+    return bytes;
+}
+
+// Whether there is room for one more definition. (To read complete ones again takes no more.)
+static int has_room(struct ct_definitions *n) {
+    n->is_exceeded |= !n->complete && count_bytes(n) > n->most_bytes;
+    return !n->is_exceeded;
 }
 
 // ---- interning --------------------------------------------------------------------------------
@@ -434,6 +464,8 @@ static uint32_t read_thread(struct ct_definitions *n, struct ct_in *in) {
 static int read_info(struct ct_definitions *n, struct ct_in in) {
     while (in.at < in.end && !in.bad) {
         uint32_t pair[2];
+        if (!has_room(n))
+            return -1;
         for (int i = 0; i < 2; i++) {
             const uint64_t length = ct_get_varint(&in);
             const uint8_t *text = ct_get_bytes(&in, length);
@@ -478,7 +510,7 @@ int ct_definitions_read_section(struct ct_definitions *n, unsigned version, unsi
     while (in.at < in.end) {
         const uint64_t id = ct_get_varint(&in);
         struct ct_in entry = ct_get_slice(&in, ct_get_varint(&in));
-        if (in.bad || entry.bad || n->ids[kind].count > MAX_DEFINITIONS)
+        if (in.bad || entry.bad || n->ids[kind].count > MAX_DEFINITIONS || !has_room(n))
             return -1;
         const uint32_t own = read_entry(n, version, kind, &entry);
         if (entry.bad)
@@ -530,7 +562,7 @@ void ct_definitions_set_generation(struct ct_definitions *n, uint64_t dict_seq) 
 
 void ct_definitions_init(struct ct_definitions *n) {
     memset(n, 0, sizeof *n);
-    n->generation = UINT64_MAX;
+    n->generation = n->most_bytes = UINT64_MAX;
     n->strings = ct_heap_alloc_zeroed(n->string_cap = 64, sizeof *n->strings);
     n->modules = ct_heap_alloc_zeroed(n->module_cap = 16, sizeof *n->modules);
     n->frames = ct_heap_alloc_zeroed(n->frame_cap = 64, sizeof *n->frames);

@@ -85,6 +85,9 @@ struct ct_definitions {
     struct ct_id_set pc_set; // the first native frame of each pc
     struct ct_map thread_ids, info_ids; // by tid, by key string
     struct ct_definitions_arena *arena;
+    uint64_t arena_bytes;
+    uint64_t most_bytes; // of memory for all of this (bounds.h),
+    int is_exceeded;     // and a section asked for more
     // All dictionaries were read. To read them again only maps ids, so that another thread may look
     // at definitions meanwhile.
     int complete;
@@ -100,12 +103,13 @@ struct ct_definitions {
     } low[CT_ID_KINDS];
 };
 
+// Without a bound: `most_bytes` is to be set for those of a trace.
 void ct_definitions_init(struct ct_definitions *n);
 void ct_definitions_free(struct ct_definitions *n);
 // Begins another generation, in which ids mean something else.
 void ct_definitions_set_generation(struct ct_definitions *n, uint64_t dict_seq);
 // Reads a dictionary or INFO section of a chunk of this format version; ignores sections of other
-// kinds. 0, or -1: malformed.
+// kinds. 0, or -1: malformed, or `is_exceeded`.
 int ct_definitions_read_section(struct ct_definitions *n, unsigned version, unsigned kind,
                                 struct ct_in section);
 // The id here of an id in the trace, 0 if it is not defined.

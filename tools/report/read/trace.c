@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/heap.h"
+#include "read/bounds.h"
 #include "read/journal_to_chunks.h"
 #include "read/unpack_in_order.h"
 
@@ -134,9 +135,38 @@ static int read_state(struct ct_trace *t, struct ct_index_chunk *c, struct ct_in
     return 0;
 }
 
+// Counts the records of a body. Each has a byte at least, whatever their number is said to be. (A
+// malformed body is found elsewhere.)
+static void count_records(struct ct_trace *t, struct ct_in body) {
+    struct ct_in section;
+    unsigned kind;
+    while (ct_section_next(&body, &kind, &section) > 0) {
+        if (kind == CT_SECTION_CHECKPOINT)
+            (void)ct_get_varint(&section);
+        else if (kind != CT_SECTION_EVENTS)
+            continue;
+        const uint64_t count = ct_get_varint(&section), bytes = (uint64_t)(section.end - section.at);
+        t->records += count < bytes ? count : bytes;
+    }
+}
+
+static const char *look_for_damage(struct ct_trace *t, struct ct_index_chunk *c,
+                                   struct ct_in body) {
+    count_records(t, body);
+    if (t->records > ct_bounds_records(t->source.bytes))
+        return "chunk with more records than a recorder puts into a file of this size: do not "
+               "trust it";
+    if (!ct_trace_define(t, c, body) && !read_state(t, c, body))
+        return NULL;
+    return t->definitions.is_exceeded ? "chunk with more definitions than a recorder puts into a "
+                                        "file of this size: do not trust it"
+                                      : "chunk with a malformed body";
+}
+
 static void open_body(struct ct_trace *t, struct ct_index_chunk *c, struct ct_in body) {
-    if (ct_trace_define(t, c, body) || read_state(t, c, body))
-        mark_damaged(t, c, "chunk with a malformed body");
+    const char *damage = look_for_damage(t, c, body);
+    if (damage)
+        mark_damaged(t, c, damage);
     else if (c->head.flags & CT_CHUNK_AMENDS && read_amends(t, body))
         mark_partial(t, c);
 }
@@ -337,6 +367,7 @@ int ct_trace_open_source(struct ct_trace *t, struct ct_error *error) {
     ct_trace_begin_bodies(t);
     ct_index_scan(&t->index, &t->source, 0, t->source.bytes);
     append_journal(t);
+    t->definitions.most_bytes = ct_bounds_definition_bytes(t->source.bytes);
     if (ct_index_sort(&t->index, &t->source, error))
         return -1;
     ct_unpack_in_order(&t->source, &t->index, open_unpacked, t);

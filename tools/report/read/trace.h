@@ -69,6 +69,7 @@ struct ct_trace {
     int has_sought;               // the trace is read from `sought` on
     struct ct_seek_point sought;
     uint64_t next_number, last_ns;
+    uint64_t records; // in the bodies that were opened (bounds.h)
     uint64_t undated; // events without a time, which have that of the one before
     uint64_t uneven;  // chunks with another number of events than their prefixes say
     size_t end;       // 0: all chunks are read; else those before this one (trace_part.h, parts.c)

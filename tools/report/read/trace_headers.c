@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/heap.h"
+#include "read/bounds.h"
 #include "read/chunk_start.h"
 #include "read/digest.h"
 
@@ -43,6 +44,7 @@ int ct_trace_headers_open(struct ct_trace *t, const char *path, struct ct_error 
     ct_definitions_init(&t->definitions);
     if (ct_trace_headers_open_index(&t->index, &t->source, path, error))
         return -1;
+    t->definitions.most_bytes = ct_bounds_definition_bytes(t->source.bytes);
     struct ct_digest *digest = ct_heap_resize(NULL, 1, sizeof *digest);
     read_checkpoints(t, digest);
     free(digest);
