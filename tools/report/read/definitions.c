@@ -187,8 +187,9 @@ static uint32_t find_frame(struct ct_definitions *n, const struct ct_frame *f) {
     const uint32_t first = f->kind == CT_FRAME_NATIVE
                                ? ct_id_set_find(&n->pc_set, ct_hash_mix(f->pc), same_pc, n, f)
                                : 0;
-    return is_first_of_pc(n, f, first) ? first
-                                       : find_shared(n, &n->frame_set, hash_frame(f), same_frame, f);
+    if (is_first_of_pc(n, f, first))
+        return first;
+    return find_shared(n, &n->frame_set, hash_frame(f), same_frame, f);
 }
 
 static uint32_t intern_native(struct ct_definitions *n, const struct ct_frame *f) {

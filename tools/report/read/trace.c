@@ -145,7 +145,8 @@ static void count_records(struct ct_trace *t, struct ct_in body) {
             (void)ct_get_varint(&section);
         else if (kind != CT_SECTION_EVENTS)
             continue;
-        const uint64_t count = ct_get_varint(&section), bytes = (uint64_t)(section.end - section.at);
+        const uint64_t count = ct_get_varint(&section),
+                       bytes = (uint64_t)(section.end - section.at);
         t->records += count < bytes ? count : bytes;
     }
 }
