@@ -9,6 +9,7 @@ import json
 import os
 import random
 import re
+import resource
 import struct
 import subprocess
 import sys
@@ -19,7 +20,8 @@ import example  # noqa: E402
 import traces  # noqa: E402
 from mktrace import (FIELDS, OPS, PROVISIONAL, Trace, chunk, columns, entry, info_section,  # noqa: E402
                      packed_columns, raw_zstd_frame, section, varint, xxh64, zstd_frame)
-from tap import FULL, PLAIN, REPORT, ROOT, case, check, equal, main, report  # noqa: E402
+from tap import BUILD, FULL, PLAIN, REPORT, ROOT, case, check, equal, main, report  # noqa: E402
+from ways import HANG  # noqa: E402
 
 FOLDER = tempfile.mkdtemp()
 
@@ -599,6 +601,27 @@ def not_a_trace():
     for path in (os.path.join(FOLDER, "missing.zst"), FOLDER):
         code, out, err = report("summary", path)
         equal((code, out, err.count(b"\n")), (3, b"", 1), path)
+
+
+def limited():
+    """Of memory: a guard, that a device without an end does not take all of it."""
+    if "san" not in os.path.basename(BUILD):  # (which reserves terabytes)
+        resource.setrlimit(resource.RLIMIT_AS, (1 << 31, 1 << 31))
+
+
+@case("a FIFO, a link to a device without an end and a folder, where a file is named: one line at once, and no other file is lost")
+def endless_files():
+    fifo, zero, trace = os.path.join(FOLDER, "fifo"), os.path.join(FOLDER, "zero"), write(traces.refused())
+    os.mkfifo(fifo)
+    os.symlink("/dev/zero", zero)
+    for path in (fifo, zero, FOLDER):
+        for code, args in ((3, ("summary", path)), (3, ("explain", path)), (3, ("oom", trace, path)), (3, ("check", "--quick", path)),
+                           (3, ("summary", "--log", path, trace)), (3, ("summary", "--metrics", path, trace)),
+                           (3, ("fit", "--capacity=24GiB", "--other", path, trace)), (2, ("summary", "--rules", path, trace))):
+            done = subprocess.run([REPORT, *args], env=PLAIN, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                  timeout=HANG, preexec_fn=limited, check=False)
+            equal((done.returncode, done.stderr.count(b"\n")), (code, 1), (args, done.stderr))
+            check(os.fsencode(path) + b": cannot be opened: it is " in done.stderr, done.stderr)
 
 
 @case("a trace from a pipe and from a redirected file is the same as from its path")

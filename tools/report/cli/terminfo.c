@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/input_file.h"
+
 #define DEFAULT_FOLDERS "/etc/terminfo:/lib/terminfo:/usr/share/terminfo:/usr/lib/terminfo"
 enum {
     MAGIC = 0432,       // numbers of two bytes
@@ -35,7 +37,8 @@ static int read_colors(const unsigned char *entry, size_t size) {
 
 static int read_entry(const char *path) {
     static unsigned char entry[ENTRY];
-    FILE *f = fopen(path, "re");
+    const char *why;
+    FILE *f = ct_input_file_open_stream(path, &why);
     if (!f)
         return -1;
     const size_t n = fread(entry, 1, sizeof entry, f);

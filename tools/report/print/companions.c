@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/input_file.h"
 #include "base/utf8.h"
 #include "diagnose/find_error.h"
 #include "diagnose/log_owners.h"
@@ -24,9 +25,10 @@
 // ---- reading ------------------------------------------------------------------------------------
 
 static FILE *open_file(const char *path, struct ct_error *error) {
-    FILE *in = fopen(path, "re");
+    const char *why;
+    FILE *in = ct_input_file_open_stream(path, &why);
     if (!in)
-        (void)ct_error_set(error, CT_EXIT_BAD_TRACE, "%.400s: %s", path, strerror(errno));
+        (void)ct_error_set(error, CT_EXIT_BAD_TRACE, "%.400s: cannot be opened: %s", path, why);
     return in;
 }
 

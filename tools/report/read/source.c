@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/heap.h"
+#include "base/input_file.h"
 
 // Pipes cannot be read at an offset: keep all of their bytes.
 static int read_all(struct ct_source *s, int fd, struct ct_error *error) {
@@ -58,6 +59,7 @@ int ct_source_is_named(const char *path) {
 
 int ct_source_open(struct ct_source *s, const char *path, struct ct_error *error) {
     struct stat st = {0};
+    const char *why;
     const struct named *known = find_named(path);
     *s = (struct ct_source){.name = path, .fd = -1};
     if (known) {
@@ -69,21 +71,15 @@ int ct_source_open(struct ct_source *s, const char *path, struct ct_error *error
                          : 0;
     }
     const int standard = strcmp(path, "-") == 0;
-    const int fd = standard ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+    const int fd = standard ? STDIN_FILENO : ct_input_file_open(path, &st, &why);
     if (fd < 0)
-        return ct_error_set(error, CT_EXIT_BAD_TRACE, "%s: cannot be opened: %s", path,
-                            strerror(errno));
-    if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode)) {
+        return ct_error_set(error, CT_EXIT_BAD_TRACE, "%s: cannot be opened: %s", path, why);
+    if ((!standard || !fstat(fd, &st)) && S_ISREG(st.st_mode)) {
         s->fd = fd;
         s->file_bytes = s->bytes = (uint64_t)st.st_size;
         return 0;
     }
-    int result = 0;
-    if (S_ISDIR(st.st_mode))
-        result = ct_error_set(error, CT_EXIT_BAD_TRACE,
-                              "%s: is a folder; name the trace files in it", path);
-    else
-        result = read_all(s, fd, error);
+    const int result = read_all(s, fd, error);
     if (!standard)
         close(fd);
     return result;

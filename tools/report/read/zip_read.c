@@ -12,6 +12,7 @@
 
 #include "base/crc32.h"
 #include "base/heap.h"
+#include "base/input_file.h"
 
 enum {
     LOCAL = 0x04034b50,
@@ -58,13 +59,13 @@ static int read_at(const struct reader *r, uint64_t offset, void *to, size_t n) 
 
 int ct_zip_is(const char *path) {
     struct stat st;
+    const char *why;
     uint8_t magic[4] = {0};
-    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+    const int fd = ct_input_file_open(path, &st, &why);
     if (fd < 0)
         return 0;
-    const int is = fstat(fd, &st) == 0 && S_ISREG(st.st_mode) &&
-                   pread(fd, magic, sizeof magic, 0) == (ssize_t)sizeof magic &&
-                   get32(magic) == LOCAL;
+    const int is =
+        pread(fd, magic, sizeof magic, 0) == (ssize_t)sizeof magic && get32(magic) == LOCAL;
     close(fd);
     return is;
 }
@@ -217,10 +218,10 @@ static int read_zip(struct reader *r) {
 int ct_zip_open(struct ct_zip *zip, const char *path, struct ct_error *error) {
     struct stat st;
     struct reader r = {.zip = zip, .error = error};
-    *zip = (struct ct_zip){.path = path, .fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY)};
-    if (zip->fd < 0 || fstat(zip->fd, &st))
-        return ct_error_set(error, CT_EXIT_BAD_TRACE, "%.400s: cannot be opened: %s", path,
-                            strerror(errno));
+    const char *why;
+    *zip = (struct ct_zip){.path = path, .fd = ct_input_file_open(path, &st, &why)};
+    if (zip->fd < 0)
+        return ct_error_set(error, CT_EXIT_BAD_TRACE, "%.400s: cannot be opened: %s", path, why);
     r.size = (uint64_t)st.st_size;
     return read_zip(&r) ? -1 : 0;
 }

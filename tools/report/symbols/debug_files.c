@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/heap.h"
+#include "base/input_file.h"
 
 #define MAPPED_FROM ((off_t)512 << 20)
 
@@ -56,7 +57,7 @@ static int open_elf(const struct search *s, struct ct_elf_file *f, int fd, const
     *f = (struct ct_elf_file){.fd = fd};
     if (fd < 0)
         return -1;
-    if (fstat(fd, &st) || !S_ISREG(st.st_mode) ||
+    if (fstat(fd, &st) ||
         !(f->elf = s->dw->elf_begin(fd, st.st_size < MAPPED_FROM ? ELF_C_READ : ELF_C_READ_MMAP,
                                     NULL)) ||
         s->dw->elf_kind(f->elf) != ELF_K_ELF || !has_build_id(s->dw, f->elf, id, bytes)) {
@@ -75,7 +76,9 @@ __attribute__((format(printf, 2, 3))) static int format_path(char *to, const cha
 }
 
 static int open_file(const char *path) {
-    return open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    struct stat st;
+    const char *why;
+    return ct_input_file_open(path, &st, &why);
 }
 
 // ---- where files may be -------------------------------------------------------------------------

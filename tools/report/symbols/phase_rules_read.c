@@ -6,10 +6,10 @@
 //
 // Of a phase, an empty fourth field is the outside of all phases; of a component, all of them. The
 // last field may be left out. Empty lines, and those that begin with #, are skipped.
-#include <errno.h>
 #include <string.h>
 
 #include "base/heap.h"
+#include "base/input_file.h"
 #include "symbols/phase_rules.h"
 
 enum { FIELDS = 7, MAX_FILE = 1 << 20, MAX_RULES = 10000 };
@@ -129,10 +129,11 @@ static int read_lines(struct ct_phase_rules *r, struct place *at) {
 
 int ct_phase_rules_read(struct ct_phase_rules *r, const char *path, struct ct_error *error) {
     struct place at = {.path = path, .error = error};
-    FILE *in = fopen(path, "re");
+    const char *why;
+    FILE *in = ct_input_file_open_stream(path, &why);
     *r = (struct ct_phase_rules){.text = ct_heap_alloc_zeroed(MAX_FILE + 1, 1)};
     if (!in)
-        return ct_error_set(error, CT_EXIT_USAGE, "%s: cannot be read: %s", path, strerror(errno));
+        return ct_error_set(error, CT_EXIT_USAGE, "%s: cannot be opened: %s", path, why);
     const size_t n = fread(r->text, 1, MAX_FILE, in);
     const int failed = ferror(in), more = n == MAX_FILE && getc(in) != EOF;
     (void)fclose(in);

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/input_file.h"
 #include "base/utf8.h"
 #include "diagnose/text_verdicts.h"
 #include "print/document.h"
@@ -79,10 +80,13 @@ static int fail_read(const char *path, struct ct_error *error) {
 }
 
 int ct_explain_open(struct ct_explain_input *i, const char *path, struct ct_error *error) {
+    const char *why;
     i->path = path;
-    i->in = strcmp(path, "-") == 0 ? stdin : fopen(path, "re");
-    i->n = i->in ? fread(i->ahead, 1, sizeof i->ahead, i->in) : 0;
-    return !i->in || ferror(i->in) ? fail_read(path, error) : 0;
+    i->in = strcmp(path, "-") == 0 ? stdin : ct_input_file_open_stream(path, &why);
+    if (!i->in)
+        return ct_error_set(error, CT_EXIT_BAD_TRACE, "%.400s: cannot be opened: %s", path, why);
+    i->n = fread(i->ahead, 1, sizeof i->ahead, i->in);
+    return ferror(i->in) ? fail_read(path, error) : 0;
 }
 
 void ct_explain_close(struct ct_explain_input *i) {
@@ -98,11 +102,9 @@ int ct_explain_is_trace(const struct ct_explain_input *i) {
 int ct_explain_is_trace_file(const char *path) {
     struct ct_explain_input i;
     struct ct_error error;
-    struct stat st;
     if (ct_source_is_named(path))
         return 1;
-    if (strcmp(path, "-") == 0 || stat(path, &st) != 0 || !S_ISREG(st.st_mode) ||
-        ct_explain_open(&i, path, &error))
+    if (strcmp(path, "-") == 0 || ct_explain_open(&i, path, &error))
         return 0;
     const int is_trace = ct_explain_is_trace(&i);
     ct_explain_close(&i);

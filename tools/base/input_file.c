@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/input_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+static int fail(int fd, int error, const char *what, const char **why) {
+    if (fd >= 0)
+        close(fd);
+    *why = what;
+    errno = error;
+    return -1;
+}
+
+// A pipe that this process was born with, as a shell names it: <(command).
+static int is_own_pipe(const char *path, const struct stat *st) {
+    return S_ISFIFO(st->st_mode) &&
+           (strncmp(path, "/dev/fd/", 8) == 0 || strcmp(path, "/dev/stdin") == 0);
+}
+
+int ct_input_file_open(const char *path, struct stat *st, const char **why) {
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+    if (fd < 0 || fstat(fd, st))
+        return fail(fd, errno, strerror(errno), why);
+    if (S_ISDIR(st->st_mode))
+        return fail(fd, EINVAL, "it is a folder; name the files in it", why);
+    if (!S_ISREG(st->st_mode) && !is_own_pipe(path, st))
+        return fail(fd, EINVAL, "it is no regular file; write what a pipe gives into one", why);
+    (void)fcntl(fd, F_SETFL, 0); // (a pipe of one's own has a writer, and is waited for)
+    return fd;
+}
+
+FILE *ct_input_file_open_stream(const char *path, const char **why) {
+    struct stat st;
+    const int fd = ct_input_file_open(path, &st, why);
+    FILE *in = fd < 0 ? NULL : fdopen(fd, "r");
+    if (fd >= 0 && !in)
+        (void)fail(fd, errno, strerror(errno), why);
+    return in;
+}
