@@ -845,21 +845,31 @@ def seal_without():
     equal(report("seal", "-", data=t.bytes())[0], 2)
 
 
-@case("seal removes the file in memory that a journal links to, and the link; a link to anything else loses nothing but itself")
+@case("seal removes the file in memory that a recorder's journal links to, and the link; no other link is followed")
 def linked_journal():
+    memory = "/dev/shm/cutrace-0-%d-test.journal" % os.getpid()
+    to_link = "/dev/shm/cutrace-0-%d-link.journal" % os.getpid()
     elsewhere = os.path.join(FOLDER, "elsewhere.journal")
-    for target in ("/dev/shm/cutrace-0-%d-test.journal" % os.getpid(), elsewhere):
-        write(begun().bytes(), left().bytes())
-        os.rename(JOURNAL, JOURNAL + ".made")
-        shutil.copy(JOURNAL + ".made", target)
-        os.remove(JOURNAL + ".made")
-        os.symlink(target, JOURNAL)
-        try:
-            equal(report("seal", TRACE)[0], 0)
-            equal((os.path.lexists(JOURNAL), os.path.exists(target)), (False, target == elsewhere), target)
-        finally:
-            if os.path.exists(target):
-                os.remove(target)
+    try:
+        os.symlink(elsewhere, to_link)
+        for target in (memory, elsewhere, "elsewhere.journal", to_link):
+            trace, journal = begun().bytes(), left().bytes()
+            write(trace)
+            with open(memory if target == memory else elsewhere, "wb") as f:
+                f.write(journal)
+            os.symlink(target, JOURNAL)
+            code, _, err = report("seal", TRACE)
+            if target == memory:
+                equal((code, os.path.lexists(JOURNAL), os.path.exists(memory)), (0, False, False))
+                continue
+            equal((code, err.count(b"\n"), b"is a link, which is not followed" in err), (3, 1, True), (target, err))
+            equal((read(TRACE), read(elsewhere), os.readlink(JOURNAL)), (trace, journal, target))
+            code, _, err = report("summary", TRACE)
+            equal((code, err.count(b"\n"), b"is a link, which is not followed" in err), (4, 1, True), (target, err))
+    finally:
+        for path in (memory, to_link):
+            if os.path.lexists(path):
+                os.remove(path)
 
 
 main()

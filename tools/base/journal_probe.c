@@ -2,15 +2,53 @@
 // Finds a journal, and compares its header with this version.
 #include "base/journal_probe.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
-// The link is followed by hand: in a folder that everybody may write to (/tmp), the kernel does not
-// follow other users' links.
-const char *ct_journal_probe_path(const char *path, char *to, size_t size) {
-    const ssize_t n = readlink(path, to, size - 1);
-    to[n > 0 ? n : 0] = 0;
-    return ct_journal_links_to_shm(to) ? to : path;
+enum { FLAGS = O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC };
+
+static int fail(int fd, int error) {
+    if (fd >= 0)
+        close(fd);
+    errno = error;
+    return -1;
+}
+
+// A link is followed by hand: in a folder that everybody may write to (/tmp), the kernel does not
+// follow other users' links. Somebody else's link would show one process as another one.
+static int open_linked(int folder, const char *name, int access) {
+    char target[4200];
+    struct stat link, st;
+    const ssize_t n = readlinkat(folder, name, target, sizeof target - 1);
+    if (n < 0 || fstatat(folder, name, &link, AT_SYMLINK_NOFOLLOW))
+        return -1;
+    target[n] = 0;
+    if (!ct_journal_links_to_shm(target))
+        return fail(-1, ELOOP);
+    const int fd = open(target, access | FLAGS);
+    if (fd < 0 && errno == ENOENT)
+        return fail(-1, ENOLINK);
+    return fd >= 0 && (fstat(fd, &st) || st.st_uid != link.st_uid) ? fail(fd, ELOOP) : fd;
+}
+
+int ct_journal_open(int folder, const char *name, int access) {
+    struct stat st;
+    int fd = openat(folder, name, access | FLAGS);
+    if (fd < 0 && errno == ELOOP)
+        fd = open_linked(folder, name, access);
+    return fd >= 0 && (fstat(fd, &st) || !S_ISREG(st.st_mode)) ? fail(fd, EINVAL) : fd;
+}
+
+const char *ct_journal_open_error(int error) {
+    if (error == ELOOP)
+        return "is a link, which is not followed";
+    if (error == ENOLINK)
+        return "links to a file in memory that is not here: it lies on another machine or in "
+               "another container, or a reboot has removed it";
+    return error == EINVAL ? "is no regular file" : strerror(error);
 }
 
 const char *ct_journal_probe_mismatch(const struct ct_journal *j) {

@@ -7,9 +7,12 @@
 #include <cutrace/format/journal.h>
 #include <stddef.h>
 
-// The path of the journal itself: `path`, or `to` (size bytes) with the target if `path` is the
-// recorder's link to a file in memory.
-const char *ct_journal_probe_path(const char *path, char *to, size_t size);
+// Opens the journal of that name in a folder (a descriptor, or AT_FDCWD); `access` is O_RDONLY or
+// O_RDWR. The only link that is followed is one that a recorder made: to a file in memory, of the
+// link's owner. A descriptor of a regular file, or -1 with errno; ENOLINK: that file is not here.
+int ct_journal_open(int folder, const char *name, int access);
+// What that errno means, as the end of a sentence.
+const char *ct_journal_open_error(int error);
 // NULL, or why this program cannot read a journal with that header, as the end of a sentence.
 const char *ct_journal_probe_mismatch(const struct ct_journal *header);
 

@@ -122,30 +122,28 @@ static int find_by_pid(struct target *t, unsigned long pid) {
 }
 
 static int find_journal(struct target *t, const char *what) {
+    struct stat st;
     const size_t n = strlen(what), suffix = sizeof CT_JOURNAL_SUFFIX - 1;
     if (n && strspn(what, "0123456789") == n)
         return find_by_pid(t, strtoul(what, NULL, 10));
     const int is_suffixed = n > suffix && strcmp(what + n - suffix, CT_JOURNAL_SUFFIX) == 0;
-    char beside[sizeof t->path], target[sizeof t->path];
-    if (snprintf(beside, sizeof beside, "%s%s", what, is_suffixed ? "" : CT_JOURNAL_SUFFIX) >=
-        (int)sizeof beside)
+    if (snprintf(t->path, sizeof t->path, "%s%s", what, is_suffixed ? "" : CT_JOURNAL_SUFFIX) >=
+        (int)sizeof t->path)
         return ct_words_fail(USAGE, "ctl: the path is too long");
-    const char *path = ct_journal_probe_path(beside, target, sizeof target);
-    if (path != beside && access(path, F_OK))
-        return ct_words_fail(
-            NOT_THERE,
-            "ctl: %s links to %s, which does not exist; if the process is in another container, "
-            "give its pid",
-            beside, path);
-    if (access(path, F_OK) && access(what, F_OK) == 0)
+    if (lstat(t->path, &st) && access(what, F_OK) == 0)
         return ct_words_fail(NOT_THERE, "ctl: %s has no journal: its process has ended", what);
-    (void)snprintf(t->path, sizeof t->path, "%s", path);
     return DONE;
 }
 
 static int map_header(struct target *t, int writable) {
     struct stat st;
-    const int fd = open(t->path, (writable ? O_RDWR : O_RDONLY) | O_CLOEXEC | O_NONBLOCK);
+    const int access = writable ? O_RDWR : O_RDONLY;
+    // (of a process that was named, the path is the kernel's link to the journal itself)
+    const int fd = t->pid ? open(t->path, access | O_CLOEXEC | O_NONBLOCK)
+                          : ct_journal_open(AT_FDCWD, t->path, access);
+    if (fd < 0 && (errno == ELOOP || errno == ENOLINK))
+        return ct_words_fail(NOT_THERE, "ctl: %s %s; give the pid of its process", t->path,
+                             ct_journal_open_error(errno));
     if (fd < 0)
         return fail_with_errno(t->path);
     void *p = MAP_FAILED;

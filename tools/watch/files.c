@@ -18,11 +18,13 @@ static int say(char why[CT_WATCH_WHY], const char *reason) {
     return -1;
 }
 
-static int open_below(const char *folder, const char *name) {
+// `is_journal`: a link that the recorder made is followed.
+static int open_below(const char *folder, const char *name, int is_journal) {
     const int at = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (at < 0)
         return -1;
-    const int fd = openat(at, name, FLAGS), error = errno;
+    const int fd = is_journal ? ct_journal_open(at, name, O_RDONLY) : openat(at, name, FLAGS);
+    const int error = errno;
     close(at);
     errno = error;
     return fd;
@@ -38,31 +40,6 @@ static int check(int fd, struct stat *st, char why[CT_WATCH_WHY]) {
     if (self && st->st_uid != self)
         return say(why, "belongs to another user");
     return 0;
-}
-
-// The journal of CUTRACE_MEMORY is a link that the recorder made, to a file in memory.
-static int open_linked(const char *folder, const char *name) {
-    char target[4200];
-    struct stat link, st;
-    const int at = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    const ssize_t n = at < 0 ? -1 : readlinkat(at, name, target, sizeof target - 1);
-    const int has_owner = n > 0 && fstatat(at, name, &link, AT_SYMLINK_NOFOLLOW) == 0;
-    if (at >= 0)
-        close(at);
-    target[n > 0 ? n : 0] = 0;
-    const int fd = has_owner && ct_journal_links_to_shm(target) ? open(target, FLAGS) : -1;
-    // Somebody else's link would show one process as another one.
-    if (fd >= 0 && fstat(fd, &st) == 0 && st.st_uid == link.st_uid)
-        return fd;
-    if (fd >= 0)
-        close(fd);
-    if (!has_owner || fd >= 0 || !ct_journal_links_to_shm(target))
-        errno = ELOOP;
-    return -1;
-}
-
-static int fail_open(char why[CT_WATCH_WHY]) {
-    return say(why, errno == ELOOP ? "is a link, which is not followed" : strerror(errno));
 }
 
 static int say_mismatch(char why[CT_WATCH_WHY], const char *mismatch, unsigned version) {
@@ -94,15 +71,9 @@ int ct_watch_journal_open(struct ct_watch_journal *j, const char *folder, const 
     struct stat st;
     if (snprintf(path, sizeof path, "%s%s", name, CT_JOURNAL_SUFFIX) >= (int)sizeof path)
         return say(why, "has too long a name");
-    j->fd = open_below(folder, path);
-    if (j->fd < 0 && errno == ELOOP) {
-        j->fd = open_linked(folder, path);
-        if (j->fd < 0 && errno == ENOENT)
-            return say(why, "links to a file in memory that is not here: it lies in another "
-                            "container, or a reboot has removed it");
-    }
+    j->fd = open_below(folder, path, 1);
     if (j->fd < 0)
-        return fail_open(why);
+        return say(why, ct_journal_open_error(errno));
     if (check(j->fd, &st, why) || ct_watch_journal_read(j, why)) {
         ct_watch_journal_close(j);
         return -1;
@@ -124,11 +95,11 @@ void ct_watch_journal_close(struct ct_watch_journal *j) {
 
 int ct_watch_trace_open(const char *folder, const char *name, uid_t owner, char why[CT_WATCH_WHY]) {
     struct stat st;
-    const int fd = open_below(folder, name);
+    const int fd = open_below(folder, name, 0);
     if (fd < 0 && errno == ENOENT)
         return -1;
     if (fd < 0) {
-        (void)fail_open(why);
+        (void)say(why, ct_journal_open_error(errno));
         return -2;
     }
     int bad = check(fd, &st, why);

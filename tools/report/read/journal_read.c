@@ -309,36 +309,22 @@ int ct_journal_read_source(struct ct_journal_contents *j, struct ct_error *error
         j->file.name, j->file.name);
 }
 
-static int fail_open(struct ct_journal_contents *j, const char *path, struct ct_error *error) {
-    struct stat st;
-    if (errno != ENOENT && errno != ENOTDIR)
-        return ct_error_set(error, CT_EXIT_BAD_TRACE, "%s: cannot be opened: %s", path,
-                            strerror(errno));
-    if (lstat(j->path, &st))
+static int fail_open(const struct ct_journal_contents *j, struct ct_error *error) {
+    if (errno == ENOENT || errno == ENOTDIR)
         return 0;
-    return ct_error_set(
-        error, CT_EXIT_BAD_TRACE,
-        "%s: links to a file in memory that does not exist: it is on another machine or in "
-        "another container, or was deleted with it",
-        j->path);
+    return ct_error_set(error, CT_EXIT_BAD_TRACE, "%s: %s", j->path, ct_journal_open_error(errno));
 }
 
 int ct_journal_read_trace(struct ct_journal_contents *j, const char *trace,
                           struct ct_error *error) {
     struct stat st;
-    char target[4200];
     *j = (struct ct_journal_contents){.file.fd = -1};
     const size_t n = strlen(trace) + sizeof CT_JOURNAL_SUFFIX;
     j->path = ct_heap_resize(NULL, n, 1);
     (void)snprintf(j->path, n, "%s%s", trace, CT_JOURNAL_SUFFIX);
-    const char *path = ct_journal_probe_path(j->path, target, sizeof target);
-    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
-    if (fd < 0)
-        return fail_open(j, path, error);
-    if (fstat(fd, &st) || !S_ISREG(st.st_mode)) {
-        close(fd);
-        return ct_error_set(error, CT_EXIT_BAD_TRACE, "%s: is no regular file", path);
-    }
+    const int fd = ct_journal_open(AT_FDCWD, j->path, O_RDONLY);
+    if (fd < 0 || fstat(fd, &st))
+        return fail_open(j, error);
     const uint64_t bytes = (uint64_t)st.st_size;
     j->file = (struct ct_source){.name = j->path, .fd = fd, .bytes = bytes, .file_bytes = bytes};
     return ct_journal_read_source(j, error);
