@@ -358,6 +358,22 @@ def amendments():
           [(1, None, None), (2, 700, None), (1, None, 77)])
 
 
+@case("a stack that is not defined is found by check where an AMEND names it, too; a copy has the same finding, no other one")
+def undefined_stacks():
+    for last, found in (({"stack": 99}, 1), ({"stack": 0}, 1), ({"duration_ns": 5}, 0)):
+        own = [{"op": 2, "t_ns": 1000, "ptr": 1, "bytes": 1}, {"op": 3, "t_ns": 2000, "ptr": 1}]
+        amend = {"op": 1, "t_ns": 2500, "amends_ns": 2000, **last}
+        for records, n in ((own + [amend], 2), ([own[0], {**own[1], **last}], 2)):
+            data = chunk(0, section(7, columns(records)), events=n, times=(1000, 2000), flags=3)
+            copies = [write(data)]
+            for words in (("trim", "--from=0s"), ("scrub",), ("scrub", "--level=strict")):
+                copies.append(os.path.join(FOLDER, "copy%d.zst" % len(copies)))
+                equal(report(*words, "--force", "-o", copies[-1], copies[0])[0], 0, words)
+            for path in copies:
+                code, out, _ = report("check", "--json", path)
+                equal((code, json.loads(out)["unresolved_stacks"]), (3 if found else 0, found), (path, records))
+
+
 @case("stacks that share frames are the same, written flat and as a tree, also behind a new generation and a lost chunk")
 def stacks_in_all_versions():
     rng = random.Random(5)

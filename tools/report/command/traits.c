@@ -16,5 +16,5 @@ int ct_command_shows_frames(enum ct_command command) {
 int ct_command_needs_details(enum ct_command command) {
     return command == CT_COMMAND_dump || command == CT_COMMAND_stats ||
            command == CT_COMMAND_export || command == CT_COMMAND_trim ||
-           command == CT_COMMAND_scrub;
+           command == CT_COMMAND_scrub || command == CT_COMMAND_check;
 }

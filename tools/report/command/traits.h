@@ -9,7 +9,8 @@
 int ct_command_is_about_trace(enum ct_command command);
 // Whether it shows frames of stacks, so that source lines matter.
 int ct_command_shows_frames(enum ct_command command);
-// Whether late durations and stacks of frees matter: to lists of events, and to copies.
+// Whether late durations and stacks of frees matter: to lists of events, to copies, and to a check,
+// which finds what a copy would have.
 int ct_command_needs_details(enum ct_command command);
 
 #endif
