@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -39,9 +40,17 @@ struct ct_http_client {
     uint64_t deadline_ns, moved_ns; // moved: when something came or went
 };
 
+// Clients may take half of the descriptors: the looks need some, too.
+static int count_places(void) {
+    struct rlimit limit;
+    const int few = !getrlimit(RLIMIT_NOFILE, &limit) && limit.rlim_cur < 2 * CT_HTTP_CLIENTS;
+    return few ? (int)limit.rlim_cur / 2 + 1 : CT_HTTP_CLIENTS;
+}
+
 void ct_http_server_begin(struct ct_http_server *s, int listener) {
     s->listener = listener;
-    s->clients = ct_heap_alloc_zeroed(CT_HTTP_CLIENTS, sizeof *s->clients);
+    s->places = count_places();
+    s->clients = ct_heap_alloc_zeroed((size_t)s->places, sizeof *s->clients);
 }
 
 static void close_client(struct ct_http_client *c) {
@@ -52,7 +61,7 @@ static void close_client(struct ct_http_client *c) {
 }
 
 void ct_http_server_end(struct ct_http_server *s) {
-    for (int i = 0; s->clients && i < CT_HTTP_CLIENTS; i++)
+    for (int i = 0; s->clients && i < s->places; i++)
         if (s->clients[i].state != FREE)
             close_client(&s->clients[i]);
     free(s->clients);
@@ -64,27 +73,39 @@ void ct_http_server_end(struct ct_http_server *s) {
 
 // ---- new clients --------------------------------------------------------------------------------
 
-static struct ct_http_client *find_place(struct ct_http_server *s) {
-    struct ct_http_client *longest = &s->clients[0];
-    for (int i = 0; i < CT_HTTP_CLIENTS; i++) {
+static struct ct_http_client *find_free(const struct ct_http_server *s) {
+    for (int i = 0; i < s->places; i++)
+        if (s->clients[i].state == FREE)
+            return &s->clients[i];
+    return NULL;
+}
+
+// Closes the client that has been silent for the longest time. Returns its place, or NULL: there is
+// none.
+static struct ct_http_client *close_silent(struct ct_http_server *s) {
+    struct ct_http_client *longest = NULL;
+    for (int i = 0; i < s->places; i++) {
         struct ct_http_client *c = &s->clients[i];
-        if (c->state == FREE)
-            return c;
-        if (c->moved_ns < longest->moved_ns)
+        if (c->state != FREE && (!longest || c->moved_ns < longest->moved_ns))
             longest = c;
     }
-    close_client(longest);
+    if (longest)
+        close_client(longest);
     return longest;
 }
 
 static void accept_client(struct ct_http_server *s, uint64_t now) {
     const int fd = accept4(s->listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
-    if (fd < 0) {
-        if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)
-            s->rest_ns = now + REST_NS;
+    const int is_full =
+        fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM);
+    // (a client that waits to be accepted is so at the next turn, by the descriptor that got free)
+    if (is_full && !close_silent(s))
+        s->rest_ns = now + REST_NS;
+    if (fd < 0)
         return;
-    }
-    struct ct_http_client *c = find_place(s);
+    struct ct_http_client *c = find_free(s);
+    if (!c)
+        c = close_silent(s);
     c->state = READING;
     c->fd = fd;
     c->in_count = 0;
@@ -102,6 +123,7 @@ static const char *get_reason(int status) {
                    {400, "Bad Request"},
                    {404, "Not Found"},
                    {405, "Method Not Allowed"},
+                   {421, "Misdirected Request"},
                    {431, "Request Header Fields Too Large"},
                    {503, "Service Unavailable"},
                    {505, "HTTP Version Not Supported"}};
@@ -234,7 +256,7 @@ unsigned ct_http_server_prepare(struct ct_http_server *s, struct pollfd *to, uin
     const int rests = ct_now_ns(CLOCK_MONOTONIC) < s->rest_ns;
     *until_ns = rests ? s->rest_ns : UINT64_MAX;
     s->polled = 0;
-    for (int i = 0; i < CT_HTTP_CLIENTS; i++) {
+    for (int i = 0; i < s->places; i++) {
         struct ct_http_client *c = &s->clients[i];
         if (c->state == FREE)
             continue;
@@ -251,7 +273,7 @@ unsigned ct_http_server_prepare(struct ct_http_server *s, struct pollfd *to, uin
 
 void ct_http_server_serve(struct ct_http_server *s, const struct pollfd *polled) {
     const uint64_t now = ct_now_ns(CLOCK_MONOTONIC);
-    for (int i = 0; i < CT_HTTP_CLIENTS; i++) {
+    for (int i = 0; i < s->places; i++) {
         struct ct_http_client *c = &s->clients[i];
         if (c->state != FREE)
             serve_client(s, c, polled[c->polled].revents, now);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // A small HTTP/1.1 server: GET and HEAD, a few fixed paths, no TLS. One thread, which never waits
 // for a client: sockets do not block, and a client that is slow, silent or sends rubbish costs a
-// place among CT_HTTP_CLIENTS for a bounded time. When all places are taken, the client that has
-// been silent for the longest time loses its place. It is no library's, because libmicrohttpd
-// brings GnuTLS with it, and cutrace needs only glibc.
+// place among CT_HTTP_CLIENTS for a bounded time. When all places or all descriptors are taken, the
+// client that has been silent for the longest time loses its place. It is no library's, because
+// libmicrohttpd brings GnuTLS with it, and cutrace needs only glibc.
 #ifndef CT_WATCH_HTTP_SERVER_H
 #define CT_WATCH_HTTP_SERVER_H
 
@@ -27,7 +27,8 @@ struct ct_http_server {
     // Returns the answer to a request, which the server releases.
     struct ct_http_body *(*answer)(void *user, const struct ct_http_request *r);
     void *user;
-    struct ct_http_client *clients; // CT_HTTP_CLIENTS
+    struct ct_http_client *clients;
+    int places;                     // for clients, at most CT_HTTP_CLIENTS
     uint64_t rest_ns;               // no client is accepted until then: there are no descriptors
     unsigned polled;                // entries that are polled for,
     int polls_listener;             // and whether the last one is the listener
