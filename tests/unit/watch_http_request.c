@@ -4,6 +4,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -74,6 +75,28 @@ static void test_heads(void **unused) {
         assert_int_equal(r.wants_openmetrics, heads[i].wants_openmetrics);
         assert_int_equal(!!r.keeps_open, heads[i].keeps_open);
     }
+}
+
+// What a client calls the server, without a port. What is too long is cut, and so is no name.
+static void test_hosts(void **unused) {
+    static const char *const hosts[][2] = {
+        {"a", "a"},           {"A.b:80", "A.b"},    {" a:1\t", "a"},       {"[::1]", "[::1]"},
+        {"[::1]:80", "[::1]"}, {"::1", ""},         {"[::1", "[::1"},      {"[::1]x", "[::1]x"},
+        {"", ""},             {"a b", "a"},         {"u@a:1", "u@a"},      {"a:b:c", "a"},
+    };
+    char head[CT_HTTP_HOST * 2 + 40], longest[CT_HTTP_HOST * 2];
+    struct ct_http_request r;
+    (void)unused;
+    for (size_t i = 0; i < sizeof hosts / sizeof *hosts; i++) {
+        const int n = snprintf(head, sizeof head, "GET / HTTP/1.1\r\nHost: %s\r\n\r\n", hosts[i][0]);
+        assert_int_equal(parse(&r, head, (size_t)n), 0);
+        assert_string_equal(r.host, hosts[i][1]);
+    }
+    memset(longest, 'x', sizeof longest);
+    const int n = snprintf(head, sizeof head, "GET / HTTP/1.1\r\nHost: %.*s\r\n\r\n",
+                           (int)sizeof longest, longest);
+    assert_int_equal(parse(&r, head, (size_t)n), 0);
+    assert_int_equal(strlen(r.host), CT_HTTP_HOST - 1);
 }
 
 // A head has ended with its empty line, not earlier, whatever follows.
@@ -149,6 +172,7 @@ static void test_rubbish(void **unused) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_heads),
+        cmocka_unit_test(test_hosts),
         cmocka_unit_test(test_measures),
         cmocka_unit_test(test_rubbish),
     };

@@ -208,7 +208,7 @@ def paths():
         s.wait(lambda samples: True)
         for path, status in (("/metrics", 200), ("/metrics?x=/healthz", 200), ("/verdict.json", 200), ("/healthz", 200), ("/", 404),
                              ("/metrics/", 404), ("//metrics", 404), ("/../metrics", 404), ("/metrics%00", 404), ("/" + "m" * 3000, 404),
-                             ("http://anywhere:1/healthz", 200), ("http://anywhere", 404), ("*", 404)):
+                             ("http://localhost:1/healthz", 200), ("http://localhost", 404), ("*", 404)):
             equal(s.ask(path)[0], status, path)
             code, fields, body = s.ask(path, "HEAD")
             equal((code, body, int(fields["content-length"]) > 0), (status, b"", True), path)
@@ -260,12 +260,12 @@ def statuses(data):
     return out
 
 
-GET = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
+GET = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
 
 @case("requests of all forms: in pieces, several at once, with a body, of version 1.0; what is none is answered 400, 431 or 505")
 def forms():
-    def get(more=b"", path=b"/healthz", version=b"1.1", host=b"Host: x\r\n"):
+    def get(more=b"", path=b"/healthz", version=b"1.1", host=b"Host: localhost\r\n"):
         return b"GET " + path + b" HTTP/" + version + b"\r\n" + host + more + b"\r\n"
     with Served(folder()) as s:
         s.wait(lambda samples: True)
@@ -273,17 +273,17 @@ def forms():
                            (get().replace(b"\r\n", b"\n") * 2, [200] * 2), (get(version=b"1.0") * 2, [200]),
                            (get(version=b"1.0", host=b""), [200]),
                            (get(b"Connection: Keep-Alive\r\n", version=b"1.0") * 2, [200] * 2), (get(b"connection: x, CLOSE\r\n") * 2, [200]),
-                           (get(b"Content-Length: 5\r\n") + b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", [200]),
+                           (get(b"Content-Length: 5\r\n") + b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n", [200]),
                            (get(b"Content-Length: 0\r\n") * 2, [200] * 2),
                            (get(b"Transfer-Encoding: chunked\r\n") + b"5\r\nhello\r\n0\r\n\r\n", [200]),
                            (get(b"X: " + b"y" * 8000 + b"\r\n"), [200]), (get(b"X: " + b"y" * 8192 + b"\r\n") + b"z" * 50000, [431]),
-                           (b"G" * 100000, [431]), (get(host=b""), [400]), (get(host=b"Host: x\r\nHost: y\r\n"), [400]),
+                           (b"G" * 100000, [431]), (get(host=b""), [400]), (get(host=b"Host: localhost\r\nHost: y\r\n"), [400]),
                            (get(version=b"2.0"), [505]), (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", [505]), (get(version=b"1.10"), [505]),
-                           (b"GET /healthz\r\n\r\n", [400]), (b"GET\r\n\r\n", [400]), (b"GET  /healthz HTTP/1.1\r\nHost: x\r\n\r\n", [400]),
-                           (b" GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n", [400]), (get(b"X : y\r\n"), [400]), (get(b"nothing\r\n"), [400]),
+                           (b"GET /healthz\r\n\r\n", [400]), (b"GET\r\n\r\n", [400]), (b"GET  /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n", [400]),
+                           (b" GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n", [400]), (get(b"X : y\r\n"), [400]), (get(b"nothing\r\n"), [400]),
                            (get(b": y\r\n"), [400]), (get(b"X: a\r\n b\r\n"), [400]), (get(b"X: \0\r\n"), [400]), (get(b"X: \x1b\r\n"), [400]),
                            (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + b"\0" * 40 + b"\n\n", [400]),
-                           (b"", []), (b"GET /healthz HTTP/1.1\r\nHost: x\r\n", [])):
+                           (b"", []), (b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n", [])):
             equal(statuses(answer_to(s, data)), want, data[:200])
         with dial(s) as sock:
             for byte in get() + get(b"Connection: close\r\n"):
@@ -291,10 +291,32 @@ def forms():
             equal(statuses(read_all(sock)), [200, 200])
 
 
+@case("who asks by another name than localhost, an address or the one of --serve is told so, and nothing else")
+def hosts():
+    known = [b"localhost", b"LocalHost", b"127.0.0.1", b"192.0.2.7", b"[::1]", b"[2001:db8::1]"]
+    foreign = [b"evil.example", b"localhost.evil.example", b"127.0.0.1.evil.example", b"xlocalhost", b"[evil]", b"[]", b"[", b"]", b"0x7f.1",
+               b"[::1].evil.example", b"[localhost]", b"evil.example:80:localhost", b"localhost@evil.example", b"a" * 300]
+    with Served(folder()) as s:
+        s.wait(lambda samples: True)
+        for path in (b"/metrics", b"/verdict.json", b"/healthz", b"/nothing"):
+            for names, want in ((known, 404 if path == b"/nothing" else 200), (foreign, 421)):
+                for name in names:
+                    for port in (b"", b":%d" % s.port):
+                        data = answer_to(s, b"GET " + path + b" HTTP/1.1\r\nHost: " + name + port + b"\r\n\r\n")
+                        equal((statuses(data), want == 421 and b"cutrace" in data), ([want], False), (path, name, port))
+    own = socket.gethostname()
+    with contextlib.suppress(socket.gaierror):  # (a machine need not know its own name)
+        socket.getaddrinfo(own, 0)
+        with Served(folder(), "--i-know", serve=own + ":0") as s:
+            s.wait(lambda samples: True)
+            for name, want in ((own, 200), ("localhost", 200), ("x" + own, 421)):
+                equal(statuses(answer_to(s, f"GET /healthz HTTP/1.1\r\nHost: {name}\r\n\r\n".encode())), [want], name)
+
+
 @case("rubbish of 2,000 clients: none gets more than an error, and the server goes on")
 def rubbish():
     r = random.Random(22)
-    words = [b"GET ", b"/metrics", b" HTTP/1.1", b"\r\n", b"\n", b"Host: x", b"Accept: ", b"application/openmetrics-text", b";q=", b"0.", b",",
+    words = [b"GET ", b"/metrics", b" HTTP/1.1", b"\r\n", b"\n", b"Host: localhost", b"Accept: ", b"application/openmetrics-text", b";q=", b"0.", b",",
              b"Connection: ", b"close", b"keep-alive", b":", b" ", b"\0", b"\xff", b"http://", b"?", b"Content-Length: ", b"9" * 30]
     with Served(folder()) as s:
         s.wait(lambda samples: True)
@@ -345,7 +367,7 @@ def slow():
         check(idle.recv(1 << 16).startswith(b"HTTP/1.1 200 OK"))
         deaf = dial(s, receive=4096)
         deaf.setblocking(False)
-        many = b"GET /verdict.json HTTP/1.1\r\nHost: x\r\n\r\n" * 100
+        many = b"GET /verdict.json HTTP/1.1\r\nHost: localhost\r\n\r\n" * 100
         end = time.monotonic() + HANG
         stuck_since, sent = None, 0
         while not stuck_since or time.monotonic() < stuck_since + .5:  # both directions are full
@@ -398,11 +420,19 @@ def full():
             sock.close()
 
 
-@case("a server that has no descriptors left goes on when it has")
+@case("a server with few descriptors: silent clients take none from others, nor from the looks")
 def descriptors():
-    with Served(folder(), preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (24, 24))) as s:
+    with Served(written([G]), preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (24, 24))) as s:
         s.wait(lambda samples: True)
-        socks = [dial(s) for _ in range(40)]
+        socks = []
+        for _ in range(5):
+            socks += [dial(s) for _ in range(40)]
+            for sock in socks:
+                with contextlib.suppress(OSError):  # it may have given way
+                    sock.sendall(b"G")
+            equal(s.ask("/healthz")[0], 200)
+            (process,) = json.loads(s.ask("/verdict.json")[2])["processes"]
+            equal((process["problem"], [d["tracked_bytes"] for d in process["details"]["devices"]]), (None, [G]))
         for sock in socks:
             sock.close()
         equal(s.ask("/healthz")[0], 200)

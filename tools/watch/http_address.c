@@ -9,43 +9,39 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { BACKLOG = 128, HOST = 256 };
-
-struct place {
-    char host[HOST]; // "": everywhere
-    const char *port;
-};
+enum { BACKLOG = 128 };
 
 static int is_port(const char *text) {
     const size_t n = strlen(text);
     return n && n <= 5 && strspn(text, "0123456789") == n && strtoul(text, NULL, 10) <= 65535;
 }
 
-// Returns 0, or -1: it is no address.
-static int parse(struct place *p, const char *text) {
+// Sets the host. Returns the port, or NULL: it is no address.
+static const char *parse(struct ct_http_address *a, const char *text) {
     const char *colon = strrchr(text, ':'), *host = text;
     size_t n = colon ? (size_t)(colon - text) : 0;
-    p->port = colon ? colon + 1 : text;
-    if (!is_port(p->port) || n >= sizeof p->host)
-        return -1;
+    const char *port = colon ? colon + 1 : text;
+    if (!is_port(port) || n >= sizeof a->host)
+        return NULL;
     if (!colon) {
-        (void)snprintf(p->host, sizeof p->host, "127.0.0.1");
-        return 0;
+        (void)snprintf(a->host, sizeof a->host, "127.0.0.1");
+        return port;
     }
     if (*host == '[') {
         if (n < 3 || host[n - 1] != ']')
-            return -1;
+            return NULL;
         host++;
         n -= 2;
     } else if (memchr(host, ':', n)) {
-        return -1; // an address of IPv6 needs brackets, else its end could be the port
+        return NULL; // an address of IPv6 needs brackets, else its end could be the port
     }
-    memcpy(p->host, host, n);
-    p->host[n] = 0;
-    return 0;
+    memcpy(a->host, host, n);
+    a->host[n] = 0;
+    return port;
 }
 
 static int is_loopback_4(uint32_t address) {
@@ -114,17 +110,34 @@ static enum ct_http_listen listen_at_any(struct ct_http_address *a, const struct
 
 enum ct_http_listen ct_http_address_listen(struct ct_http_address *a, const char *text,
                                            int may_be_public) {
-    struct place p;
     struct addrinfo *all = NULL;
     const struct addrinfo hints = {
         .ai_socktype = SOCK_STREAM, .ai_family = AF_UNSPEC, .ai_flags = AI_PASSIVE};
     *a = (struct ct_http_address){.listener = -1};
-    if (parse(&p, text))
+    const char *port = parse(a, text);
+    if (!port)
         return fail(a, CT_HTTP_WRONG_ADDRESS, "needs PORT or HOST:PORT");
-    const int error = getaddrinfo(*p.host ? p.host : NULL, p.port, &hints, &all);
+    const int error = getaddrinfo(*a->host ? a->host : NULL, port, &hints, &all);
     if (error)
         return fail(a, CT_HTTP_CANNOT_LISTEN, gai_strerror(error));
     const enum ct_http_listen result = listen_at_any(a, all, may_be_public);
     freeaddrinfo(all);
     return result;
+}
+
+static int is_number(const char *host) {
+    unsigned char address[sizeof(struct in6_addr)];
+    char inner[INET6_ADDRSTRLEN];
+    const size_t n = strlen(host);
+    if (inet_pton(AF_INET, host, address) == 1)
+        return 1;
+    if (*host != '[' || host[n - 1] != ']' || n - 2 >= sizeof inner)
+        return 0;
+    (void)snprintf(inner, sizeof inner, "%.*s", (int)(n - 2), host + 1);
+    return inet_pton(AF_INET6, inner, address) == 1;
+}
+
+int ct_http_address_has_name(const struct ct_http_address *a, const char *host) {
+    return !*host || strcasecmp(host, "localhost") == 0 || strcasecmp(host, a->host) == 0 ||
+           is_number(host);
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "watch/http_request.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
@@ -108,6 +109,14 @@ static int has_word(const char *list, const char *word) {
     return 0;
 }
 
+// Of a host that is too long the begin, which is no name of ours.
+static void read_host(struct head *h, const char *value) {
+    const size_t bracket = *value == '[' ? strcspn(value, "]") : 0;
+    const size_t n = bracket + strcspn(value + bracket, ": \t");
+    h->hosts++;
+    (void)snprintf(h->to->host, sizeof h->to->host, "%.*s", (int)n, value);
+}
+
 static int read_field(struct head *h, char *line) {
     char *colon = strchr(line, ':');
     if (!colon || colon == line || strcspn(line, " \t") < (size_t)(colon - line))
@@ -115,7 +124,7 @@ static int read_field(struct head *h, char *line) {
     *colon = 0;
     const char *value = colon + 1 + strspn(colon + 1, " \t");
     if (strcasecmp(line, "Host") == 0)
-        h->hosts++;
+        read_host(h, value);
     else if (strcasecmp(line, "Accept") == 0)
         ct_http_accept_add(&h->accept, value);
     else if (strcasecmp(line, "Transfer-Encoding") == 0)

@@ -6,13 +6,14 @@
 
 #include <stddef.h>
 
-enum { CT_HTTP_HEAD = 8192 }; // bytes of a head, at most
+enum { CT_HTTP_HEAD = 8192, CT_HTTP_HOST = 256 }; // bytes of a head and of a host, at most
 
 enum ct_http_method { CT_HTTP_GET, CT_HTTP_HEAD_ONLY, CT_HTTP_OTHER };
 
 struct ct_http_request {
     enum ct_http_method method;
     char path[64]; // without a query; of a longer one the begin, which is no path of ours
+    char host[CT_HTTP_HOST]; // as the client calls the server, without a port; "": it does not
     int wants_openmetrics;
     int keeps_open; // another request may follow
 };

@@ -26,6 +26,7 @@ enum page { OPENMETRICS, PROMETHEUS, VERDICT, PAGES };
 struct service {
     struct ct_watch_list *list;
     const struct ct_watch_options *options;
+    struct ct_http_address address;
     struct ct_http_server server;
     int signals; // a descriptor
     struct ct_looker looker;
@@ -121,6 +122,8 @@ static struct ct_http_body *answer(void *user, const struct ct_http_request *r) 
     const int is_metrics = strcmp(r->path, "/metrics") == 0;
     const int is_verdict = strcmp(r->path, "/verdict.json") == 0;
     const int is_health = strcmp(r->path, "/healthz") == 0;
+    if (!ct_http_address_has_name(&s->address, r->host))
+        return ct_http_body_say(421, "ask by an address, as localhost or by the name in --serve");
     if (!is_metrics && !is_verdict && !is_health)
         return ct_http_body_say(404, "here are /metrics, /verdict.json and /healthz");
     if (r->method == CT_HTTP_OTHER)
@@ -177,14 +180,14 @@ static void block_signals(struct service *s) {
 }
 
 static int begin_server(struct service *s) {
-    struct ct_http_address a;
+    struct ct_http_address *a = &s->address;
     const enum ct_http_listen result =
-        ct_http_address_listen(&a, s->options->serve, s->options->may_be_public);
+        ct_http_address_listen(a, s->options->serve, s->options->may_be_public);
     if (result == CT_HTTP_LISTENS) {
         s->server.answer = answer;
         s->server.user = s;
-        ct_http_server_begin(&s->server, a.listener);
-        fprintf(stderr, "cutrace: watch: serves http://%s/metrics\n", a.text);
+        ct_http_server_begin(&s->server, a->listener);
+        fprintf(stderr, "cutrace: watch: serves http://%s/metrics\n", a->text);
         return CT_WATCH_DONE;
     }
     if (result == CT_HTTP_PUBLIC) {
@@ -195,7 +198,7 @@ static int begin_server(struct service *s) {
                 s->options->serve);
         return CT_WATCH_WRONG_USAGE;
     }
-    fprintf(stderr, "cutrace: watch: --serve=%.80s: %s\n", s->options->serve, a.why);
+    fprintf(stderr, "cutrace: watch: --serve=%.80s: %s\n", s->options->serve, a->why);
     return result == CT_HTTP_WRONG_ADDRESS ? CT_WATCH_WRONG_USAGE : CT_WATCH_CANNOT_LISTEN;
 }
 
