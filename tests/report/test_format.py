@@ -10,6 +10,7 @@ import os
 import random
 import re
 import resource
+import sqlite3
 import struct
 import subprocess
 import sys
@@ -319,6 +320,58 @@ def extreme_values():
             if "--json" in more and code == 0:
                 for line in out.splitlines():
                     json.loads(line)
+
+
+@case("sizes that cannot be are not known, and the chunk is damaged; those of failed requests may be any, and so may the sum of a year")
+def impossible_sizes():
+    def trace(sizes, **extra):
+        t = Trace()
+        t.info = {"process.start_ns": "1", "device.0.total_bytes": str(1 << 30)}
+        for i, size in enumerate(sizes):
+            t.event("alloc", 1000 + i, ptr=(i + 1) << 50, bytes=size, device=0, result=0, space="device", stack=[("f%d" % i, "/lib/x.so", i)])
+        for i, size in enumerate((1 << 63, (1 << 64) - 1) if sizes else ()):
+            t.event("alloc", 2000 + i, bytes=size, device=0, result=2, space="device", stack=[("g", "/lib/x.so", 99)])
+        if extra:
+            t.event("memory-sample", 3000, device=0, **extra)
+        t.flush(last=True)
+        return t.bytes()
+    top = 1 << 64
+    for sizes, known, extra in (([5, 1 << 50], 5 + (1 << 50), {}), ([5, top - 1], 5, {}), ([5, 1 << 63, 1 << 63, 7], 12, {}),
+                                ([1 << 59] * 3, 1 << 60, {}), ([5], 5, {"free_bytes": 1 << 40, "total_bytes": 1 << 41}),
+                                ([5], 5, {"free_bytes": 1 << 63, "total_bytes": top - 1})):
+        path = write(trace(sizes, **extra))
+        damaged = sum(sizes) != known or max(extra.values(), default=0) >= 1 << 63
+        code, out, _ = report("check", "--json", path)
+        equal((code, [x["what"] for x in json.loads(out)["damage"]]), (3, ["chunk with sizes that cannot be"]) if damaged else (0, []), sizes)
+        equal(json.loads(report("top", "--json", "--at=end", path)[1])["devices"][0]["bytes"], known, sizes)
+        equal([e["bytes"] for e in events(trace(sizes, **extra))[1]][len(sizes):len(sizes) + 2], [1 << 63, top - 1], sizes)
+        database = os.path.join(FOLDER, "t.db")
+        equal(report("export", "--format=sqlite", "--force", "-o", database, path)[0], 0)
+        with sqlite3.connect(database) as db:
+            for (view,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'view'").fetchall():
+                db.execute(f"SELECT * FROM {view}").fetchall()
+
+
+@case("times that cannot be have no time of day, in no export")
+def impossible_times():
+    for monotonic, realtime, at in ((5, 1795 * 10**15, (1 << 63) - 1), (5, 1795 * 10**15, (1 << 64) - 1), (10, 5, 1), ((1 << 64) - 1, 0, 1)):
+        t = Trace()
+        t.info = {"process.start_ns": str(at), "clock.monotonic_ns": str(monotonic), "clock.realtime_ns": str(realtime)}
+        t.event("alloc", at, ptr=1, bytes=5, device=0, result=0, space="device")
+        t.flush(last=True)
+        path = write(t.bytes())
+
+        def export(*words, path=path):
+            to = os.path.join(FOLDER, "exported")
+            equal(report("export", *words, "--force", "-o", to, path)[0], 0, words)
+            with open(to, "rb") as f:
+                return f.read()
+        equal([(e["t_ns"], e["utc_ns"]) for e in map(json.loads, export("--format=ndjson", "--table=events").splitlines())], [(at, None)])
+        page = export("--format=openmetrics")
+        check(b"cutrace_start_time" not in page and re.search(rb'^cutrace_\w+\{device="0"\} 5$', page, re.M), page)
+        for form in ("torch", "perfetto", "pprof"):
+            export("--format=" + form)
+        equal(json.loads(report("summary", "--json", path)[1])["start_utc_ns"], None)
 
 
 @case("ids mean what their generation says, and definitions may be replaced or come late")

@@ -28,12 +28,13 @@ static int mark_damaged(struct ct_trace *t, struct ct_index_chunk *c, const char
     return -1;
 }
 
-static void mark_partial(struct ct_trace *t, struct ct_index_chunk *c) {
+static void mark_partial(struct ct_trace *t, struct ct_index_chunk *c, const char *what) {
     if (!c->partial)
-        ct_index_add_damage(&t->index, c->offset, c->body + c->head.body_bytes - c->offset,
-                            "chunk with malformed events");
+        ct_index_add_damage(&t->index, c->offset, c->body + c->head.body_bytes - c->offset, what);
     c->partial = 1;
 }
+
+static const char malformed[] = "chunk with malformed events";
 
 // What a body has shown: 0, or -1 with the chunk marked as damaged.
 static int note_body(struct ct_trace *t, struct ct_index_chunk *c, const char *damage) {
@@ -169,7 +170,7 @@ static void open_body(struct ct_trace *t, struct ct_index_chunk *c, struct ct_in
     if (damage)
         mark_damaged(t, c, damage);
     else if (c->head.flags & CT_CHUNK_AMENDS && read_amends(t, body))
-        mark_partial(t, c);
+        mark_partial(t, c, malformed);
 }
 
 void ct_trace_open_chunk(struct ct_trace *t, size_t chunk) {
@@ -466,7 +467,7 @@ static int chunk_completes(const struct ct_trace *t) {
 static void mark_malformed(struct ct_trace *t, int is_checkpoint) {
     struct ct_index_chunk *c = &t->index.chunks[t->chunk];
     if (!is_checkpoint || c->restores)
-        mark_partial(t, c);
+        mark_partial(t, c, malformed);
 }
 
 // Opens the next section of a kind in this chunk. 0: there is none.
@@ -507,6 +508,7 @@ static int open_next_chunk(struct ct_trace *t) {
     t->rest = t->body_of_chunk;
     ct_trace_define(t, c, t->rest);
     t->next_number = c->head.first_event;
+    ct_size_bounds_begin(&t->sizes, t->index.count);
     t->checkpoint_done = !c->restores && !is_sought(t);
     return 1;
 }
@@ -576,6 +578,11 @@ uint64_t ct_trace_time_span_ns(const struct ct_trace *t) {
     return t->columns.exact ? 1 : t->columns.tick_ns;
 }
 
+static void bound_sizes(struct ct_trace *t, struct ct_event *e) {
+    if (ct_size_bounds_apply(&t->sizes, e))
+        mark_partial(t, &t->index.chunks[t->chunk], "chunk with sizes that cannot be");
+}
+
 static void complete_event(struct ct_trace *t, struct ct_event *e) {
     resolve_ids(t, e);
     if (!CT_HAS(e, t_ns)) {
@@ -586,6 +593,7 @@ static void complete_event(struct ct_trace *t, struct ct_event *e) {
     // An event whose time was rounded down is alone in its tick (FORMAT.md, section 3), so that a
     // record with any time of this tick corrects it.
     ct_amends_apply(&t->amends, e, ct_trace_time_span_ns(t));
+    bound_sizes(t, e);
     if (op_acquires(e->op) || ct_event_is_oom(e))
         set_thread_stack(t, e);
 }
@@ -598,6 +606,7 @@ static void complete_object(struct ct_trace *t, struct ct_event *e, uint64_t *nu
         set_thread_stack(t, e);
     if (!CT_HAS(e, t_ns))
         e->t_ns = t->last_ns;
+    bound_sizes(t, e);
     *number = CT_HAS(e, event) ? e->event : 0;
     if (!CT_HAS(e, amends_ns))
         return;

@@ -13,6 +13,7 @@
 #include "read/index.h"
 #include "read/journal_read.h"
 #include "read/seek_points.h"
+#include "read/size_bounds.h"
 #include "read/source.h"
 #include "read/unpack.h"
 
@@ -68,6 +69,7 @@ struct ct_trace {
     int checkpoint_done;          // in the current chunk
     int has_sought;               // the trace is read from `sought` on
     struct ct_seek_point sought;
+    struct ct_size_bounds sizes; // of the current chunk
     uint64_t next_number, last_ns;
     uint64_t records; // in the bodies that were opened (bounds.h)
     uint64_t undated; // events without a time, which have that of the one before
