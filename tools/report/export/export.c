@@ -15,15 +15,9 @@ static struct ct_scan_request request_for(const struct ct_export *x, int device)
 }
 
 void ct_export_prepare(struct ct_export *x) {
-    const struct ct_definitions *n = &x->trace->definitions;
     const struct ct_scan_request request = request_for(x, x->device);
-    uint64_t monotonic, realtime;
     ct_scan_run(&x->scan, x->trace, &request);
-    if (ct_definitions_info_number(n, "clock.monotonic_ns", &monotonic) &&
-        ct_definitions_info_number(n, "clock.realtime_ns", &realtime)) {
-        x->utc_ns = (int64_t)(realtime - monotonic);
-        x->utc_known = 1;
-    }
+    ct_clocks_read(&x->clocks, &x->trace->definitions);
 }
 
 static void free_held(struct ct_export_held *held, size_t count) {

@@ -9,6 +9,7 @@
 
 #include "analyze/moment.h"
 #include "export/formats.h"
+#include "read/clocks.h"
 #include "read/new_file.h"
 #include "sites/allocation_rows.h"
 #include "sites/site_totals.h"
@@ -41,8 +42,7 @@ struct ct_export {
     uint64_t entries; // rows, stacks or packets that were written
     // By ct_export_prepare.
     struct ct_scan scan;
-    int64_t utc_ns; // from the trace's clock to the time of day
-    int utc_known;
+    struct ct_clocks clocks;
     struct {
         struct ct_export_held *list; // NULL: not asked for yet
         size_t count;

@@ -133,11 +133,12 @@ static void put_info(const struct page *p) {
 
 static void put_start(const struct page *p) {
     const struct ct_trace *t = p->x->trace;
-    if (!p->x->utc_known || (int64_t)t->start_ns + p->x->utc_ns < 0)
+    uint64_t utc_ns;
+    if (!ct_clocks_utc(&p->x->clocks, t->start_ns, &utc_ns))
         return;
     begin(p, START);
     ct_openmetrics_put_name(&p->to, &metrics[START]);
-    ct_openmetrics_put_seconds(&p->to, t->start_ns + (uint64_t)p->x->utc_ns);
+    ct_openmetrics_put_seconds(&p->to, utc_ns);
 }
 
 int ct_export_write_openmetrics(struct ct_export *x, struct ct_error *error) {
@@ -145,12 +146,11 @@ int ct_export_write_openmetrics(struct ct_export *x, struct ct_error *error) {
     // (of a trace without an event, what is known is of its start)
     const uint64_t last = x->trace->t_last_ns ? x->trace->t_last_ns : x->trace->start_ns;
     const uint64_t end = x->to_ns < last ? x->to_ns : last;
+    uint64_t ns;
     (void)error;
-    if (x->utc_known && (int64_t)end + x->utc_ns > 0) {
-        const uint64_t ns = end + (uint64_t)x->utc_ns;
+    if (ct_clocks_utc(&x->clocks, end, &ns))
         (void)snprintf(p.time, sizeof p.time, " %" PRIu64 ".%03u", ns / 1000000000,
                        (unsigned)(ns / 1000000 % 1000));
-    }
     p.to = (struct ct_openmetrics){.out = x->out, .time = p.time};
     for (enum metric m = CAPACITY; m <= TORCH_RESERVED; m++)
         put_devices(&p, m);

@@ -141,10 +141,11 @@ static void end_event(struct perfetto *p, uint64_t t_ns) {
 
 // The clocks of the machine, and that times are of the monotonic one.
 static void write_clocks(struct perfetto *p, uint64_t t_ns) {
-    const uint64_t times[][2] = {{MONOTONIC, t_ns}, {REALTIME, t_ns + (uint64_t)p->x->utc_ns}};
+    uint64_t times[][2] = {{MONOTONIC, t_ns}, {REALTIME, 0}};
+    const int is_known = ct_clocks_utc(&p->x->clocks, t_ns, &times[1][1]);
     struct ct_message clock = {0};
     ct_message_clear(&p->part);
-    for (int i = 0; i < (p->x->utc_known ? 2 : 1); i++) {
+    for (int i = 0; i < (is_known ? 2 : 1); i++) {
         ct_message_clear(&clock);
         ct_message_number(&clock, CLOCK_ID, times[i][0]);
         ct_message_number(&clock, CLOCK_TIMESTAMP, times[i][1]);

@@ -195,11 +195,12 @@ static void write_rest(struct profile *p, enum ct_moment_kind kind) {
     const struct ct_trace *t = p->x->trace;
     const struct ct_string *driver = ct_definitions_info(&t->definitions, "nvidia.driver_version");
     char comment[200], release[CT_EXPORT_NAME + 20];
+    uint64_t utc_ns;
     (void)snprintf(comment, sizeof comment, "cutrace: inuse is what is %s",
                    ct_export_moment_title(kind));
     ct_message_clear(&p->message);
-    if (p->x->utc_known)
-        ct_message_number(&p->message, PROFILE_TIME, t->t_first_ns + (uint64_t)p->x->utc_ns);
+    if (ct_clocks_utc(&p->x->clocks, t->t_first_ns, &utc_ns))
+        ct_message_number(&p->message, PROFILE_TIME, utc_ns);
     ct_message_number(&p->message, PROFILE_DURATION, t->t_last_ns - t->t_first_ns);
     ct_message_number(&p->message, PROFILE_COMMENT, get_string(p, comment));
     if (driver) {

@@ -70,8 +70,9 @@ static void put_string(struct writer *w, unsigned column, uint32_t string, unsig
 }
 
 static void put_utc(struct writer *w, unsigned column, uint64_t t_ns) {
-    if (w->x->utc_known)
-        put_signed(w, column, (int64_t)t_ns + w->x->utc_ns);
+    uint64_t utc_ns;
+    if (ct_clocks_utc(&w->x->clocks, t_ns, &utc_ns))
+        put_number(w, column, utc_ns);
 }
 
 static void put_device(struct writer *w, unsigned column, int index) {

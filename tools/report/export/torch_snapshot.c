@@ -386,10 +386,7 @@ void ct_torch_snapshot_prepare(struct ct_torch_snapshot *s, struct ct_trace *t) 
 void ct_torch_snapshot_export(struct ct_torch_snapshot *s, struct ct_trace *t,
                               struct ct_pickle *out) {
     struct ct_replay *r = ct_heap_resize(NULL, 1, sizeof *r);
-    uint64_t monotonic, realtime;
-    if (ct_definitions_info_number(s->sites->definitions, "clock.monotonic_ns", &monotonic) &&
-        ct_definitions_info_number(s->sites->definitions, "clock.realtime_ns", &realtime))
-        s->clock_ns = (int64_t)(realtime - monotonic);
+    ct_clocks_read(&s->clocks, s->sites->definitions);
     s->out = out;
     s->memos = CT_WORDS;
     ct_pickle_op(out, CT_PICKLE_EMPTY_DICT);

@@ -13,6 +13,7 @@
 #define CT_TORCH_SNAPSHOT_H
 
 #include "export/pickle.h"
+#include "read/clocks.h"
 #include "replay/range_list.h"
 #include "replay/replay.h"
 #include "symbols/call_sites.h"
@@ -57,7 +58,7 @@ struct ct_torch_snapshot {
     uint64_t synthetic; // number of regions with CT_REGION_SYNTHETIC
     // The output.
     struct ct_pickle *out; // NULL: nothing is written
-    int64_t clock_ns;      // from the trace's clock to the time of day
+    struct ct_clocks clocks;
     int began;             // the state before the window is written
     int open;              // the device whose list is being added to, + 1
     unsigned batch;        // entries since the list was opened

@@ -251,6 +251,7 @@ static void open_list(struct ct_torch_snapshot *s, int index) {
 
 static void begin_entry(struct ct_torch_snapshot *s, int index, enum ct_word action, uint64_t t_ns,
                         uint32_t stack) {
+    uint64_t utc_ns;
     if (s->open != index + 1 || s->batch == CT_PICKLE_BATCH)
         open_list(s, index);
     s->batch++;
@@ -258,7 +259,9 @@ static void begin_entry(struct ct_torch_snapshot *s, int index, enum ct_word act
     ct_pickle_op(s->out, CT_PICKLE_EMPTY_DICT);
     ct_pickle_op(s->out, CT_PICKLE_MARK);
     put_key_word(s, W_action, action);
-    put_key_number(s, W_time_us, (uint64_t)((int64_t)t_ns + s->clock_ns) / 1000);
+    if (!ct_clocks_utc(&s->clocks, t_ns, &utc_ns))
+        utc_ns = t_ns;
+    put_key_number(s, W_time_us, utc_ns / 1000);
     put_word(s, W_frames);
     put_frames(s, stack);
 }

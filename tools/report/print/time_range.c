@@ -6,21 +6,14 @@
 #include <inttypes.h>
 
 #include "print/view_scan.h"
+#include "read/clocks.h"
 
 #define DAY (UINT64_C(86400) * 1000000000)
 
-// The same instant on both clocks. Returns 0 if the trace does not have it.
-static int get_clocks(const struct ct_trace *t, uint64_t *monotonic, uint64_t *realtime) {
-    return ct_definitions_info_number(&t->definitions, "clock.monotonic_ns", monotonic) &&
-           ct_definitions_info_number(&t->definitions, "clock.realtime_ns", realtime);
-}
-
 int ct_time_range_utc(const struct ct_trace *t, uint64_t t_ns, uint64_t *utc_ns) {
-    uint64_t monotonic, realtime;
-    if (!get_clocks(t, &monotonic, &realtime))
-        return 0;
-    *utc_ns = realtime + (t_ns - monotonic);
-    return 1;
+    struct ct_clocks c;
+    ct_clocks_read(&c, &t->definitions);
+    return ct_clocks_utc(&c, t_ns, utc_ns);
 }
 
 static uint64_t add(uint64_t a, uint64_t b) {
@@ -58,18 +51,20 @@ static int choose_day(const struct ct_trace *t, const char *option, uint64_t of_
 // A time of day, or UTC, becomes a time of the events.
 static int resolve_utc(const struct ct_trace *t, const char *option, const struct ct_time *time,
                        uint64_t *to, struct ct_error *error) {
-    uint64_t utc = time->ns, monotonic, realtime;
-    if (!get_clocks(t, &monotonic, &realtime))
+    uint64_t utc = time->ns;
+    struct ct_clocks c;
+    ct_clocks_read(&c, &t->definitions);
+    if (!c.known)
         return ct_error_set(error, CT_EXIT_USAGE,
                             "%.200s: %s: the trace does not have the time of day; give the time "
                             "since its start",
                             t->source.name, option);
     if (time->kind == CT_TIME_OF_DAY && choose_day(t, option, time->ns, &utc, error))
         return -1;
-    if (utc >= realtime)
-        *to = add(monotonic, utc - realtime);
+    if (utc >= c.realtime_ns)
+        *to = add(c.monotonic_ns, utc - c.realtime_ns);
     else
-        *to = realtime - utc > monotonic ? 0 : monotonic - (realtime - utc);
+        *to = c.realtime_ns - utc > c.monotonic_ns ? 0 : c.monotonic_ns - (c.realtime_ns - utc);
     return 0;
 }
 

@@ -5,6 +5,7 @@
 #include <inttypes.h>
 
 #include "base/utf8.h"
+#include "read/clocks.h"
 
 // Clocks are set while a machine runs; the time from one boot to the next is longer.
 #define CLOCK_TOLERANCE_NS UINT64_C(1000000000)
@@ -52,13 +53,13 @@ static void read_facts(struct ct_process *p, const struct ct_trace *t) {
         "process.env.RANK",      "process.env.LOCAL_RANK", "process.env.OMPI_COMM_WORLD_RANK",
         "process.env.PMIX_RANK", "process.env.PMI_RANK",   "process.env.SLURM_PROCID"};
     const struct ct_definitions *n = &t->definitions;
-    uint64_t monotonic, realtime;
+    struct ct_clocks clocks;
+    ct_clocks_read(&clocks, n);
     p->trace_id = t->index.trace_id;
     p->pid_known = ct_definitions_info_number(n, "process.pid", &p->pid);
     p->start_known = ct_definitions_info_number(n, "process.start_ns", &p->start_ns);
-    p->clock_known = ct_definitions_info_number(n, "clock.monotonic_ns", &monotonic) &&
-                     ct_definitions_info_number(n, "clock.realtime_ns", &realtime);
-    p->clock_offset = p->clock_known ? realtime - monotonic : 0;
+    p->clock_known = clocks.known;
+    p->clock_offset = clocks.known ? clocks.realtime_ns - clocks.monotonic_ns : 0;
     read_origin(p, t);
     p->host_name = copy_fact(t, "host.name_hash");
     p->boot = copy_fact(t, "host.boot_hash");
