@@ -135,6 +135,26 @@ def symbolize(trace, out, *options, env=None):
     return report("symbolize", "-o", out, *options, trace, env=env)
 
 
+def endless(path, target):
+    """A copy of a program with DWARF 5 whose last name of a file has no end: .debug_line_str is the end of the file and of a page,
+    so that elfutils 0.188, which reads on, is ended. The file is so large that it is mapped; little of it is on the disk."""
+    size = 1 << 29
+    with open(path, "rb") as f:
+        out = bytearray(f.read())
+    headers, = struct.unpack_from("<Q", out, 40)
+    count, names = struct.unpack_from("<HH", out, 60)
+    names, = struct.unpack_from("<Q", out, headers + 64 * names + 24)
+    (at,) = [at for at in range(headers, headers + 64 * count, 64)
+             if out[names + struct.unpack_from("<I", out, at)[0]:].startswith(b".debug_line_str\0")]
+    start, length = struct.unpack_from("<QQ", out, at + 24)
+    struct.pack_into("<Q", out, at + 24, size - length)
+    with open(target, "wb") as f:
+        f.write(out)
+        f.seek(size - length)
+        f.write(out[start:start + length - 1] + b"x")
+    return target
+
+
 def corrupt(data, seed):
     """The same file with wrong bytes in its debug information and its section headers."""
     rng, out = random.Random(seed), bytearray(data)

@@ -15,7 +15,7 @@ import tempfile
 import threading
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../lib"))
-from elf_programs import (Frames, SOURCE, addr2line, addresses, build, build_id, corrupt, demangled, places, run, symbolize,  # noqa: E402
+from elf_programs import (Frames, SOURCE, addr2line, addresses, build, build_id, corrupt, demangled, endless, places, run, symbolize,  # noqa: E402
                           trace_of)
 import read_trace  # noqa: E402
 from tap import BUILD, FULL, ROOT, Skip, case, check, equal, main, report  # noqa: E402
@@ -242,6 +242,36 @@ def damaged_files_end_no_program():
         with open(copy, "wb") as f:
             f.write(data[:cut])
         equal(symbolize(trace, out, "--force")[0], 0, "cut at %d" % cut)
+
+
+@case("debug information that ends its reader costs the lines of its module, and that is said")
+def debug_information_that_ends_its_reader():
+    new = build(at("dwarf5-of-two"), "-gdwarf-5")
+    wanted = [a for a, found in looked_up(new, addresses(new, 60)).items() if found]
+    forged, out = endless(new, at("forged")), at("two.out.zst")
+    for order in ((forged, new), (new, forged), (forged, new, at("forged-too"), at("another"), at("forged-third"))):
+        for path in order:
+            if not os.path.exists(path):
+                os.link(new if path.endswith("another") else forged, path)
+        t = Frames({path: build_id(new) for path in order})
+        for path in order:
+            t.see(path, wanted)
+        t.flush(last=True)
+        trace = at("two.zst")
+        with open(trace, "wb") as f:
+            f.write(t.bytes())
+        ended = {path for path in order if "forged" in path}
+        status, printed, error = report("symbolize", "--json", "--force", "-o", out, trace)
+        document = json.loads(printed)
+        equal((status, error), (0, b""), order)
+        if not document["modules_without_lines"]:
+            raise Skip("this elfutils does not read beyond a section")
+        equal({m["module"]: m["why"] for m in document["modules_without_lines"]},
+              {path: "its debug information ended the process that read it" for path in ended})
+        equal(document["frames_with_lines"], len(wanted) * (len(order) - len(ended)))
+        status, printed, error = report("top", "--top=1000", trace)
+        equal((status, error.count(b"\n"), printed.count(b" forged") > 0), (0, 1, True), error)
+        check(b"source lines of %d module" % len(ended) in error and b"places.cpp" in printed, (error, printed))
 
 
 # ---- the new trace ------------------------------------------------------------------------------

@@ -59,7 +59,8 @@ static int copy_trace(struct ct_bundle *b, int i, struct ct_error *error) {
     struct ct_trace t;
     int rc = open_trace(b, &t, i, error);
     if (!rc) {
-        ct_source_locations_look_up(&t.definitions, &b->options->lines);
+        if (ct_source_locations_look_up(&t.definitions, t.source.name, &b->options->lines, error))
+            ct_terminal_warn(error->text);
         if (b->cut.before_ns)
             narrow(b, &t, &request);
         rc = ct_new_trace_in_memory(&t, &request, &b->scrub, &b->traces[i].copy, error);

@@ -37,8 +37,10 @@ void ct_opened_trace_share(struct ct_opened_trace *to, const struct ct_opened_tr
 
 void ct_opened_trace_begin(struct ct_opened_trace *s, const struct ct_phase_rules *rules) {
     struct ct_definitions *const of = &s->view.trace->definitions;
-    if (s->view.trace == &s->trace && ct_command_shows_frames(s->options.command))
-        ct_source_locations_look_up(of, &s->options.lines);
+    struct ct_error warning;
+    if (s->view.trace == &s->trace && ct_command_shows_frames(s->options.command) &&
+        ct_source_locations_look_up(of, s->trace.source.name, &s->options.lines, &warning))
+        ct_terminal_warn(warning.text);
     ct_call_sites_init(&s->sites, of);
     ct_phases_init(&s->phases, of, rules);
     s->sites.all_frames = s->options.all_frames;

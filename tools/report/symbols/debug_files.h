@@ -21,21 +21,23 @@ struct ct_debug_module {
     size_t build_id_bytes;
 };
 
-#ifdef CT_HAVE_LIBDW
-
-struct ct_elf_file {
-    int fd;
-    Elf *elf;
-};
-
 // How far a search came; higher is nearer to success.
 enum ct_debug_found {
+    CT_DEBUG_NOT_ASKED,
     CT_DEBUG_NO_READER,  // libdw is missing
     CT_DEBUG_NO_ID,      // the trace has no build-id
     CT_DEBUG_NOT_HERE,   // no file was found
     CT_DEBUG_ANOTHER,    // the file has another build-id
     CT_DEBUG_NONE_IN_IT, // the file has no debug information
     CT_DEBUG_FOUND,
+    CT_DEBUG_ENDED, // its debug information ended the process that read it
+};
+
+#ifdef CT_HAVE_LIBDW
+
+struct ct_elf_file {
+    int fd;
+    Elf *elf;
 };
 
 struct ct_debug_file {

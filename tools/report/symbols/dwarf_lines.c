@@ -11,7 +11,6 @@
 #include <string.h>
 
 #include "base/heap.h"
-#include "base/map.h"
 #include "symbols/debug_files.h"
 
 #ifdef CT_HAVE_LIBDW
@@ -57,12 +56,6 @@ struct unit {
         declared_capacity;
 };
 
-// The answer of a look-up.
-struct found {
-    struct ct_dwarf_location *locations;
-    size_t n;
-};
-
 struct ct_dwarf_file {
     char *path;
     uint8_t build_id[64];
@@ -71,9 +64,6 @@ struct ct_dwarf_file {
     struct address_ranges ranges; // of units
     struct unit *units;
     size_t unit_count, unit_capacity;
-    struct ct_map known; // address -> index in found, + 1
-    struct found *found;
-    size_t found_count, found_capacity;
 };
 
 struct ct_dwarf {
@@ -81,7 +71,8 @@ struct ct_dwarf {
     const struct ct_libdw *dw;
     struct ct_dwarf_file **files;
     size_t file_count, file_capacity;
-    char **names; // built by qualify_name
+    struct ct_dwarf_location locations[CT_MAX_SOURCE_LOCATIONS]; // the last answer
+    char **names;                                                // built by qualify_name
     size_t name_count, name_capacity;
 };
 
@@ -333,13 +324,13 @@ static struct ct_dwarf_location get_call_location(const struct ct_libdw *dw, str
     return p;
 }
 
-static struct found find_locations(struct ct_dwarf *l, struct ct_dwarf_file *m, uint64_t address) {
+static size_t find_locations(struct ct_dwarf *l, struct ct_dwarf_file *m, uint64_t address) {
     const struct ct_libdw *dw = l->dw;
     const struct address_range *s = find_covering(&m->ranges, address);
     struct chain c = {.n = 0};
-    struct found f = {0};
+    size_t n = 0;
     if (!s)
-        return f;
+        return 0;
     struct unit *u = &m->units[s->what];
     if (!u->is_read)
         read_unit(dw, u);
@@ -349,16 +340,15 @@ static struct found find_locations(struct ct_dwarf *l, struct ct_dwarf_file *m, 
         (void)find_inlined(dw, function, address, &c, 0);
     struct ct_dwarf_location at = get_line(dw, u, address);
     if (!function && !at.file)
-        return f;
-    f.locations = ct_heap_resize(NULL, c.n + 1, sizeof *f.locations);
+        return 0;
     for (size_t i = c.n; i > 0; i--) {
         at.function = get_function_name(l, u, &c.call[i - 1]);
-        f.locations[f.n++] = at;
+        l->locations[n++] = at;
         at = get_call_location(dw, u, &c.call[i - 1]);
     }
     at.function = function ? get_function_name(l, u, function) : NULL;
-    f.locations[f.n++] = at;
-    return f;
+    l->locations[n++] = at;
+    return n;
 }
 
 // ---- files
@@ -390,34 +380,12 @@ struct ct_dwarf_file *ct_dwarf_file(struct ct_dwarf *l, const struct ct_debug_mo
 
 size_t ct_dwarf_find_locations(struct ct_dwarf *l, struct ct_dwarf_file *f, uint64_t address,
                                const struct ct_dwarf_location **locations) {
-    if (f->file.found != CT_DEBUG_FOUND)
-        return 0;
-    uint64_t *known = ct_map_add(&f->known, address);
-    if (!*known) {
-        CT_HEAP_GROW(f->found, f->found_count, f->found_capacity);
-        f->found[f->found_count++] = find_locations(l, f, address);
-        *known = f->found_count;
-    }
-    *locations = f->found[*known - 1].locations;
-    return f->found[*known - 1].n;
+    *locations = l->locations;
+    return f->file.found == CT_DEBUG_FOUND ? find_locations(l, f, address) : 0;
 }
 
-const char *ct_dwarf_why_none(const struct ct_dwarf_file *f) {
-    switch (f->file.found) {
-    case CT_DEBUG_NO_READER:
-        return ct_libdw_missing();
-    case CT_DEBUG_NO_ID:
-        return "the trace has no build-id of it";
-    case CT_DEBUG_NOT_HERE:
-        return "its file is not here";
-    case CT_DEBUG_ANOTHER:
-        return "the file that is here is another one: its build-id differs";
-    case CT_DEBUG_NONE_IN_IT:
-        return "has no debug information, and none was found beside it";
-    case CT_DEBUG_FOUND:
-        break;
-    }
-    return NULL;
+enum ct_debug_found ct_dwarf_found(const struct ct_dwarf_file *f) {
+    return f->file.found;
 }
 
 struct ct_dwarf *ct_dwarf_open(const struct ct_debug_search *search) {
@@ -434,13 +402,9 @@ static void free_file(struct ct_dwarf_file *m) {
         free(m->units[i].scopes);
         free(m->units[i].declared);
     }
-    for (size_t i = 0; i < m->found_count; i++)
-        free(m->found[i].locations);
     free(m->units);
     free(m->ranges.at);
-    free(m->found);
     free(m->path);
-    ct_map_free(&m->known);
     ct_debug_file_close(&m->file);
     free(m);
 }
@@ -489,9 +453,9 @@ size_t ct_dwarf_find_locations(struct ct_dwarf *l, struct ct_dwarf_file *f, uint
     return 0;
 }
 
-const char *ct_dwarf_why_none(const struct ct_dwarf_file *f) {
+enum ct_debug_found ct_dwarf_found(const struct ct_dwarf_file *f) {
     (void)f;
-    return ct_libdw_missing();
+    return CT_DEBUG_NO_READER;
 }
 
 const char *ct_dwarf_missing(void) {
@@ -503,3 +467,24 @@ const char *ct_dwarf_version(void) {
 }
 
 #endif
+
+const char *ct_dwarf_why_none(enum ct_debug_found found) {
+    switch (found) {
+    case CT_DEBUG_NO_READER:
+        return ct_libdw_missing();
+    case CT_DEBUG_NO_ID:
+        return "the trace has no build-id of it";
+    case CT_DEBUG_NOT_HERE:
+        return "its file is not here";
+    case CT_DEBUG_ANOTHER:
+        return "the file that is here is another one: its build-id differs";
+    case CT_DEBUG_NONE_IN_IT:
+        return "has no debug information, and none was found beside it";
+    case CT_DEBUG_ENDED:
+        return "its debug information ended the process that read it";
+    case CT_DEBUG_NOT_ASKED:
+    case CT_DEBUG_FOUND:
+        break;
+    }
+    return NULL;
+}

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Source lines and inlined functions of addresses in ELF files, from their debug information.
-// Without libdw there are none.
+// Without libdw there are none. Files are not trusted, but libdw may trust them: only line_reader.c
+// calls this, in a process of its own.
 #ifndef CT_DWARF_LINES_H
 #define CT_DWARF_LINES_H
 
@@ -29,11 +30,12 @@ void ct_dwarf_close(struct ct_dwarf *dwarf);
 // ct_dwarf_close.
 struct ct_dwarf_file;
 struct ct_dwarf_file *ct_dwarf_file(struct ct_dwarf *dwarf, const struct ct_debug_module *module);
+enum ct_debug_found ct_dwarf_found(const struct ct_dwarf_file *file);
 // Why a module has no debug information, or NULL if it has.
-const char *ct_dwarf_why_none(const struct ct_dwarf_file *file);
+const char *ct_dwarf_why_none(enum ct_debug_found found);
 // The locations of the instruction at an address of the file (on the scale of its symbols),
 // innermost first: all but the last one are inlined functions. Returns their number, 0: unknown.
-// They are valid until ct_dwarf_close.
+// They are valid until the next call.
 size_t ct_dwarf_find_locations(struct ct_dwarf *dwarf, struct ct_dwarf_file *file, uint64_t address,
                                const struct ct_dwarf_location **locations);
 

@@ -4,15 +4,12 @@
 #ifndef CT_SOURCE_LOCATIONS_H
 #define CT_SOURCE_LOCATIONS_H
 
-#include "read/definitions.h"
-#include "symbols/dwarf_lines.h"
+#include "base/error.h"
+#include "symbols/line_reader.h"
 
-#define CT_PATH_MAX 4096
-// Describes a module for a search of its debug information; `path` gets its path. 0 if the trace
-// does not have enough of it.
-int ct_source_locations_module(const struct ct_definitions *n, uint32_t module,
-                               char path[CT_PATH_MAX], struct ct_debug_module *wanted);
-// Looks up all frames that have no location yet.
-void ct_source_locations_look_up(struct ct_definitions *n, const struct ct_debug_search *search);
+// Looks up all frames that have no location yet. -1 with a warning where a file could not be read
+// to its end; `name` of the trace.
+int ct_source_locations_look_up(struct ct_definitions *n, const char *name,
+                                const struct ct_debug_search *search, struct ct_error *warning);
 
 #endif

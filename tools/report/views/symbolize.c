@@ -11,7 +11,7 @@
 #include "print/document.h"
 #include "read/chunk_build.h"
 #include "read/new_file.h"
-#include "symbols/source_locations.h"
+#include "symbols/line_reader.h"
 #include "views/views.h"
 
 // The ids of a dictionary generation.
@@ -28,7 +28,7 @@ struct count {
 struct symbolize {
     struct ct_view *v;
     struct ct_error error;
-    struct ct_dwarf *lines;
+    struct ct_lines *lines;
     struct generation *generations;
     size_t generation_count, generation_capacity;
     struct ct_map generation_of; // dict_seq -> position in generations, + 1
@@ -126,24 +126,13 @@ static uint64_t add_string(struct symbolize *s, const char *at) {
     return s->new[*slot - 1].id;
 }
 
-static struct ct_dwarf_file *find_file(const struct symbolize *s, size_t module) {
-    struct ct_debug_module wanted;
-    char path[CT_PATH_MAX];
-    return ct_source_locations_module(&s->v->trace->definitions, (uint32_t)module, path, &wanted)
-               ? ct_dwarf_file(s->lines, &wanted)
-               : NULL;
-}
-
 static size_t look_up_lines(struct symbolize *s, uint64_t module_id, uint64_t offset,
                             const struct ct_dwarf_location **places) {
     const uint64_t *known = ct_map_find(&s->generation->modules, module_id);
-    const size_t module = known && *known != UINT64_MAX ? (size_t)*known - 1 : 0;
-    struct ct_dwarf_file *file = find_file(s, module);
-    if (!file || !offset)
+    const uint32_t module = known && *known != UINT64_MAX ? (uint32_t)*known - 1 : 0;
+    if (!offset || !ct_lines_asks(s->lines, module))
         return 0;
-    // The pc is a return address. The call is the instruction before it, for the line as for the
-    // symbol.
-    const size_t found = ct_dwarf_find_locations(s->lines, file, offset - 1, places);
+    const size_t found = ct_lines_find(s->lines, module, offset, places);
     s->modules[module].frames++;
     s->modules[module].with_lines += found > 0;
     return found;
@@ -345,7 +334,7 @@ static void add_modules(struct symbolize *s, struct ct_json *j) {
         const struct count *c = &s->modules[i];
         if (c->with_lines == c->frames)
             continue;
-        const char *why = ct_dwarf_why_none(find_file(s, i));
+        const char *why = ct_lines_why_none(s->lines, (uint32_t)i);
         ct_json_open(j, NULL, '{');
         ct_document_add_string(j, "module", &n->strings[n->modules[i].path]);
         ct_json_number(j, "frames", c->frames - c->with_lines);
@@ -366,7 +355,7 @@ static void print_modules(struct symbolize *s) {
         if (c->with_lines == c->frames)
             continue;
         const struct ct_string *path = &n->strings[n->modules[i].path];
-        const char *why = ct_dwarf_why_none(find_file(s, i));
+        const char *why = ct_lines_why_none(s->lines, (uint32_t)i);
         fprintf(s->v->out, "%8s without: ", ct_human_count(c->frames - c->with_lines).text);
         ct_utf8_print_sanitized(s->v->out, path->at, path->length);
         fprintf(s->v->out, "%s%s\n", why ? ": " : "", why ? why : "");
@@ -402,7 +391,7 @@ static void free_symbolize(struct symbolize *s) {
     ct_map_free(&s->generation_of);
     ct_id_set_free(&s->texts);
     if (s->lines)
-        ct_dwarf_close(s->lines);
+        ct_lines_free(s->lines);
     free(s->generations);
     free(s->modules);
     free(s->new);
@@ -416,7 +405,7 @@ int ct_view_symbolize(struct ct_view *v) {
     struct symbolize s = {.v = v};
     int rc = check_request(&s);
     if (!rc) {
-        s.lines = ct_dwarf_open(&v->options->lines);
+        s.lines = ct_lines_read(&v->trace->definitions, &v->options->lines);
         note_all_ids(&s);
         s.modules = ct_heap_alloc_zeroed(v->trace->definitions.module_count, sizeof *s.modules);
         rc = make_file(&s, v->options->output);
