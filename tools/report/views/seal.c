@@ -65,7 +65,7 @@ static int seal_in_place(struct seal *s) {
     }
     // A new trace must survive a crash that follows the removal of the journal.
     (void)sync_folder(s->source->name);
-    return ct_journal_remove(AT_FDCWD, journal, -1)
+    return ct_journal_remove(AT_FDCWD, journal, s->v->trace->journal.file.fd)
                ? fail_with_errno(s, "cannot be removed", journal)
                : 0;
 }
