@@ -80,15 +80,17 @@ static void test_heads(void **unused) {
 // What a client calls the server, without a port. What is too long is cut, and so is no name.
 static void test_hosts(void **unused) {
     static const char *const hosts[][2] = {
-        {"a", "a"},           {"A.b:80", "A.b"},    {" a:1\t", "a"},       {"[::1]", "[::1]"},
-        {"[::1]:80", "[::1]"}, {"::1", ""},         {"[::1", "[::1"},      {"[::1]x", "[::1]x"},
-        {"", ""},             {"a b", "a"},         {"u@a:1", "u@a"},      {"a:b:c", "a"},
+        {"a", "a"},         {"A.b:80", "A.b"},     {" a:1\t", "a"},
+        {"[::1]", "[::1]"}, {"[::1]:80", "[::1]"}, {"::1", ""},
+        {"[::1", "[::1"},   {"[::1]x", "[::1]x"},  {"", ""},
+        {"a b", "a"},       {"u@a:1", "u@a"},      {"a:b:c", "a"},
     };
     char head[CT_HTTP_HOST * 2 + 40], longest[CT_HTTP_HOST * 2];
     struct ct_http_request r;
     (void)unused;
     for (size_t i = 0; i < sizeof hosts / sizeof *hosts; i++) {
-        const int n = snprintf(head, sizeof head, "GET / HTTP/1.1\r\nHost: %s\r\n\r\n", hosts[i][0]);
+        const int n =
+            snprintf(head, sizeof head, "GET / HTTP/1.1\r\nHost: %s\r\n\r\n", hosts[i][0]);
         assert_int_equal(parse(&r, head, (size_t)n), 0);
         assert_string_equal(r.host, hosts[i][1]);
     }

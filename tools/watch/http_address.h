@@ -18,8 +18,8 @@ enum { CT_HTTP_ADDRESS_HOST = 256 };
 struct ct_http_address {
     int listener;
     char host[CT_HTTP_ADDRESS_HOST]; // as --serve names it; "": everywhere
-    char text[80]; // where it listens, as in a URL: "127.0.0.1:9464"
-    char why[160]; // why it does not
+    char text[80];                   // where it listens, as in a URL: "127.0.0.1:9464"
+    char why[160];                   // why it does not
 };
 
 enum ct_http_listen ct_http_address_listen(struct ct_http_address *a, const char *text,

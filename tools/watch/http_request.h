@@ -12,7 +12,7 @@ enum ct_http_method { CT_HTTP_GET, CT_HTTP_HEAD_ONLY, CT_HTTP_OTHER };
 
 struct ct_http_request {
     enum ct_http_method method;
-    char path[64]; // without a query; of a longer one the begin, which is no path of ours
+    char path[64];           // without a query; of a longer one the begin, which is no path of ours
     char host[CT_HTTP_HOST]; // as the client calls the server, without a port; "": it does not
     int wants_openmetrics;
     int keeps_open; // another request may follow

@@ -59,10 +59,10 @@ struct ct_torch_snapshot {
     // The output.
     struct ct_pickle *out; // NULL: nothing is written
     struct ct_clocks clocks;
-    int began;             // the state before the window is written
-    int open;              // the device whose list is being added to, + 1
-    unsigned batch;        // entries since the list was opened
-    uint64_t words;        // a bit for each word that was written already
+    int began;      // the state before the window is written
+    int open;       // the device whose list is being added to, + 1
+    unsigned batch; // entries since the list was opened
+    uint64_t words; // a bit for each word that was written already
     uint32_t memos, list[CT_DEVICES];
     struct ct_map frames, frame, file, category; // memos of what was written
     struct ct_map labels;                        // memos of categories by text

@@ -17,7 +17,7 @@ struct ct_index_chunk {
     int gap;               // chunks before it are missing,
     int overwritten;       // because a ring file overwrote them: no loss
     // What reading the body showed:
-    int bad;                        // it is unreadable
+    int bad;     // it is unreadable
     int partial; // some events are malformed, and those before them count; or lack a size
     int has_checkpoint, checkpoint; // it has one, with these flags (CT_CHECKPOINT_*)
     uint64_t checkpoint_bytes;      // of it, decompressed

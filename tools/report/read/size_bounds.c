@@ -10,9 +10,10 @@
 // More than any machine has.
 #define MOST_OF_READING (UINT64_C(1) << 48)
 
-#define READINGS                                                                        \
-    (CT_BIT(free_bytes) | CT_BIT(total_bytes) | CT_BIT(free_before_bytes) |             \
-     CT_BIT(process_bytes) | CT_BIT(reserved_bytes) | CT_BIT(used_bytes) | CT_BIT(allocated_bytes))
+#define READINGS                                                            \
+    (CT_BIT(free_bytes) | CT_BIT(total_bytes) | CT_BIT(free_before_bytes) | \
+     CT_BIT(process_bytes) | CT_BIT(reserved_bytes) | CT_BIT(used_bytes) |  \
+     CT_BIT(allocated_bytes))
 
 void ct_size_bounds_begin(struct ct_size_bounds *b, size_t chunks) {
     const uint64_t share = MOST_OF_TRACE / (chunks ? chunks : 1);

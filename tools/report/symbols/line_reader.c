@@ -85,7 +85,7 @@ static void collect_queries(struct ct_lines *l) {
             q[l->count++] = q[i];
 }
 
-// ---- the process that reads -----------------------------------------------------------------------
+// ---- the process that reads ---------------------------------------------------------------------
 
 static struct ct_dwarf_file *open_module(struct ct_lines *l, struct ct_dwarf *dwarf,
                                          uint32_t module) {
@@ -220,7 +220,7 @@ struct ct_lines *ct_lines_read(const struct ct_definitions *names,
     l->found = share(names->module_count, sizeof *l->found);
     for (uint32_t i = 0; i < l->count; i++)
         l->found[l->queries[i].module] = ct_dwarf_missing() ? CT_DEBUG_NO_READER : CT_DEBUG_NO_ID;
-    if (!ct_dwarf_missing())
+    if (l->count && !ct_dwarf_missing())
         read_all(l, search);
     return l;
 }

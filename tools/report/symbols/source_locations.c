@@ -10,8 +10,8 @@ static int warn(const struct ct_definitions *n, const char *name, const struct c
         return 0;
     const struct ct_string *path = &n->strings[n->modules[module].path];
     return ct_error_set(warning, CT_EXIT_OK,
-                        "%.200s: source lines of %zu module%s are missing: of %.*s, %s", name, ended,
-                        ended == 1 ? "" : "s", path->length < 200 ? (int)path->length : 200,
+                        "%.200s: source lines of %zu module%s are missing: of %.*s, %s", name,
+                        ended, ended == 1 ? "" : "s", path->length < 200 ? (int)path->length : 200,
                         path->at, ct_lines_why_none(l, module));
 }
 
