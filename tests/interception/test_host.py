@@ -162,21 +162,43 @@ def _():
     return problems + ([] if threads.out.strip() == "1" else [f"threads: {threads.out}"])
 
 
-@case("with CUDA: exactly one thread more, in a CUDA program")
+@case("with CUDA: exactly three threads more, the writer and the two keepers of files")
 def _():
     done, plain = run("counts_threads"), run("counts_threads", preload=False)
-    return good(done) + ([] if (plain.out.strip(), done.out.strip()) == ("1", "2") else
+    return good(done) + ([] if (plain.out.strip(), done.out.strip()) == ("1", "4") else
                          [f"threads {plain.out!r} without, {done.out!r} with"])
 
 
 @case("a folder that cannot be written: same result, one line at most")
 def _():
-    env = {"CUTRACE_OUTPUT": "/proc/nowhere/trace.zst", "TMPDIR": "/nonexistent", "CUTRACE_QUIET": None}
+    env = {"CUTRACE_OUTPUT": "/proc/nowhere/trace.zst", "TMPDIR": "/proc/nowhere", "CUTRACE_QUIET": None}
     done = run("driver_elf", "device", env=env)
     plain = run("driver_elf", "device", preload=False)
     problems = [] if (done.rc, done.out) == (plain.rc, plain.out) else [f"{done.rc} {done.out}"]
     said = [line for line in done.err.splitlines() if " out of memory: " not in line]
     return problems + ([] if len(said) <= 1 else said)
+
+
+@case("CUTRACE_OUTPUT is a folder: it gets a trace of the default name; what can hold no trace gets none beside it")
+def _():
+    where, problems = folder(), []
+    os.mkdir(os.path.join(where, "there"))
+    os.symlink("/dev/null", os.path.join(where, "link"))
+    os.mkfifo(os.path.join(where, "fifo"))
+    for output, lies_in, said in (("there", "there", ""), ("there/", "there", ""), ("new/folder/", "new/folder", ""),
+                                  ("link", "tmp", "not a regular file"), ("fifo", "tmp", "not a regular file"),
+                                  ("/dev/stdout", "tmp", "not a regular file")):
+        os.makedirs(os.path.join(where, "tmp"), exist_ok=True)
+        done = run("driver_elf", "device", env={"CUTRACE_OUTPUT": os.path.join(where, output), "CUTRACE_QUIET": None,
+                                                "TMPDIR": os.path.join(where, "tmp")})
+        lines = [line for line in done.err.splitlines() if " out of memory: " not in line]
+        made = [os.path.relpath(os.path.join(at, f), where) for at, _, files in os.walk(where) for f in files if ".zst" in f]
+        if done.rc or len(made) != 1 or not made[0].startswith(f"{lies_in}/cutrace.driver_elf.") or len(lines) != bool(said) or (
+                said and said not in lines[0]):
+            problems.append(f"{output}: exit status {done.rc}, traces {made}, said {lines}")
+        for name in made:
+            os.remove(os.path.join(where, name))
+    return problems + [f"/dev/{n}" for n in os.listdir("/dev") if n.startswith("stdout.")]
 
 
 main()

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+// The library's files are not in the program's table: compared with what the kernel says of it.
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/files.h"
+
+#define PATH "/proc/self/exe"
+
+static int lowest_free(void) {
+    const int fd = dup(STDERR_FILENO);
+    close(fd);
+    return fd;
+}
+
+// Whether another process could lock all of the file, that is, this one holds no lock on it.
+static int is_unlocked(void) {
+    const pid_t child = fork();
+    if (!child) {
+        struct flock l = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+        const int fd = open(PATH, O_RDONLY);
+        _exit(fcntl(fd, F_GETLK, &l) ? 2 : l.l_type == F_UNLCK);
+    }
+    int status = 0;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    return WEXITSTATUS(status);
+}
+
+static void before_the_start_the_caller_opens(void **state) {
+    (void)state;
+    assert_false(ct_files_are_apart());
+    assert_non_null(ct_files_get_reason());
+    const int free_one = lowest_free(), fd = ct_open(PATH, O_RDONLY);
+    assert_int_equal(fd, free_one);
+    ct_close(fd);
+    assert_int_equal(lowest_free(), free_one);
+    const int saved = dup(STDIN_FILENO);
+    close(STDIN_FILENO);
+    const int high = ct_open(PATH, O_RDONLY);
+    assert_true(high > STDERR_FILENO);
+    assert_int_equal(fcntl(STDIN_FILENO, F_GETFD), -1);
+    ct_close(high);
+    assert_int_equal(dup2(saved, STDIN_FILENO), STDIN_FILENO);
+    close(saved);
+}
+
+static void no_number_of_the_programs(void **state) {
+    char text[4] = "";
+    struct stat st, same;
+    (void)state;
+    ct_files_start();
+    assert_true(ct_files_are_apart());
+    assert_null(ct_files_get_reason());
+    assert_int_equal(ct_files_count_other_threads(), 1);
+    const int free_one = lowest_free(), fd = ct_open(PATH, O_RDONLY);
+    assert_true(fd >= 0);
+    assert_int_equal(lowest_free(), free_one);
+    assert_int_equal(fcntl(fd, F_GETFD), -1);
+    assert_int_equal(ct_pread(fd, text, sizeof text, 0), sizeof text);
+    assert_memory_equal(text, "\177ELF", sizeof text);
+    assert_int_equal(ct_fstat(fd, &st), 0);
+    assert_int_equal(stat(PATH, &same), 0);
+    assert_int_equal(st.st_ino, same.st_ino);
+    ct_close(fd);
+    assert_int_equal(ct_fstat(fd, &st), -1);
+    assert_int_equal(errno, EBADF);
+    assert_int_equal(ct_open("/proc/nowhere", O_RDONLY), -1);
+    assert_int_equal(errno, ENOENT);
+}
+
+static void a_lock_is_kept(void **state) {
+    const int fd = open(PATH, O_RDONLY);
+    struct flock l = {.l_type = F_RDLCK, .l_whence = SEEK_SET};
+    (void)state;
+    assert_int_equal(fcntl(fd, F_SETLK, &l), 0);
+    ct_close(ct_open(PATH, O_RDONLY));
+    assert_false(is_unlocked());
+    close(open(PATH, O_RDONLY)); // what POSIX says of any descriptor of the file
+    assert_true(is_unlocked());
+    close(fd);
+}
+
+static void a_child_has_no_keepers(void **state) {
+    (void)state;
+    const int fd = ct_open(PATH, O_RDONLY);
+    const pid_t child = fork();
+    if (!child) {
+        struct stat st;
+        ct_files_reinit_child();
+        if (ct_files_are_apart() || !ct_fstat(fd, &st) || errno != EBADF)
+            _exit(1);
+        ct_files_start();
+        _exit(!ct_files_are_apart() || ct_open(PATH, O_RDONLY) < 0);
+    }
+    int status = 1;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    ct_close(fd);
+}
+
+static sem_t begun, may_end;
+
+static long waits(void *unused) {
+    (void)unused;
+    sem_post(&begun);
+    while (sem_wait(&may_end))
+        ;
+    return 7;
+}
+
+static void *ask(void *result) {
+    *(long *)result = ct_files_run(waits, NULL);
+    return NULL;
+}
+
+// One keeper in a call that does not return leaves the other one; both do not hold a third caller
+// for ever.
+static void busy_keepers(void **state) {
+    pthread_t thread[2];
+    long result[2] = {0};
+    (void)state;
+    sem_init(&begun, 0, 0);
+    sem_init(&may_end, 0, 0);
+    for (int i = 0; i < 2; i++) {
+        const int fd = ct_open(PATH, O_RDONLY);
+        assert_true(fd >= 0);
+        ct_close(fd);
+        assert_int_equal(pthread_create(&thread[i], NULL, ask, &result[i]), 0);
+        sem_wait(&begun);
+    }
+    assert_int_equal(ct_open(PATH, O_RDONLY), -1);
+    assert_int_equal(errno, EBUSY);
+    for (int i = 0; i < 2; i++)
+        sem_post(&may_end);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(pthread_join(thread[i], NULL), 0);
+        assert_int_equal(result[i], 7);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(before_the_start_the_caller_opens),
+        cmocka_unit_test(no_number_of_the_programs),
+        cmocka_unit_test(a_lock_is_kept),
+        cmocka_unit_test(a_child_has_no_keepers),
+        cmocka_unit_test(busy_keepers),
+    };
+    return cmocka_run_group_tests_name("files", tests, NULL, NULL);
+}
