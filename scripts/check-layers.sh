@@ -111,6 +111,11 @@ library=$(calls $(find preload -name '*.c' ! -name 'glibc_*.c' | LC_ALL=C sort) 
 # shellcheck disable=SC2046
 report=$(calls $(find tools/base tools/watch tools/run tools/report -name '*.c' | LC_ALL=C sort))
 refuse "check-layers sees no calls" "$([ -n "$library" ] && [ -n "$report" ] || echo 'are the objects empty?')"
+# A descriptor in the program's table is for it to see: base/files.c alone opens files.
+refuse "a file is opened beside base/files.c" "$(find preload -name '*.c' ! -path preload/base/files.c | LC_ALL=C sort |
+    while read -r source; do
+        nm "$build/${source%.c}.o" | sed -nE "s#^ *U (open(at)?(64)?|fopen|opendir|socket|pipe2?|dup[23]?)\$#$source \\1#p"
+    done)"
 refuse "a room calls a higher one" "$(printf '%s\n' "$library" "$report" | upward)"
 refuse "files call each other in a circle" "$(printf '%s\n' "$library" | circles)$(printf '%s\n' "$report" | circles)"
 exit $status
