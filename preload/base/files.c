@@ -32,8 +32,8 @@ enum { UNSHARE_TABLE = 1 << 1 }; // CLOSE_RANGE_UNSHARE of linux/close_range.h
 
 #define KEEPERS 2u
 #define STACK_BYTES (256u << 10)
-#define START_SECONDS 1 // a keeper starts within microseconds, unless the machine is busy
-#define TRIES 10000u    // for a free slot: a second at least
+#define START_SECONDS 1  // a keeper starts within microseconds, unless the machine is busy
+#define TRIES 10000u     // for a free slot: a second at least
 #define HANDLE (1 << 30) // marks a descriptor of the keepers' table; the kernel's are far below
 
 // ---- the keepers ------------------------------------------------------------------------------
@@ -396,8 +396,8 @@ int ct_unlinkat(int folder, const char *path) {
 }
 
 ssize_t ct_readlinkat(int folder, const char *path, char *to, size_t size) {
-    return call((struct call){
-        .what = READLINK, .fd = folder, .path = path, .memory = to, .bytes = size});
+    return call(
+        (struct call){.what = READLINK, .fd = folder, .path = path, .memory = to, .bytes = size});
 }
 
 int ct_faccessat(int folder, const char *path) {

@@ -8,13 +8,15 @@
 // them. So nothing of the library's ever has a number in the program's table, not for a moment.
 //
 // Where the table is refused (close_range with CLOSE_RANGE_UNSHARE: Linux 5.9; seccomp), where no
-// thread can be created, without /proc, and before ct_files_start, the calling thread makes the calls itself, in
-// the program's table; ct_files_are_apart tells. A descriptor below 3 is then never opened.
+// thread can be created, without /proc, and before ct_files_start, the calling thread makes the
+// calls itself, in the program's table; ct_files_are_apart tells. No descriptor below 3 is opened
+// then: placeholders that nobody can read or write take free numbers there meanwhile.
 //
 // A descriptor of the keepers' is a handle that only these functions take. It means nothing to
-// close(2), and in a forked child, which has no keepers, to these functions neither: EBADF. AT_FDCWD is no handle. Any thread at any
-// time; meanwhile no signal is delivered and no thread cancelled. The functions return as the system
-// calls do, with errno.
+// close(2), and in a forked child, which has no keepers, nothing to these functions: EBADF.
+//
+// Any thread at any time; meanwhile no signal is delivered and no thread cancelled. The functions
+// return as the system calls do, with errno.
 #ifndef CT_BASE_FILES_H
 #define CT_BASE_FILES_H
 

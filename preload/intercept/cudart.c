@@ -129,8 +129,8 @@ static void free_exit(struct runtime_call *call, cudaError_t r, uintptr_t pointe
         CT_SET(&amend, result, (int32_t)r);
         CT_SET(&amend, stack, ct_capture_stack());
         ct_publish_amend(&amend);
-    } else if (pointer && !ct_runtime_scope_saw_free(&call->scope) &&
-               r == cudaSuccess && !is_refused(&call->scope, r)) {
+    } else if (pointer && !ct_runtime_scope_saw_free(&call->scope) && r == cudaSuccess &&
+               !is_refused(&call->scope, r)) {
         // The first sign that this copy's driver calls are hidden.
         record_free(call, pointer);
     }

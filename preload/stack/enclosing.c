@@ -92,8 +92,7 @@ enum ct_enclosing ct_enclosing_find(uintptr_t from, uintptr_t mark, int (*is_it)
         return CT_ENCLOSING_UNKNOWN;
     const int saved = errno;
     const uint32_t outer = atomic_load(&ring->unwinding); // what a signal has interrupted
-    const enum ct_enclosing found =
-        ct_unwind_enter(ring) ? CT_ENCLOSING_UNKNOWN : search_stack(&s);
+    const enum ct_enclosing found = ct_unwind_enter(ring) ? CT_ENCLOSING_UNKNOWN : search_stack(&s);
     ct_unwind_leave(ring);
     atomic_store(&ring->unwinding, outer);
     errno = saved;

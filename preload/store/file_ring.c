@@ -3,12 +3,12 @@
 // instant.
 //
 // The kernel guarantees:
-//   K1  A ct_pwrite(2) of 8 bytes at a multiple of 8, from an aligned variable of 8 bytes, writes all
+//   K1  A pwrite(2) of 8 bytes at a multiple of 8, from an aligned variable of 8 bytes, writes all
 //       of them or none. A process that is killed inside pwrite leaves a prefix of its bytes in the
 //       file: the kernel tests for a fatal signal before it copies each page, never within one. A
 //       source page that was swapped out meanwhile cuts the copy at the boundary of that page. So a
 //       write is atomic if it lies within one page of the file and one page of memory.
-//   K2  ct_ftruncate(2) is atomic.
+//   K2  ftruncate(2) is atomic.
 //   A crash of the machine is out of scope: the kernel writes pages to the disk in any order.
 //
 // Invariants:

@@ -24,7 +24,7 @@
 // the program does not see that.
 struct place {
     char path[PATH_BYTES]; // "" if there is none
-    int folder;            // open, and `name` is the file's in it; or AT_FDCWD, and `name` is `path`
+    int folder; // open, and `name` is the file's in it; or AT_FDCWD, and `name` is `path`
     const char *name;
 };
 

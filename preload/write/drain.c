@@ -582,7 +582,8 @@ int ct_drain_open_trace(void) {
     if (ct_journal_get_error())
         report_no_journal(ct_journal_get_error());
     ct_process_info_publish();
-    ct_info_set("recorder.files", "%s%s", ct_files_are_apart() ? "apart" : "in the program's table: ",
+    ct_info_set("recorder.files", "%s%s",
+                ct_files_are_apart() ? "apart" : "in the program's table: ",
                 ct_files_are_apart() ? "" : ct_files_get_reason());
     if (w.parent_id)
         ct_info_set("process.parent_trace", "%016lx", w.parent_id);

@@ -426,8 +426,7 @@ static void release_before(struct models *p, enum release_cause cause, uint64_t 
     if (cause != BY_EITHER)
         return;
     for (uint64_t i = CT_WHAT_IF_ASKED_LEAST; i < CT_WHAT_IF_ASKED_APART; i++)
-        if (!p->w->side[i].stopped &&
-            (i == CT_WHAT_IF_ASKED_LEAST || scatter(number, i) >> 63))
+        if (!p->w->side[i].stopped && (i == CT_WHAT_IF_ASKED_LEAST || scatter(number, i) >> 63))
             ct_allocator_model_release_cached(&p->model[i]);
 }
 

@@ -47,14 +47,13 @@ static uint64_t map_bytes(const struct ct_map *m) {
 
 // The memory of everything that a definition can make.
 static uint64_t count_bytes(const struct ct_definitions *n) {
-    uint64_t bytes =
-        n->arena_bytes + n->string_cap * sizeof *n->strings + n->module_cap * sizeof *n->modules +
-        n->frame_cap * sizeof *n->frames + n->location_cap * sizeof *n->locations +
-        n->node_cap * sizeof *n->nodes + n->stack_cap * sizeof *n->stacks +
-        n->thread_cap * sizeof *n->threads + n->info_cap * sizeof *n->info +
-        set_bytes(&n->string_set) + set_bytes(&n->module_set) + set_bytes(&n->frame_set) +
-        set_bytes(&n->pc_set) + set_bytes(&n->node_set) + map_bytes(&n->thread_ids) +
-        map_bytes(&n->info_ids);
+    uint64_t bytes = n->arena_bytes + n->string_cap * sizeof *n->strings +
+                     n->module_cap * sizeof *n->modules + n->frame_cap * sizeof *n->frames +
+                     n->location_cap * sizeof *n->locations + n->node_cap * sizeof *n->nodes +
+                     n->stack_cap * sizeof *n->stacks + n->thread_cap * sizeof *n->threads +
+                     n->info_cap * sizeof *n->info + set_bytes(&n->string_set) +
+                     set_bytes(&n->module_set) + set_bytes(&n->frame_set) + set_bytes(&n->pc_set) +
+                     set_bytes(&n->node_set) + map_bytes(&n->thread_ids) + map_bytes(&n->info_ids);
     for (unsigned k = 0; k < CT_ID_KINDS; k++)
         bytes += map_bytes(&n->ids[k]) + n->low[k].room * sizeof *n->low[k].own;
     return bytes;
@@ -109,8 +108,8 @@ static int same_module(const void *owner, uint32_t id, const void *key) {
 
 static uint32_t intern_module(struct ct_definitions *n, const struct ct_defined_module *m) {
     const uint64_t fields[] = {m->path, m->base, m->start, m->end};
-    const uint64_t hash = ct_hash_bytes(fields, sizeof fields) ^
-                          ct_hash_bytes(m->build_id.at, m->build_id.length);
+    const uint64_t hash =
+        ct_hash_bytes(fields, sizeof fields) ^ ct_hash_bytes(m->build_id.at, m->build_id.length);
     if (n->is_shared)
         return find_shared(n, &n->module_set, hash, same_module, m);
     uint32_t *slot = ct_id_set_slot(&n->module_set, hash, same_module, n, m);

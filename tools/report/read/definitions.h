@@ -82,7 +82,7 @@ struct ct_definitions {
     size_t string_cap, module_cap, frame_cap, location_cap, node_cap, stack_cap, thread_cap,
         info_cap;
     struct ct_id_set string_set, module_set, frame_set, node_set;
-    struct ct_id_set pc_set; // the first native frame of each pc
+    struct ct_id_set pc_set;            // the first native frame of each pc
     struct ct_map thread_ids, info_ids; // by tid, by key string
     struct ct_definitions_arena *arena;
     uint64_t arena_bytes;
