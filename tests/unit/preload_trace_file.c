@@ -910,16 +910,24 @@ static void a_killed_writer_leaves_a_valid_file(void **state) {
 
 static char said[2000];
 
+static int log_file;
+
+// A file that is open for appending only, as a log is: in another one nothing is said.
 static int stderr_to_file(void) {
-    const int was = dup(2), to = memfd_create("stderr", 0);
+    char path[32];
+    const int was = dup(2);
+    log_file = memfd_create("stderr", 0);
+    (void)snprintf(path, sizeof path, "/proc/self/fd/%d", log_file);
+    const int to = open(path, O_WRONLY | O_APPEND);
     dup2(to, 2);
     close(to);
     return was;
 }
 
 static void stderr_back(int was) {
-    const ssize_t n = pread(2, said, sizeof said - 1, 0);
+    const ssize_t n = pread(log_file, said, sizeof said - 1, 0);
     said[n > 0 ? n : 0] = 0;
+    close(log_file);
     dup2(was, 2);
     close(was);
 }
