@@ -9,6 +9,9 @@
 
 #include <errno.h>
 #include <stdatomic.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "stack/unwind.h"
 #include "stack/unwind_rules.h"
@@ -17,6 +20,7 @@
 #include <libunwind.h>
 
 #define MOST_FRAMES (1 << 16)
+#define TRIES 1000u // 0.1 s at least
 
 struct search {
     uintptr_t from, mark;
@@ -85,6 +89,19 @@ static __attribute__((noinline)) enum ct_enclosing search_stack(struct search *s
     return !rc && s->has_started ? CT_ENCLOSING_NONE : CT_ENCLOSING_UNKNOWN;
 }
 
+// A fork holds libunwind back for some milliseconds, in which calls go on. Returns 0, or -EBUSY:
+// libunwind is not called any more, or the fork takes too long.
+static int enter_unwinder(struct ct_ring *ring) {
+    const struct timespec pause = {0, 100000};
+    for (unsigned i = 0; i < TRIES; i++) {
+        if (!ct_unwind_enter(ring))
+            return 0;
+        ct_unwind_leave(ring);
+        (void)syscall(SYS_nanosleep, &pause, NULL); // nanosleep(3) is a cancellation point
+    }
+    return -EBUSY;
+}
+
 enum ct_enclosing ct_enclosing_find(uintptr_t from, uintptr_t mark, int (*is_it)(uintptr_t pc)) {
     struct search s = {.from = from, .mark = mark, .is_it = is_it};
     struct ct_ring *const ring = ct_ring_claim(); // and libunwind is ready
@@ -92,7 +109,7 @@ enum ct_enclosing ct_enclosing_find(uintptr_t from, uintptr_t mark, int (*is_it)
         return CT_ENCLOSING_UNKNOWN;
     const int saved = errno;
     const uint32_t outer = atomic_load(&ring->unwinding); // what a signal has interrupted
-    const enum ct_enclosing found = ct_unwind_enter(ring) ? CT_ENCLOSING_UNKNOWN : search_stack(&s);
+    const enum ct_enclosing found = enter_unwinder(ring) ? CT_ENCLOSING_UNKNOWN : search_stack(&s);
     ct_unwind_leave(ring);
     atomic_store(&ring->unwinding, outer);
     errno = saved;
