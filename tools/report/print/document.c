@@ -298,6 +298,11 @@ void ct_document_add_oom(struct ct_json *j, struct ct_view *v, const char *key,
     ct_json_close(j, '}');
 }
 
+// A page holds its documents in memory, where an OOM of a few bits of a file is text of kilobytes.
+size_t ct_document_most_ooms(const struct ct_view *v) {
+    return v->page ? 1000 : SIZE_MAX;
+}
+
 static void add_incident(struct ct_json *j, const struct ct_incidents *n, size_t k) {
     const struct ct_incident *i = &n->list[k];
     const struct ct_oom_event *head = ct_incidents_head(n, k);
@@ -330,12 +335,13 @@ void ct_document_add_incidents(struct ct_json *j, struct ct_view *v, const struc
                                const struct ct_oom_event *crossing) {
     const struct ct_incidents *n = &s->incidents;
     const int budget = v->options->capacity != 0;
+    const size_t most = ct_document_most_ooms(v);
     ct_json_open(j, "ooms", '[');
-    for (size_t i = 0; i < n->oom_count; i++)
+    for (size_t i = 0; i < n->oom_count && i < most; i++)
         ct_document_add_oom(j, v, NULL, &n->ooms[i], 0, &s->growths);
     ct_json_close(j, ']');
     ct_json_open(j, "incidents", '[');
-    for (size_t k = 0; k < n->count; k++)
+    for (size_t k = 0; k < n->count && k < most; k++)
         add_incident(j, n, k);
     ct_json_close(j, ']');
     add_incident_counts(j, n);

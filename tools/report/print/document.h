@@ -36,6 +36,8 @@ void ct_document_add_recovered(struct ct_json *j, int size_known, int recovered)
 void ct_document_add_oom(struct ct_json *j, struct ct_view *v, const char *key,
                          const struct ct_oom_event *o, int budget,
                          const struct ct_pool_growths *growths);
+// How many OOMs, and how many incidents, a list has at most: the first ones.
+size_t ct_document_most_ooms(const struct ct_view *v);
 // Adds the OOMs, the incidents that they are parts of, and the crossing (NULL: there is none).
 void ct_document_add_incidents(struct ct_json *j, struct ct_view *v, const struct ct_scan *s,
                                const struct ct_oom_event *crossing);

@@ -496,6 +496,19 @@ static void add_history(struct ct_json *j, const struct samples *h, int d) {
     ct_json_close(j, ']');
 }
 
+static void add_despite_free(struct ct_view *v, struct ct_json *j, const struct ct_scan *s, int d) {
+    size_t left = ct_document_most_ooms(v);
+    ct_json_open(j, "ooms_despite_free", '[');
+    for (size_t k = 0; k < s->incidents.count && left; k++) {
+        const struct ct_oom_event *o = find_despite_free(s, k, d);
+        if (!o)
+            continue;
+        ct_document_add_oom(j, v, NULL, o, 0, &s->growths);
+        left--;
+    }
+    ct_json_close(j, ']');
+}
+
 static void add_device(struct ct_view *v, struct ct_json *j, const struct ct_scan *s,
                        const struct samples *h, int d) {
     struct ct_live_totals now;
@@ -512,11 +525,7 @@ static void add_device(struct ct_view *v, struct ct_json *j, const struct ct_sca
     ct_json_close(j, '}');
     add_mempools(j, &now);
     ct_document_add_shared(j, "shared", &h->shown->shared[d]);
-    ct_json_open(j, "ooms_despite_free", '[');
-    for (size_t k = 0; k < s->incidents.count; k++)
-        if (find_despite_free(s, k, d))
-            ct_document_add_oom(j, v, NULL, find_despite_free(s, k, d), 0, &s->growths);
-    ct_json_close(j, ']');
+    add_despite_free(v, j, s, d);
     ct_json_number(j, "ooms_free_unknown", count_incidents(s, d, CT_OOM_REASON_UNKNOWN));
     ct_json_number(j, "ooms_size_unknown", count_incidents(s, d, CT_OOM_REASON_SIZE_UNKNOWN));
     add_history(j, h, d);
