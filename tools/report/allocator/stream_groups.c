@@ -378,8 +378,8 @@ void ct_stream_groups_note_end(struct ct_stream_groups *g, uint64_t start, uint6
 // What is known of a segment and another one.
 struct link {
     uint32_t segment, other;
-    uint32_t passed_over, kept;
-    int surely; // of one stream
+    uint32_t passed_over, kept : 31;
+    uint32_t surely : 1; // of one stream
 };
 
 static int compare_links(const void *a, const void *b) {
@@ -403,8 +403,9 @@ struct choice {
     uint32_t members[2][CT_STREAM_GROUPS_MOST];
 };
 
+// Takes the pairs, which are up to a million: not held beside what is sorted.
 static void list_links(struct choice *c) {
-    const struct ct_stream_groups *g = c->g;
+    struct ct_stream_groups *g = c->g;
     c->links = ct_heap_alloc_zeroed(g->pairs.count * 2, sizeof *c->links);
     for (size_t i = 0; i < g->pairs.capacity; i++)
         if (g->pairs.used[i]) {
@@ -416,6 +417,7 @@ static void list_links(struct choice *c) {
             c->links[c->count++] =
                 (struct link){link.other, link.segment, link.passed_over, link.kept, link.surely};
         }
+    ct_map_free(&g->pairs);
     qsort(c->links, c->count, sizeof *c->links, compare_links);
     c->first = ct_heap_alloc_zeroed((size_t)g->segment_count + 1, sizeof *c->first);
     size_t at = 0;
