@@ -5,6 +5,7 @@
 The C code is not asked: its constants are not read and its coders are not called, so that a mistake
 which both directions of it share shows. Needs Python's standard library and the zstd program.
 """
+import functools
 import struct
 import subprocess
 
@@ -31,6 +32,7 @@ LAST, AMENDS, SEGMENT, SEALED, PROVISIONAL = 1, 2, 4, 8, 16
 FIRST_PART, LAST_PART, INEXACT = 1, 2, 4  # of a checkpoint
 
 
+@functools.lru_cache(1 << 12)
 def varint(v):
     out = bytearray()
     v &= MASK
@@ -144,20 +146,23 @@ def history(start_ns, width_ns, cells):
     return out
 
 
+@functools.lru_cache(1 << 12)
+def mask_of(names):
+    return varint(sum(1 << FIELDS[name][0] for name in names))
+
+
 def columns(records):
     """records: dictionaries of numbers by field name."""
-    out = varint(len(records))
-    masks = [sum(1 << FIELDS[k][0] for k in r) for r in records]
-    column = b"".join(varint(m) for m in masks)
-    out += varint(0) + varint(0) + struct.pack("<I", len(column)) + column
-    for name, (number, coding) in sorted(FIELDS.items(), key=lambda f: f[1][0]):
-        values = [r[name] for r in records if name in r]
-        if not values:
-            continue
-        last, column = 0, b""
-        for v in values:
-            column += varint(zigzag(v - last) if coding else v)
-            last = v
+    values = {}
+    for r in records:
+        for name, v in r.items():
+            values.setdefault(name, []).append(v)
+    column = b"".join(mask_of(tuple(r)) for r in records)
+    out = varint(len(records)) + varint(0) + varint(0) + struct.pack("<I", len(column)) + column
+    for name in sorted(values, key=lambda name: FIELDS[name][0]):
+        (number, coding), these = FIELDS[name], values[name]
+        steps = (zigzag(v - last) for v, last in zip(these, [0, *these])) if coding else these
+        column = b"".join(map(varint, steps))
         out += varint(number) + varint(coding) + struct.pack("<I", len(column)) + column
     return out
 
