@@ -96,9 +96,9 @@ def wait_until_written(where, sizes):
 
 
 def written(levels, step_s=5.0, where=None, name="live", trace_id=0x77, function="grow", file="/m/grow.py", is_alive=True, ahead_s=0,
-            version=3, pending=(), **more):
+            version=3, pending=(), behind=(), **more):
     """A process that records (this one, as its journal says), whose allocations had these bytes, one after the other. Its
-    last allocations may be pending: in the journal alone, a ring for each."""
+    last allocations may be pending: in the journal alone, a ring for each. `behind`: events that follow, with times from 0."""
     where = where or folder()
     now = time.clock_gettime_ns(time.CLOCK_MONOTONIC) + ahead_s * S
     t = Trace(trace_id=trace_id)
@@ -121,6 +121,7 @@ def written(levels, step_s=5.0, where=None, name="live", trace_id=0x77, function
             t.event("alloc", at, device=0, ptr=held[-1][0], bytes=held[-1][1], result=0, space="device", api="cudaMalloc",
                     stack=[(function, file, 1), ("main", "/m/main.py", 2)])
             before = level
+    t.pending += [t.record(**{k: v + now if k in ("t_ns", "amends_ns") else v for k, v in e.items()}) for e in behind]
     t.flush()
     j = mkjournal.Journal(trace_id=trace_id, seq=t.seq, dict_seq=t.dict_seq, first_event=t.number, drained_ns=now)
     if is_alive:

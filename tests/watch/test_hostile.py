@@ -156,6 +156,25 @@ def changing():
     equal(look(where, "at the end")["details"]["devices"][0]["tracked_bytes"], G + sum(PENDING))
 
 
+def seconds(where):
+    """Of a processor, for the details of a trace."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
+    check(look(where, "corrections")["details"])
+    return resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before
+
+
+@case("a trace of corrections of one time, by which nothing was freed: 8 times as many take no more than 20 times as long")
+def corrections():
+    def flood(n):
+        return written([G] * 20, version=1, behind=[
+            *({"op": "free", "t_ns": 0, "ptr": 1 << 36, "result": 0} for _ in range(n)),
+            *({"op": "amend", "t_ns": 1 + i, "amends_ns": 0, "result": 1} for i in range(n))])
+    one = look(flood(1), "a correction")
+    equal(one["details"]["devices"][0]["tracked_bytes"], G)
+    least, took = seconds(flood(2500)), seconds(flood(20000))
+    check(took <= 20 * max(least, .01), f"{least:.3f} s, and {took:.3f} s")
+
+
 @case("a link to a journal in memory is followed only if both are of one user")
 def links():
     if os.geteuid():
