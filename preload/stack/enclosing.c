@@ -9,11 +9,13 @@
 
 #include <errno.h>
 #include <stdatomic.h>
+#include <string.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "stack/unwind.h"
+#include "stack/unwind_access.h"
 #include "stack/unwind_rules.h"
 #include "store/ring.h"
 
@@ -55,13 +57,26 @@ static int look_at(struct search *s, const struct frame *f) {
     return 0;
 }
 
+// Whether a handler returns to this code: rt_sigreturn. (unw_is_signal_frame says so of the frame
+// that was interrupted, if libunwind has the trampoline's rules in its cache.)
+static int returns_from_signal(uintptr_t pc) {
+#ifdef __x86_64__
+    static const uint8_t code[] = {0x48, 0xc7, 0xc0, 15, 0, 0, 0, 0x0f, 0x05};
+#else
+    static const uint8_t code[] = {0x68, 0x11, 0x80, 0xd2, 0x01, 0, 0, 0xd4};
+#endif
+    return ct_unwind_access_is_readable((const void *)pc) &&
+           ct_unwind_access_is_readable((const void *)(pc + sizeof code)) &&
+           !memcmp((const void *)pc, code, sizeof code);
+}
+
 // The frame of the cursor, which moves on to its caller. Returns unw_step's result: 0 for the
 // outermost frame, negative if nothing says who its caller is. `is_call`: the pc is a return
 // address, else where something was interrupted.
 static int take_frame(unw_cursor_t *cursor, struct frame *f, int is_call) {
-    f->is_signal = unw_is_signal_frame(cursor) > 0;
     if (unw_get_reg(cursor, UNW_REG_IP, &f->pc) || unw_get_reg(cursor, UNW_REG_SP, &f->sp))
         return -1;
+    f->is_signal = returns_from_signal(f->pc);
     f->end = f->sp; // of the outermost frame, which holds nothing of ours
     // Where there is no unwind information libunwind goes on by guessing. A return address with
     // information behind it and none before is of no call: makecontext has put it there.

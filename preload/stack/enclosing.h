@@ -2,7 +2,7 @@
 // What a call stands in, as the stack shows it. A thread notes in a variable that it is inside of a
 // function; an exception, a longjmp or another context may leave that function without taking the
 // note back, and a signal handler may interrupt it. So the note is only a reason to ask here. Takes
-// a microsecond or two: for calls that come while there is a note, which are rare.
+// some microseconds: for calls that come while there is a note, which are rare.
 #ifndef CT_ENCLOSING_H
 #define CT_ENCLOSING_H
 
