@@ -46,8 +46,12 @@ static int is_unlocked(void) {
     return WEXITSTATUS(status);
 }
 
-// Old kernels and emulators refuse the table.
+// Old kernels refuse the table. An emulator of programs lies between it and the kernel: qemu aborts
+// when a forked child creates a thread.
 static int has_tables(void) {
+    const char *const run = getenv("CUTRACE_RUN");
+    if (run && strstr(run, "qemu"))
+        return 0;
     const pid_t child = fork();
     if (!child)
         _exit(syscall(436 /* close_range */, 0u, ~0u, 2 /* CLOSE_RANGE_UNSHARE */) != 0);
@@ -79,11 +83,12 @@ static void no_number_of_the_programs(void **state) {
     (void)state;
     if (!has_tables())
         skip();
-    assert_int_equal(ct_files_count_other_threads(), 1);
+    const unsigned threads = ct_files_count_other_threads(); // an emulator has its own
+    assert_true(threads >= 1);
     ct_files_start();
     assert_true(ct_files_are_apart());
     assert_null(ct_files_get_reason());
-    assert_int_equal(ct_files_count_other_threads(), 1 + THREADS_OF_SANITIZER);
+    assert_int_equal(ct_files_count_other_threads(), threads + THREADS_OF_SANITIZER);
     const int free_one = lowest_free(), fd = ct_open(PATH, O_RDONLY);
     assert_true(fd >= 0);
     assert_int_equal(lowest_free(), free_one);
