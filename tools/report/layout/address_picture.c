@@ -44,8 +44,8 @@ struct ct_address_layer {
 };
 
 static void clear(struct ct_address_layer *l) {
-    for (uint16_t row = 0; row <= CT_ADDRESS_ROWS; row++)
-        l->next[row] = row;
+    for (unsigned row = 0; row <= CT_ADDRESS_ROWS; row++)
+        l->next[row] = (uint16_t)row;
 }
 
 // The first row from this one on that is not full.

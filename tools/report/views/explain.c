@@ -80,7 +80,7 @@ static int fail_read(const char *path, struct ct_error *error) {
 }
 
 int ct_explain_open(struct ct_explain_input *i, const char *path, struct ct_error *error) {
-    const char *why;
+    const char *why = "no reason is known";
     i->path = path;
     i->in = strcmp(path, "-") == 0 ? stdin : ct_input_file_open_stream(path, &why);
     if (!i->in)
@@ -100,7 +100,7 @@ int ct_explain_is_trace(const struct ct_explain_input *i) {
 }
 
 int ct_explain_is_trace_file(const char *path) {
-    struct ct_explain_input i;
+    struct ct_explain_input i = {.n = 0};
     struct ct_error error;
     if (ct_source_is_named(path))
         return 1;
