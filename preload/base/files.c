@@ -246,8 +246,8 @@ struct call {
     int flags;
 };
 
-// In the program's table: opens no file below 3, where a program writes that has closed stdout.
-// Placeholders that can be neither read nor written fill the numbers meanwhile.
+// In the program's table: a program that has closed stdout may still write to descriptor 1. So
+// O_PATH descriptors, which refuse read and write, occupy the free numbers below 3 during the call.
 static int open_above_stderr(const struct call *c, int flags) {
     int low[3], n = 0, fd;
     while ((fd = open("/", O_PATH | O_CLOEXEC)) >= 0 && fd <= STDERR_FILENO && n < 3)

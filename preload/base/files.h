@@ -9,8 +9,8 @@
 //
 // Where the table is refused (close_range with CLOSE_RANGE_UNSHARE: Linux 5.9; seccomp), where no
 // thread can be created, without /proc, and before ct_files_start, the calling thread makes the
-// calls itself, in the program's table; ct_files_are_apart tells. No descriptor below 3 is opened
-// then: placeholders that nobody can read or write take free numbers there meanwhile.
+// calls itself, in the program's table; ct_files_are_apart tells. It opens no file as descriptor 0,
+// 1 or 2: during the call, O_PATH descriptors, which refuse read and write, occupy free ones.
 //
 // A descriptor of the keepers' is a handle that only these functions take. It means nothing to
 // close(2), and in a forked child, which has no keepers, nothing to these functions: EBADF.

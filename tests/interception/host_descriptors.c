@@ -200,7 +200,7 @@ static int fills_table(const char *free_ones) {
     return 0;
 }
 
-// ---- whoever reads sees at once that the last writer has closed
+// ---- a reader gets end-of-file when the last writer closes
 static void close_and_look(const char *what, int reader, int writer) {
     struct pollfd ends = {.fd = reader, .events = POLLIN};
     close(writer);

@@ -46,7 +46,7 @@ static int small_stacks(const char *which) {
     return 0;
 }
 
-// A stack between two pages that nobody may touch.
+// A stack between two guard pages.
 static char *map_stack(void) {
     char *const p = mmap(NULL, SMALL + 2 * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (p == MAP_FAILED || mprotect(p + PAGE, SMALL, PROT_READ | PROT_WRITE))

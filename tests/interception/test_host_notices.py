@@ -142,7 +142,7 @@ def watched(closed, way):
     if way:
         for r in (plain, run):
             r.left["opened"] = "".join(line for line in r.left["opened"].splitlines(True)
-                                       if line[1:5] == " is " and line[5:].strip() != "/")  # (a placeholder that nobody can write)
+                                       if line[1:5] == " is " and line[5:].strip() != "/")  # (an O_PATH descriptor)
     return differences(plain, run) + recorded(run, "whole") + ([] if plain.read("opened") else ["nothing was watched"])
 
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Hashes for tables in memory. They differ between processes, so that nobody can write a file whose
-// keys collide: nothing that is shown or written may depend on one, or on the order of a table.
+// Hashes for tables in memory. Each process draws a seed, so that a file cannot be made whose keys
+// collide: nothing that is shown or written may depend on one, or on the order of a table.
 #ifndef CT_HASH_H
 #define CT_HASH_H
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Opens what a user has named to be read. The file may be a stranger's: a link to a device that
-// never ends, or a pipe that nobody writes to. So only regular files are opened, and those pipes
-// that the shell makes for the program (/dev/fd/N, /dev/stdin); no open waits.
+// Opens the files that a user names as input. The file may be a stranger's: a link to a device that
+// never ends, or a FIFO without a writer, in which open would block. So only regular files are
+// opened, and the pipes that the shell makes for the program (/dev/fd/N, /dev/stdin).
 #ifndef CT_INPUT_FILE_H
 #define CT_INPUT_FILE_H
 
