@@ -79,13 +79,16 @@ class Process:
 
     def nvml(self, own, others=0):
         """NVML's report: `own` bytes of this process that are in no allocation."""
-        self.event("memory-sample", flags=["nvml"], free_bytes=self.total - self.tracked - own - others, total_bytes=self.total,
+        self.event("memory-sample", flags=["nvml"], free_bytes=self.left(own + others), total_bytes=self.total,
                    process_bytes=self.tracked + own)
+
+    def left(self, outside):
+        """What a reading calls free: never less than nothing, also where a run is made to need more than there is."""
+        return max(0, self.total - self.tracked - outside)
 
     def reads(self, outside, stack=None):
         """The program's own cudaMemGetInfo; it can come late, with nothing new in it."""
-        self.event("memory-sample", api="cudaMemGetInfo", free_bytes=self.total - self.tracked - outside, total_bytes=self.total,
-                   stack=stack)
+        self.event("memory-sample", api="cudaMemGetInfo", free_bytes=self.left(outside), total_bytes=self.total, stack=stack)
 
     def save(self, name):
         return self.t.save(os.path.join(FOLDER, name + ".zst"))
