@@ -5,6 +5,7 @@ Nothing else in tests/ prints TAP. A suite registers functions with @case("what 
 """
 import faulthandler
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -12,7 +13,8 @@ import traceback
 
 ROOT = os.environ.get("CUTRACE_ROOT") or os.path.realpath(os.path.join(os.path.dirname(__file__), "../.."))
 BUILD = os.environ.get("CUTRACE_BUILD") or os.path.join(ROOT, "build")
-FULL = bool(os.environ.get("CUTRACE_FULL"))
+FULL = bool(os.environ.get("CUTRACE_FULL"))  # make check-long: all of everything
+SEED = int(os.environ.get("CUTRACE_SEED") or 0)  # of every random input; check-long draws one
 LIBRARY = os.path.join(BUILD, "libcutrace.so")
 REPORT = os.path.join(BUILD, "cutrace-report")
 SIM = os.path.join(BUILD, "sim")
@@ -29,16 +31,30 @@ class Skip(Exception):
     """Raised by a case that cannot run here; the text says why."""
 
 
-def case(name):
-    """Registers a function as the case of this name, which says what holds.
+def case(name, long=False):
+    """Registers a function as the case of this name, which says what holds. A long one is make check-long's.
 
     The case fails by an exception or by a list of problems that it returns. A text that it returns is added to the name
     in its result: what was counted, for instance.
     """
     def register(function):
-        _cases.append((name, function))
+        if FULL or not long:
+            _cases.append((name, function))
         return function
     return register
+
+
+def dice(number=0):
+    """Random numbers that follow from the seed and this number alone. All random inputs come from here."""
+    return random.Random(SEED + number)
+
+
+def sample(items, count, number=0):
+    """So many of these, drawn by the seed, in their order; with CUTRACE_FULL=1 all of them."""
+    items = list(items)
+    if FULL or count >= len(items):
+        return items
+    return [items[i] for i in sorted(dice(number).sample(range(len(items)), count))]
 
 
 def after_case(function):
@@ -103,7 +119,7 @@ def main(run=_call):
     _say_where_it_stands()
     words = [w for w in sys.argv[1:] if not w.startswith("--")]
     chosen = [c for c in _cases if not words or any(w in c[0] for w in words)]
-    print(f"1..{len(chosen)}", flush=True)
+    print(f"1..{len(chosen)}\n# seed {SEED}", flush=True)
     failed, process = 0, os.getpid()
     for number, (name, function) in enumerate(chosen, 1):
         title, problems, skipped = _outcome(name, function, run)
