@@ -5,7 +5,7 @@
 #   make [all]            build/libcutrace.so, build/cutrace, build/cutrace-report
 #   make check            build and run every test; SUITES="recorder stacks/python" runs these (tests/run-suites.sh)
 #   make check-changed    the tests that the changes since BASE (origin/main, or else HEAD) can touch
-#   make check-long       every test, and the campaigns whole (before a release); check-torch: those of PyTorch's allocator
+#   make check-long       all of all suites and legs, by a new seed (before a release): CI=true scripts/check.sh; LEGS="asan lint" runs these
 #   make check-vllm       real vLLM on the simulated GPU (1.2 GB to fetch); check-vllm-advice: whether advice helps; check-vllm-fit; vllm-golden
 #   make bench            measurements
 #   make lint             format, clang-tidy, shellcheck, layers, hook table against the CUDA headers
@@ -58,7 +58,7 @@ BUILD_DEPS := $(DEPS_DIR)
 WERROR ?= $(if $(filter true,$(CI)),1,0)
 WARNINGS := -Wall -Wextra -Wshadow -Wvla -Wwrite-strings -Wpointer-arith -Wformat=2 -Wstrict-prototypes \
     -Wmissing-prototypes -Wold-style-definition -Wundef $(if $(filter 1,$(WERROR)),-Werror)
-OPTIMISE := $(if $(DEBUG),-O0,$(if $(COVERAGE),-O1,-O2)) -g -fno-omit-frame-pointer
+OPTIMISE := $(if $(DEBUG),-O0,$(if $(SAN)$(COVERAGE),-O1,-O2)) -g -fno-omit-frame-pointer
 SAN_FLAGS := $(if $(SAN),-fsanitize=$(SAN) $(if $(findstring undefined,$(SAN)),-fno-sanitize-recover=undefined))
 COV_FLAGS := $(if $(COVERAGE),--coverage -fprofile-update=atomic)
 # Overridable from outside: CFLAGS and LDFLAGS are the packager's.
@@ -177,9 +177,13 @@ all: $(BUILD)/libcutrace.so $(BUILD)/cutrace $(BUILD)/cutrace-report manual
 # A module adds what its suites need to TESTS (programs, libraries), and the suites are found by name.
 TESTS ?=
 JOBS ?= $(shell nproc)
-# A sanitised library cannot be preloaded into an ordinary program, nor a foreign one run without its emulator.
-SUITES ?= $(if $(CROSS),unit test_library.sh emulated.sh,$(if $(findstring thread,$(SAN)),$(UNIT_THREADED:%=unit/%) \
-    test_recorder.py test_output.py,$(if $(SAN),unit test_frames.py)))
+# A sanitised library cannot be preloaded into an ordinary program, nor a foreign one run without its emulator. Of what can run,
+# a leg has what it alone finds (tests/README.md); CUTRACE_FULL=1 has everything.
+SUITES_cross := $(if $(CUTRACE_FULL),unit,preload_*) test_library.sh emulated.sh
+SUITES_thread = $(UNIT_THREADED:%=unit/%) test_recorder.py test_output.py
+SUITES_address := $(if $(CUTRACE_FULL),unit test_frames.py test_journal.py,preload_* codec_* state_* watch_http_request test_recorder.py) \
+    test_format.py test_fuzz.sh
+SUITES ?= $(if $(CROSS),$(SUITES_cross),$(if $(findstring thread,$(SAN)),$(SUITES_thread),$(if $(SAN),$(SUITES_address))))
 build-tests: $(if $(SAN),$(BUILD)/cutrace-report,all) $(TESTS)
 # What is compiled against CUDA's own headers (CUDA_INC); everything else is the same with any of them.
 build-cuda: $(BUILD)/libcutrace.so $(filter sim $(addprefix $(BUILD)/tests/,interception/% torch/blocks/% recorder/%),$(TESTS))
@@ -194,10 +198,9 @@ check-plan: build-tests
 check-changed:
 	@suites=$$(scripts/changed-suites.sh $(BASE)) || exit 1; \
 	if [ -n "$$suites" ]; then $(MAKE) check SUITES="$$suites"; else echo 'nothing that a test could see has changed'; fi
-# The campaigns whole, in an hour or more: before a release.
-check-long: CUTRACE_FULL := 1
-check-long: check
-	CUTRACE_FULL=1 scripts/lint.sh
+# Everything that was left out of the others, in the parts that LEGS names: before a release.
+check-long:
+	CI=true CUTRACE_FULL=1 LEGS='$(LEGS)' scripts/check.sh
 
 bench: all $(BENCHES)
 	@$(if $(BENCHES),set -e; for b in $(BENCHES); do CUTRACE_BUILD=$(abspath $(BUILD)) $$b; done,echo 'bench: nothing to measure yet')

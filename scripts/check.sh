@@ -3,11 +3,16 @@
 # From a fresh Debian 12 or Ubuntu 22.04 to the result of all tests: sets up, builds, runs `make check`.
 # The last line is the summary: "N passed, N failed[, N skipped]".
 #
-# With CI=true: builds by gcc, by clang, for the sanitizers, for aarch64 and against CUDA 12's and the newest CUDA headers, warnings
-# being errors; then all suites of all legs and the checks of the sources in one order, the longest first:
-#   gcc       every suite, with every optional tool        newcomer  the suites that can use an optional tool, without any
-#   asan      unit tests, address and undefined behaviour  tsan      unit tests of what has threads
-#   aarch64   unit tests under emulation                   lint      scripts/lint.sh, in parts
+# With CI=true: these legs (LEGS chooses), warnings being errors; then their suites in one order, the longest first. What each finds
+# that no other does:
+#   gcc       every suite, with every optional tool
+#   newcomer  the suites that can use an optional tool, without any: what only works here
+#   asan      what reads untrusted input, and the recorder's core: wrong accesses and undefined behaviour that end nothing
+#   tsan      what has threads: races that no run has lost yet
+#   aarch64   the recorder under emulation: what is written for one architecture
+#   clang     a build: what gcc lets pass             cuda   the hooks against CUDA 12's and the newest headers: other types
+#   lint      scripts/lint.sh, in parts
+# CUTRACE_FULL=1 (make check-long): each leg has all that it can run, and the suites of check-long, by a seed that is drawn.
 # What passes has one line for each suite; what failed is said again before the summary.
 [ -n "${BASH_VERSION:-}" ] || exec bash "$0" "$@" # it is documented as `sh scripts/check.sh`
 set -u
@@ -75,38 +80,44 @@ prefetch() {
     python3 scripts/fetch-torch.py --whole build/deps "$newest" 3.12
 }
 
+has() { # LEG
+    [[ " $legs " == *" $1 "* ]]
+}
+
 # Every leg's programs, by one make that shares the processors out. A leg that is built leaves built.LEG.
 build_legs() {
-    local version
-    for version in 12 newest; do
-        if ! scripts/fetch-cuda-headers.sh "$version" build/deps >"$work/include.$version" 2>"$log"; then
+    local build version whole=${CUTRACE_FULL:+1}
+    local -a builds=()
+    { has gcc || has newcomer; } && builds+=("gcc build-tests")
+    has aarch64 && builds+=("aarch64 CROSS=aarch64-linux-gnu build-tests")
+    has asan && builds+=("asan SAN=address,undefined build-tests")
+    has tsan && builds+=("tsan SAN=thread build-tests")
+    has clang && builds+=("clang BUILD=build/clang CC=clang DEBUG=1 CFLAGS=-g0 $([ -n "$whole" ] && echo build-tests || echo all)")
+    for version in $(has cuda && echo 12 newest); do
+        if scripts/fetch-cuda-headers.sh "$version" build/deps >"$work/include" 2>"$log"; then
+            builds+=("cuda-$version BUILD=build/cuda-$version CUDA_INC=$(cat "$work/include") DEBUG=1 CFLAGS=-g0 build-cuda")
+        else
             result 1 "CUDA $version headers" "$log"
         fi
     done
-    cat >"$work/legs.mk" <<MK
-legs := gcc aarch64 asan clang tsan cuda-12 cuda-newest
-build.gcc := build-tests
-build.clang := BUILD=build/clang CC=clang CFLAGS=-g0 build-tests
-build.asan := SAN=address,undefined build-tests
-build.tsan := SAN=thread build-tests
-build.aarch64 := CROSS=aarch64-linux-gnu build-tests
-build.cuda-12 := BUILD=build/cuda-12 CUDA_INC=$(cat "$work/include.12") DEBUG=1 CFLAGS=-g0 build-cuda
-build.cuda-newest := BUILD=build/cuda-newest CUDA_INC=$(cat "$work/include.newest") DEBUG=1 CFLAGS=-g0 build-cuda
-.PHONY: all \$(legs)
-all: \$(legs)
-\$(legs):
-	+@\$(MAKE) -s \$(build.\$@) >$work/build.\$@ 2>&1 && touch $work/built.\$@
-MK
-    make -s -k -j"$jobs" -f "$work/legs.mk" >/dev/null 2>&1
-    for leg in gcc aarch64 asan clang tsan cuda-12 cuda-newest; do
-        [ -e "$work/built.$leg" ]
-        result $? "build of $leg" "$work/build.$leg"
+    {
+        echo "all: ${builds[*]%% *}"
+        for build in "${builds[@]}"; do
+            printf '.PHONY: %s\n%s:\n' "${build%% *}" "${build%% *}"
+            printf "\t+@\$(MAKE) -s %s >'%s' 2>&1 && touch '%s'\n" "${build#* }" "$work/build.${build%% *}" "$work/built.${build%% *}"
+        done
+    } >"$work/legs.mk"
+    make -s -k -j"$jobs" -f "$work/legs.mk" all >/dev/null 2>&1
+    for build in "${builds[@]%% *}"; do
+        [ -e "$work/built.$build" ]
+        result $? "build of $build" "$work/build.$build"
     done
 }
 
 plan() { # LEG MAKE-ARGUMENTS...
     local leg=$1
     shift
+    has "$leg" || return 0
     if [ -e "$work/built.${built:-$leg}" ] && ! make -s "$@" check-plan PLAN="$work/plan" LEG="$leg" >"$log" 2>&1; then
         result 1 "plan of $leg" "$log"
     fi
@@ -115,6 +126,7 @@ plan() { # LEG MAKE-ARGUMENTS...
 # The suites as a newcomer has them after `setup.sh build`: PATH has no other command, and only the system's Python and libraries are found.
 plan_newcomer() {
     local suite
+    has newcomer || return 0
     if ! scripts/newcomer-path.sh "$work/bin" 2>"$log"; then
         result 1 "newcomer: a PATH without optional tools" "$log"
         return
@@ -123,15 +135,16 @@ plan_newcomer() {
     find "$PWD/build/deps" -mindepth 1 -maxdepth 1 ! -name pythons ! -name 'nvtx*' -exec ln -s -t "$work/deps" {} +
     for suite in bullseye trixie sid packages; do echo hidden >"$work/deps/pythons/$suite.skipped"; done
     echo hidden >"$work/deps/nvtx.skipped"
-    # shellcheck disable=SC2046 # a list
+    grep -rIlE '^# optional: ' tests | if [ -n "${CUTRACE_FULL:-}" ]; then cat; else xargs grep -L '^# long: '; fi >"$work/optional"
     built=gcc PATH=$work/bin HOME=$work/home PYENV_ROOT=/nonexistent CUTRACE_DEPS=$work/deps \
         CUTRACE_WITHOUT="libjemalloc libtcmalloc libdebuginfod" \
-        plan newcomer SUITES="$(grep -rIlE '^# optional: ' tests | tr '\n' ' ')"
+        plan newcomer SUITES="$(tr '\n' ' ' <"$work/optional")"
 }
 
 plan_lint() { # NAME PARTS...
     local name=$1
     shift
+    has lint || return 0
     TIDY_JOBS=1 CUTRACE_LINT="$*" tests/run-suites.sh --plan "$work/plan" "$name" scripts/lint.sh
 }
 
@@ -145,7 +158,10 @@ fi
 if [ -z "$ci" ]; then
     suites make -s -j"$jobs" check
 else
+    legs=${LEGS:-gcc newcomer asan tsan aarch64 clang cuda lint}
     export WERROR=1 CUTRACE_HANG=1800
+    [ -z "${CUTRACE_FULL:-}" ] || export CUTRACE_HANG=3600 CUTRACE_SEED="${CUTRACE_SEED:-$RANDOM}"
+    echo "the seed: ${CUTRACE_SEED:-0}"
     mkdir "$work/plan"
     announce "builds"
     make -s deps >"$log" 2>&1 || result 1 "dependencies" "$log"

@@ -8,14 +8,15 @@
 #        run-suites.sh --list [SUITE...]             prints their names
 #   SUITE is a file (tests/unit/test_recorder.py), a folder of tests/ (unit, stacks/python, python), or a file's name alone or
 #   without test_ and extension (test_recorder.py, recorder, 'preload_*'); without any, all run.
-#   Environment: CUTRACE_BUILD, CUTRACE_ROOT (set by make check), CUTRACE_FULL=1, JOBS,
+#   Environment: CUTRACE_BUILD, CUTRACE_ROOT (set by make check), CUTRACE_FULL=1, CUTRACE_SEED=0 of all that is drawn, JOBS,
 #   CUTRACE_HANG=600 seconds for one suite (a guard against hangs, not a measure of speed),
 #   CUTRACE_RUN a command before compiled tests (the emulator of a cross build).
 #
 # A suite is a program that prints TAP: build/tests/unit/*, and *.bats, test_*.py and test_*.sh in a folder of tests/ or one below
 # it. One that prints no result, no plan (1..N), more or fewer results than its plan, or fails without a failed result counts as
-# one failure named after it. How long each took is kept in build/suite-seconds; where there is none, tests/suite-seconds says
-# what comes first. Both decide about the order alone.
+# one failure named after it. One with a line "# long: why" runs where CUTRACE_FULL=1, or where its file is named. How long each
+# took is kept in build/suite-seconds; where there is none, tests/suite-seconds says what comes first. Both decide about the order
+# alone.
 set -u
 
 root=${CUTRACE_ROOT:-$(cd "$(dirname "$0")/.." && pwd)}
@@ -37,6 +38,7 @@ name_of() {
 every_suite() {
     local file
     find "$root/tests" -mindepth 2 -maxdepth 3 -type f \( -name '*.bats' -o -name 'test_*.py' -o -name 'test_*.sh' \) |
+        if [ -n "${CUTRACE_FULL:-}" ]; then cat; else xargs -d '\n' grep -L '^# long: '; fi |
         while read -r file; do
             if [[ -x $file || $file = *.bats ]]; then
                 echo "$file"

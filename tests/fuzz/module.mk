@@ -5,9 +5,9 @@
 FUZZERS := $(patsubst %,$(BUILD)/tests/fuzz/fuzz_%,quick reader seek text snapshot zip)
 TESTS += $(FUZZERS)
 
-$(FUZZERS): $(BUILD)/tests/fuzz/%: tests/fuzz/%.c $(REPORT_OBJS)
+$(FUZZERS): $(BUILD)/tests/fuzz/%: tests/fuzz/%.c $(BUILD)/tools/report.a
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS_ALL) -D_GNU_SOURCE $(DEPFLAGS) -Itools -Itools/report $< $(REPORT_OBJS) $(LDFLAGS_ALL) $(REPORT_LIBS) -o $@
+	$(CC) $(CFLAGS_ALL) -D_GNU_SOURCE $(DEPFLAGS) -Itools -Itools/report $< $(BUILD)/tools/report.a $(LDFLAGS_ALL) $(REPORT_LIBS) -o $@
 
 $(BUILD)/tests/fuzz/libfuzzer_reader: tests/fuzz/fuzz_reader.c $(REPORT_SRCS)
 	@mkdir -p $(@D)

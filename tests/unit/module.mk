@@ -16,6 +16,8 @@ UNIT_PROGRAMS := $(filter-out $(UNIT_REPORT_PROGRAMS),$(patsubst tests/unit/%.c,
 UNIT_THREADED := $(patsubst tests/unit/%.c,%,$(filter-out %_program.c,$(shell grep -ls pthread_create tests/unit/*.c)))
 ifneq ($(findstring thread,$(SAN)),)
 TESTS += $(UNIT_THREADED:%=$(UNIT_DIR)/%) $(UNIT_PROGRAMS)
+else ifneq ($(CROSS)$(if $(CUTRACE_FULL),,$(SAN)),)
+TESTS += $(UNIT_PRELOAD) $(UNIT_PROGRAMS) $(if $(SAN)$(CUTRACE_FULL),$(UNIT_WATCH) $(UNIT_STATE)) $(if $(CUTRACE_FULL),$(UNIT_REPORT))
 else
 TESTS += $(UNIT_PRELOAD) $(UNIT_REPORT) $(UNIT_WATCH) $(UNIT_STATE) $(UNIT_PROGRAMS) $(UNIT_REPORT_PROGRAMS)
 endif
@@ -54,14 +56,14 @@ $(UNIT_WATCH): $(UNIT_DIR)/%: tests/unit/%.c $(UNIT_HTTP)
 
 define UNIT_LINK_REPORT
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS_ALL) $(DEPFLAGS) -D_GNU_SOURCE -Itools -Itools/report -I$(GENERATED) $< $(REPORT_OBJS) $(LDFLAGS_ALL) $(CMOCKA_LIBS) \
-	    $(REPORT_LIBS) -o $@
+	$(CC) $(CFLAGS_ALL) $(DEPFLAGS) -D_GNU_SOURCE -Itools -Itools/report -I$(GENERATED) $< $(BUILD)/tools/report.a $(LDFLAGS_ALL) \
+	    $(CMOCKA_LIBS) $(REPORT_LIBS) -o $@
 endef
 
-$(UNIT_REPORT): $(UNIT_DIR)/%: tests/unit/%.c $(REPORT_OBJS)
+$(UNIT_REPORT): $(UNIT_DIR)/%: tests/unit/%.c $(BUILD)/tools/report.a
 	$(UNIT_LINK_REPORT)
 
-$(UNIT_REPORT_PROGRAMS): $(UNIT_DIR)/programs/%: tests/unit/%.c $(REPORT_OBJS)
+$(UNIT_REPORT_PROGRAMS): $(UNIT_DIR)/programs/%: tests/unit/%.c $(BUILD)/tools/report.a
 	$(UNIT_LINK_REPORT)
 
 -include $(wildcard $(UNIT_DIR)/*.d $(UNIT_DIR)/programs/*.d)

@@ -335,7 +335,7 @@ static int add_summary(struct ct_bundle *b) {
 static int add_summaries(struct ct_bundle *b) {
     int rc = add_summary(b);
     for (int i = 0; i < b->options->path_count && b->options->path_count > 1 && !rc; i++) {
-        char name[24];
+        char name[32];
         (void)snprintf(name, sizeof name, "summary-%d.json", i + 1);
         FILE *out = open_text(add_text(b, name));
         rc = print_summary_of(b, i, out);
