@@ -4,6 +4,7 @@
 `tap.report` does it for every suite; one that runs the program by itself passes what that wrote to check_output. As a
 program: schema.py COMMAND copies standard input to standard output if all of it is valid.
 """
+import collections
 import copy
 import functools
 import json
@@ -62,12 +63,21 @@ def check_document(name, document):
         raise Invalid("%s --json: %s; it is %s" % (name, str(e)[:SHOWN], value)) from None
 
 
+_met = collections.Counter()  # of each shape of a line of dump
+FULL = bool(os.environ.get("CUTRACE_FULL"))
+
+
+def is_looked_at(shape):
+    """Of the lines of one shape the first few are validated, and then one in 64; with CUTRACE_FULL=1 all are."""
+    _met[shape] += 1
+    return FULL or _met[shape] <= 4 or _met[shape] % 64 == 0
+
+
 def check_events(events):
-    """The same for the lines of dump. A stack that is the same object as an earlier one is not looked at again."""
-    seen = set()
+    """The same for the lines of dump, by a sample of each shape: an operation, and the types of all its fields."""
     for e in events:
-        check_document("dump", {**e, "stack": None} if id(e.get("stack")) in seen else e)
-        seen.add(id(e["stack"]))
+        if is_looked_at((e.get("op"), *map(type, e.values()))):
+            check_document("dump", e)
 
 
 def is_together(command, document):
@@ -85,8 +95,7 @@ def check_list(command, documents):
 def check_output(command, output):
     """The same for all that a command wrote: a document, a list of them and of null, or the lines of dump."""
     if command == "dump":
-        for line in output.splitlines():
-            check_document(command, json.loads(line))
+        check_events(map(json.loads, output.splitlines()))
         return
     advice = re.search(rb'"text":"[^"]*: [^"]*","flag":"[^"]*"', output if isinstance(output, bytes) else output.encode())
     if advice:  # (text has a colon behind the flag)
