@@ -5,14 +5,13 @@ without it: results, output, exit status, files, descriptors, locks, limits, tim
 import collections
 import errno
 import os
-import random
 import re
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 import death  # noqa: E402
 import ways  # noqa: E402
-from tap import FULL, Skip, case, main, note, repeat  # noqa: E402
+from tap import FULL, Skip, case, dice, main, note, repeat  # noqa: E402
 
 # The library's own mappings (its segments, journal, tables, three stacks, NVML). Beside them each thread that calls the
 # driver has a ring; those of threads that have ended are used again.
@@ -121,7 +120,7 @@ noticed("whoever reads from a pipe or socket sees that its last writer has close
 
 @case("a daemon that closes descriptors in bulk and opens files: each has the number that it has without the library")
 def closes_and_opens():
-    rng, problems = random.Random(death.SEED), []
+    rng, problems = dice(), []
     for n in range(2000 if FULL else 40):
         command = [ways.program("host"), "closes-and-opens", str(rng.randrange(300))]
         if not n:
@@ -177,5 +176,4 @@ noticed("5,000 mappings", "host", "many-mappings")
 noticed("mlockall", "host", "locks-memory")
 noticed("somebody punches holes into the files of the library", "host", "has-holes-punched", trace="any")
 
-note(f"DEATH_SEED={death.SEED}")
 main()

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the suites of tests/recorder share: they start, kill and judge programs, with seeds."""
+"""What the suites of tests/recorder share: they start, kill and judge programs."""
 import ctypes
 import glob
 import os
-import random
 import re
 import shutil
 import signal
@@ -14,11 +13,10 @@ import time
 import judge
 import tap
 import ways
-from tap import BUILD, FULL, LIBRARY, REPORT, ROOT, Skip  # noqa: F401
+from tap import BUILD, FULL, LIBRARY, REPORT, ROOT, SEED, Skip, dice, sample  # noqa: F401
 from ways import HANG, folder
 
 HERE = os.path.join(ROOT, "tests/recorder")
-SEED = int(os.environ.get("DEATH_SEED") or random.SystemRandom().randrange(1 << 32))
 
 
 def undisturbed(function):
@@ -199,5 +197,4 @@ class Mounted:
 
 def end():
     """Runs the cases."""
-    tap.note(f"DEATH_SEED={SEED}")
     tap.main(undisturbed)

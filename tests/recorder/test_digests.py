@@ -4,7 +4,6 @@
 (tests/lib/digests.py); `cutrace-report check` must agree with it, and name each digest that is wrong."""
 import json
 import os
-import random
 import shutil
 import struct
 import subprocess
@@ -408,7 +407,7 @@ def quick():
 @case("hostile digests: cut, with lengths that lie, device 2^60, 10^9 sites; every view comes to an end")
 def hostile():
     where, data, at, parts = a_trace()
-    rng = random.Random(SEED)
+    rng = dice()
     bad = [parts[:rng.randrange(len(parts))] for _ in range(10)]
     bad += [b"", parts + parts, parts[:5] + b"\xff" * 40, bytes([4]) + struct.pack("<I", 0xFFFFFFF0) + parts[5:]]
     for kind, length_at, begin, end in list(figures(parts)):

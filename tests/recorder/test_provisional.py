@@ -106,7 +106,7 @@ def killed_slowly():
 @case("killed between provisional chunks: the file alone is a part of the truth, with its journal it is the truth")
 def with_and_without():
     problems = []
-    rng = random.Random(f"{SEED} with and without")
+    rng = dice()
     for _ in range(60 if FULL else 6):
         where = folder()
         p = start(where, program("worker"), "2", "300", "64", "0", str(rng.randrange(1 << 30)), env=OFTEN)

@@ -3,7 +3,6 @@
 """SIGKILL between two instructions: a thread is single-stepped through the recorder. At each stop the files hold what a
 kill there would leave. The other threads stand still, so that none of them repairs the files."""
 import os
-import random
 import re
 import select
 import shutil
@@ -95,7 +94,7 @@ def walk_once(mark, most, rng, arguments, env):
 
 def walk(mark, most, *arguments, **env):
     """A life ends early where its thread waits for one that stands still: then another one is begun."""
-    rng = random.Random(f"{SEED} {mark} {most}")
+    rng = dice(mark)
     adopt()
     total = 0
     for _ in range(8):
