@@ -429,7 +429,7 @@ def hanging():
     root, seen = install(where), os.path.join(where, "seen")
     _, workers = serve("spawn", GIVEN, where=where, root=root,
                        after=[os.path.join(BUILD, "tests/recorder/libhangs.so")],
-                       env={"HANGS_IN": root, "HANGS_SAID": seen, "FACTS_CALLS": "60000"})
+                       env={"HANGS_IN": root, "HANGS_SAID": seen, "FACTS_CALLS": "20000"})
     problems = [] if os.path.exists(seen) else ["no folder was opened: nothing was tested"]
     for pid in workers:
         facts = info(traces(where)[pid])

@@ -51,7 +51,7 @@ for _kind, _counts in KINDS.items():
 
 @case("a storm of forks under load: no deadlock, nothing lost")
 def _():
-    n = 1000 if FULL else 100
+    n = 1000 if FULL else 40
     where, status = run(program("fork_kinds"), "storm", n, env={"SIM_LEDGER_MAP_MB": 2048 if FULL else 64, "CUTRACE_STACKS": "off"},
                         hang=HANG)
     problems = [] if status == 0 else [f"exit status {status}: {said(where)[:500]}"]
@@ -140,8 +140,8 @@ def kill_rest(p):
             return
 
 
-for _method in ("fork", "spawn", "forkserver"):
-    for _how in ("close", "kill", "group", "wait"):
+for _number, _how in enumerate(("close", "kill", "group", "wait")):
+    for _method in sample(("fork", "spawn", "forkserver"), 1, _number):
         case(f"multiprocessing by {_method}, its workers' end: {_how}")(lambda m=_method, h=_how: served(m, h))
 
 end()
