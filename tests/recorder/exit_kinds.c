@@ -218,7 +218,7 @@ static void by_vanishing_threads(void) {
     ours = (uintptr_t)us.dli_fbase;
     pause_us = 0;
     sigaction(SIGUSR1, &(struct sigaction){.sa_sigaction = vanish, .sa_flags = SA_SIGINFO}, NULL);
-    for (int i = 0; i < 10; i++) {
+    for (int i = 0; i < 4; i++) {
         const int before = atomic_load(&vanished);
         pthread_t t = begin(call_for_ever, NULL);
         for (int k = 0; k < 1000 && atomic_load(&vanished) == before; k++) {

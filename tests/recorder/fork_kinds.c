@@ -265,7 +265,7 @@ static int by_fork_and_stop(pid_t pid) {
             _exit(1);
         for (int i = 0; i < 50; i++)
             new_calls(i);
-        for (int i = 0; i < 20; i++)
+        for (int i = 0; i < 5; i++)
             some_calls(2000);
         exit(write(1, "x", 1) != 1);
     }

@@ -107,7 +107,7 @@ def killed_slowly():
 def with_and_without():
     problems = []
     rng = dice()
-    for _ in range(60 if FULL else 6):
+    for _ in range(60 if FULL else 3):
         where = folder()
         p = start(where, program("worker"), "2", "300", "64", "0", str(rng.randrange(1 << 30)), env=OFTEN)
         wait_for_calls(where, p, rng.randrange(50, 2000))
@@ -153,7 +153,7 @@ def four_times():
 
 @case("at full rate there is no provisional chunk, and none with CUTRACE_UPDATE_MS=0")
 def none():
-    for pause_us, calls, env in (("0", "400000", {}), ("500", "2000", {**OFTEN, "CUTRACE_UPDATE_MS": "0"})):
+    for pause_us, calls, env in (("0", "100000", {}), ("500", "2000", {**OFTEN, "CUTRACE_UPDATE_MS": "0"})):
         chunks, written = ended(pause_us, calls, **env)
         # (The figure is in the last chunk, and was taken some chunks before.)
         check(written in itertools.accumulate(chunks), f"{written} bytes were written for chunks of {chunks}")

@@ -13,7 +13,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../
 from death import *  # noqa: E402,F403
 from tap import case  # noqa: E402
 
-STOPS = 400 if FULL else 40
+STOPS = 400 if FULL else 20
 # The keepers of files stand still, too: what the writer does to files it does itself where it is refused a table for them.
 ITSELF = [program("with_syscall_denied"), "close_range", "1"]
 

@@ -14,7 +14,7 @@ import ring_checker  # noqa: E402
 from death import *  # noqa: E402,F403
 from tap import case, note, read_json  # noqa: E402
 
-CALLS, SIZE = (50_000_000, "16M") if FULL else (2_000_000, "1M")
+CALLS, SIZE = (50_000_000, "16M") if FULL else (300_000, "1M")
 # Failures on the way, so that checkpoints come between a give-back and its failure, too.
 FAILURES = ",".join(f"cuMemFree_v2:{n}-{n + 3}:1" for n in range(CALLS // 64, CALLS // 2, CALLS // 64))
 
@@ -59,10 +59,14 @@ def churned(threads, slots, refused=0, **env):
     return problems, done
 
 
-@case("one thread: each event that is left, each checkpoint, the end, and the history")
-def _():
-    problems, done = churned(1, 3000, refused=CALLS // 5)
+def alone(**how):
+    problems, done = churned(1, 3000, **how)
     return problems + ([] if done.get("buckets", 0) >= 20 else ["the history was not compared"])
+
+
+@case("one thread: each event that is left, each checkpoint, the end, and the history", long=True)
+def _():
+    return alone(refused=CALLS // 5)
 
 
 @case("two threads that share their addresses: each event that is left, each checkpoint, the end")
@@ -70,9 +74,9 @@ def _():
     return churned(2, 3000, refused=CALLS // 5)[0]
 
 
-@case("one thread, give-backs that fail, and each call its own chunk now and then")
+@case("one thread, give-backs that fail, and each call its own chunk now and then: the same, and the history")
 def _():
-    return churned(1, 3000, SIM_FAIL=FAILURES, CUTRACE_FLUSH_MS=10)[0]
+    return alone(SIM_FAIL=FAILURES, CUTRACE_FLUSH_MS=10)
 
 
 end()
