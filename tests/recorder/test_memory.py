@@ -126,7 +126,7 @@ def gone(host):
 def _():
     with Host() as h:
         before = h.file()
-        for _ in range(30):
+        for _ in range(10):
             h.tell("some(1000)")
             time.sleep(0.03)
         h.wait(lambda: h.in_memory()[0] > 0.02, "chunks are in memory")
@@ -195,7 +195,7 @@ def _():
 def _():
     with Host() as h:
         for _ in range(3):
-            h.tell("some(10000)")
+            h.tell("some(3000)")
         before = h.file()
         h.tell("take(1 << 50)")
         h.is_written(before)
@@ -204,13 +204,13 @@ def _():
         shutil.copy(h.path, h.path + ".copy")
         calls = judge.Trace(REPORT, h.path + ".copy", may_lack=True).calls
         problems += accepted(h.path + ".copy")
-        if not any(e["bytes"] == 1 << 50 for e in calls) or len(calls) < 30000:
+        if not any(e["bytes"] == 1 << 50 for e in calls) or len(calls) < 9000:
             problems.append(f"the file has {len(calls)} calls, with the refused one or not")
         for _ in range(30):
             h.tell("take(1 << 50); some(10)")
         h.ctl("flush")
-        if h.file()[0] - first[0] > first[0] / 3:
-            problems.append(f"{h.file()[0]} bytes after 30 refusals with 300 calls, {first[0]} bytes with 30000 before")
+        if h.file()[0] - first[0] > first[0]:
+            problems.append(f"{h.file()[0]} bytes after 30 refusals with 300 calls, {first[0]} bytes with 9000 before")
         time.sleep(0.1)
         second = h.file()
         h.tell("some(1000)")
@@ -224,7 +224,7 @@ def _():
 def _():
     needs_disk()
     with Host() as h:
-        h.tell("some(20000)")
+        h.tell("some(5000)")
         h.link = h.target()
         problems = [] if h.link and os.path.exists(h.link) else [f"the journal is {h.link}"]
         status = h.end()
@@ -237,7 +237,7 @@ def _():
 @case("an exit on a full disk leaves it in memory")
 def _():
     problems = []
-    for after in (0, 10, 100):
+    for after in sample((0, 10, 100), 2):
         faults = {"FAULT_CALLS": "pwrite", "FAULT_ERRNO": 28, "FAULT_AFTER": after}
         with Host(before=[os.path.join(BUILD, "tests/recorder/libfaults.so")], **faults) as h:
             h.tell("some(5000); take(1 << 50)")
@@ -264,21 +264,22 @@ def _():
             time.sleep(0.1)
             kill(h.process, group=True)
             h.link = h.target()
-            said_ = report("dump", "--json", h.path).stdout
+            said_ = report("dump", "--json", "--sysroot=/nowhere", h.path).stdout
             problems += h.judge()
             other = os.path.join(h.where, "other.zst")
             for command in (["-o", other, h.path], [h.path]):
                 r = report("seal", *command)
                 problems += [] if r.returncode == 0 else [f"seal: {r.stderr}"]
             problems += gone(h) + h.judge() + accepted(other)
-            problems += [f"{p} says something else" for p in (h.path, other) if report("dump", "--json", p).stdout != said_]
+            problems += [f"{p} says something else" for p in (h.path, other)
+                         if report("dump", "--json", "--sysroot=/nowhere", p).stdout != said_]
     return problems
 
 
 @case("beside a trace that lies in memory itself there is no link")
 def _():
     with Mounted("size=64m") as place, Host(place=place) as h:
-        h.tell("some(20000)")
+        h.tell("some(5000)")
         h.link = None
         problems = [] if h.target() is None and os.path.isfile(h.path + ".journal") else ["there is a link"]
         problems += [] if h.file()[0] == 0 and h.in_memory()[1] == 32 else [f"{h.file()}, {h.in_memory()}"]
@@ -339,7 +340,7 @@ def _():
         wait_for_calls(where, p, 1000)
         (path,) = traces(where).values()
         end = time.monotonic() + HANG
-        while looks < 50 or events < 600000:
+        while looks < 10 or events < 300000:
             if time.monotonic() > end:
                 raise TimeoutError("it does not go round")
             r = report("check", "--json", path)
@@ -379,8 +380,8 @@ def told(h, words):
         f"said: {lines}, notes: {notes}, not once {words!r}"]
 
 
-for _size, _kept, _words in (("600m", 256, None), ("64m", 32, "keeps 32 MiB, not 256"), ("20m", 8, "keeps 8 MiB"),
-                             ("12m", None, "not in force"), ("4k", None, "not in force")):
+for _size, _kept, _words in sample((("600m", 256, None), ("64m", 32, "keeps 32 MiB, not 256"), ("20m", 8, "keeps 8 MiB"),
+                             ("12m", None, "not in force"), ("4k", None, "not in force")), 2):
     def _little(size=_size, kept=_kept, words=_words):
         def action():
             with Host() as h:

@@ -52,7 +52,7 @@ for _mib, _left in sample(((4, 0), (4, 100), (4, 400), (8, 8192)), 2):
                         f.write(os.urandom(1024))
             except OSError:
                 pass
-            life = Life(2, 0, 64, (5 if left > 1024 else 2) * CALLS, place=place, env={"CUTRACE_TICK_NS": "1", "CUTRACE_FREE_STACKS": "1"})
+            life = Life(2, 0, 64, (3 if left > 1024 else 2) * CALLS, place=place, env={"CUTRACE_TICK_NS": "1", "CUTRACE_FREE_STACKS": "1"})
             while life.process.poll() is None:  # what lies in pages of files goes to the disk, and is made anew there
                 os.sync()
                 time.sleep(0.05)

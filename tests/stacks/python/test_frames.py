@@ -5,6 +5,7 @@
 own, frame by frame and line by line: test_frames.py [WORD]..."""
 import functools
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -31,17 +32,11 @@ def fetch():
 
 
 def interpreters():
-    """(version, shared or static, command) of each."""
+    """(version, shared or static, command) of those that run: the oldest, the newest and one more, or of all."""
     lines = subprocess.run([FETCH, "--list", DEPS], capture_output=True, text=True, check=True).stdout.splitlines()
-    return [(version, kind, command) for version, kind, *command in (line.split("\t") for line in lines)]
-
-
-def one_of_each(found):
-    """Without a second one of a minor version."""
-    first = {}
-    for one in found:
-        first.setdefault(one[0].rsplit(".", 1)[0], one)
-    return list(first.values())
+    found = [(version, kind, command) for version, kind, *command in (line.split("\t") for line in lines)]
+    found.sort(key=lambda one: [int(n) if n.isdigit() else n for n in re.split(r"[.\D]+", one[0])])
+    return found[:1] + tap.sample(found[1:-1], 1) + found[1:][-1:]
 
 
 def sanitizer():
@@ -80,20 +75,18 @@ def several(command, minor, name, stacks, times=1):
     return f"{total[0]} stacks, {total[1]} frames"
 
 
-# (case, part of the stacks, times). Those behind the first few say little more in a second interpreter of a version.
+# (case, part of the stacks, times)
 CASES = (("shapes_one_by_one", 1, 1), ("at_exit", 0, 30 if FULL else 2), ("subinterpreter", 0, 1), ("greenlets", 0, 1),
          ("in_eight_threads", 5, 1), ("beside_a_spinning_thread", 5, 1), ("with_the_gil", 5, 1),
          ("in_forked_children", 50, 1), ("at_most_so_many", 0, 1), ("gate_forgotten", 0, 1), ("numpy", 0, 1))
-FEW = 4
 UNSANITIZED = ("greenlets", "subinterpreter", "numpy", "beside_a_spinning_thread", "with_the_gil")
 
 
-def cases_of(interpreter, found):
+def cases_of(number, interpreter):
     """What runs there. The sanitizer is this machine's, and does not know of stacks that are switched."""
-    cases = CASES if FULL or interpreter in one_of_each(found) else CASES[:FEW]
     if not sanitizer():
-        return cases
-    return [c for c in cases if c[0] not in UNSANITIZED and "ld-linux" not in interpreter[2][0]]
+        return tap.sample(CASES, 5, number)
+    return [c for c in CASES if c[0] not in UNSANITIZED and "ld-linux" not in interpreter[2][0]]
 
 
 def skipped_suites():
@@ -110,9 +103,8 @@ def skip(reason):
 
 def main():
     fetch()
-    found = interpreters()
-    for version, kind, command in found:
-        for name, part, times in cases_of((version, kind, command), found):
+    for number, (version, kind, command) in enumerate(interpreters()):
+        for name, part, times in cases_of(number, (version, kind, command)):
             tap.case(f"{version} {kind}: {name}")(functools.partial(
                 several, command, ".".join(version.split(".")[:2]), name, STACKS // part if part else 0, times))
     for suite, reason in skipped_suites():

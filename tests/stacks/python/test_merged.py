@@ -16,8 +16,7 @@ import tap  # noqa: E402
 from tap import BUILD, FULL, LIBRARY, REPORT, Skip  # noqa: E402
 from test_frames import HANG, HERE, fetch, interpreters  # noqa: E402
 
-ALLOCATIONS = 20000 if FULL else 400
-SEED = "7"
+ALLOCATIONS = 20000 if FULL else 200
 # What lies between two Python frames, where the symbols of the interpreter are there to tell.
 BETWEEN = {"sorted": "sort", "map": "map_next|list_", "reduce": "reduce", "callback": "ffi|closure|_CallPythonObject",
            "generator": "gen_|list_"}
@@ -31,14 +30,14 @@ def life(command, stacks, folder, allocations, depth="1024"):
     env.update(LD_PRELOAD=LIBRARY, CUTRACE_OUTPUT=trace, CUTRACE_STACKS=stacks, CUTRACE_STACK_DEPTH=depth,
                PYTHONDONTWRITEBYTECODE="1")
     # (the loader of another C library, or env, is not traced: it is the same process)
-    done = subprocess.run([*command, os.path.join(HERE, "merged.py"), out, SEED, str(allocations),
+    done = subprocess.run([*command, os.path.join(HERE, "merged.py"), out, str(tap.SEED), str(allocations),
                            os.path.join(BUILD, "sim/libcuda.so.1")], env=env, capture_output=True, text=True, timeout=HANG)
     if re.search("version `GLIBC_.*not found", done.stderr):
         raise Skip("its C library is older than the one that the simulated driver was built with")
     assert done.returncode == 0 and not done.stderr, f"{done.returncode}: {done.stderr[-2000:]}"
     with open(out, encoding="utf-8") as f:
         told = [json.loads(line) for line in f]
-    said = tap.read_json("dump", trace)
+    said = tap.read_json("dump", "--sysroot=/nowhere", trace)
     events = (json.loads(line) for line in said.splitlines())
     seen = {e["bytes"]: e["stack"] for e in events if e["op"] == "alloc"}
     assert len(seen) == len(told) == allocations
@@ -145,7 +144,7 @@ def embed(library, home, scope):
         done = subprocess.run([os.path.join(BUILD, "tests/stacks/python/embeds_python"), library, os.path.join(BUILD, "sim/libcuda.so.1"),
                                scope], env=env, capture_output=True, text=True, timeout=HANG)
         assert done.returncode == 0 and not done.stderr, f"{scope}: {done.returncode}: {done.stderr[-2000:]}"
-        lines = tap.read_json("dump", trace)
+        lines = tap.read_json("dump", "--sysroot=/nowhere", trace)
         seen = {e["bytes"]: e["stack"] for e in map(json.loads, lines.splitlines()) if e["op"] == "alloc"}
         return seen, {n: [[f["name"], f["file"], f["line"]] for f in stack if is_python(f)] for n, stack in seen.items()}
 

@@ -11,7 +11,7 @@ import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../lib"))
 import tap  # noqa: E402
 import wheels  # noqa: E402
-from test_blocks import CASES, FREE, HANDED_OUT, WAITS, Run, blocks_of, cases, ready, whole_gaps  # noqa: E402
+from test_blocks import CASES, FREE, HANDED_OUT, WAITS, Run, blocks_of, drawn, ready, whole_gaps  # noqa: E402
 
 OPERATIONS, MOMENTS = (36000, 24) if tap.FULL else (2500, 6)
 
@@ -111,13 +111,13 @@ def check_case(version, case):
 
 def check_wrapped(version, case):
     """in a file whose beginning was overwritten"""
-    run = Run(ready(version), case, 7, operations=600000, moments=200, CUTRACE_MAX_SIZE="1M")
+    run = Run(ready(version), case, 7, operations=130000, moments=50, CUTRACE_MAX_SIZE="1M", CUTRACE_TICK_NS="1")
     tap.check(view("frag", run.trace)["trace"]["wrapped"], "the file has room for all of it")
     present = {e["bytes"] for e in run.events() if e["op"] == "alloc" and e["api"] == "cudaMalloc"}
     left = [truth for truth in run.moments if truth["marker"] in present]
     tap.note("%s: %d of %d moments are left" % (case[0], len(left), len(run.moments)))
     tap.check(5 < len(left) < len(run.moments), "some moments are left")
-    compare(run, left[1:4] + left[-4:], case[2].get("streams") != 0, whole=False)
+    compare(run, left[1:4] + left[-4:] if tap.FULL else left[1:2] + left[-2:], case[2].get("streams") != 0, whole=False)
 
 
 def other_streams(moment):
@@ -135,7 +135,7 @@ def check_other_streams(version):
     """what was free on other streams when a request failed is what the allocator's snapshot right behind it has"""
     seen = collections.Counter()
     for settings in "", "max_split_size_mb:128", "expandable_segments:True":
-        for seed in range(8):
+        for seed in tap.sample(range(8), 3):
             options = {"streams": 1 + seed % 3, "raw": 0, "live_mb": 2000, "largest_mb": 128, "stop": 1}
             run = Run(ready(version), ("", settings, options, {}), seed, operations=3000, moments=4)
             ooms = [r for r in view("frag", run.trace)["devices"][0]["requests"] if r["outcome"] == "oom"]
@@ -147,18 +147,18 @@ def check_other_streams(version):
             tap.equal(ooms[0]["other_streams"], want, f"{settings} {seed}")
             seen.update(all=1, some=want["free_bytes"] > 0, fits=want["largest_free_bytes"] >= ooms[0]["requested_bytes"])
     tap.note(f"{seen['some']} of {seen['all']} requests failed beside free memory of other streams, {seen['fits']} beside a large enough block")
-    tap.check(seen["some"] > 12 and seen["fits"], f"{seen}")
+    tap.check(seen["some"] > (12 if tap.FULL else 1) and (seen["fits"] or not tap.FULL), f"{seen}")
     named = Run(ready(version), ("", "", {"streams": 3, "live_mb": 1400, "stop": 1}, {}), 1, operations=3000, moments=4)
     tap.equal({r["other_streams"] for r in view("frag", named.trace)["devices"][0]["requests"]}, {None}, "requests that name their stream")
 
 
 def main():
-    for version in wheels.versions():
-        for case in cases(version):
-            tap.case(f"PyTorch {version}: {case[0]}")(functools.partial(check_case, version, case))
+    for version, case in drawn():
+        tap.case(f"PyTorch {version}: {case[0]}")(functools.partial(check_case, version, case))
+    for version in tap.sample(wheels.versions(), 1):
         tap.case(f"PyTorch {version}: {check_other_streams.__doc__}")(functools.partial(check_other_streams, version))
     version = wheels.versions()[-1]
-    for case in (CASES[0], CASES[5]):
+    for case in tap.sample((CASES[0], CASES[5]), 1):
         name = f"PyTorch {version}: {case[0]}, {check_wrapped.__doc__}"
         tap.case(name)(functools.partial(check_wrapped, version, case))
     tap.main()

@@ -19,7 +19,7 @@ import check_ledger  # noqa: E402
 import judge  # noqa: E402
 import ways  # noqa: E402
 from death import undisturbed  # noqa: E402
-from tap import BUILD, REPORT, case, main, read_json, repeat  # noqa: E402
+from tap import BUILD, FULL, REPORT, case, dice, main, read_json, repeat, sample  # noqa: E402
 from ways import folder  # noqa: E402
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -54,7 +54,7 @@ def written_down(done):
 
 
 def dumped(path):
-    return [json.loads(line) for line in read_json("dump", path).splitlines()]
+    return check_ledger.read_trace(REPORT, path)
 
 
 def reports(events):
@@ -152,19 +152,19 @@ def all_forwarded(done):
 
 @case("one thread: every report is an event, in order, with the totals that it stated; and is forwarded")
 def _():
-    done = run("uses_allocator", "threads", FIRST, 1, 30000)
+    done = run("uses_allocator", "threads", FIRST, 1, 30000 if FULL else 10000)
     return ended(done) + same_blocks(done) + alive_at_the_end(done) + all_forwarded(done) + done.problems()
 
 
 @case("eight threads on two devices, with refusals: the events of a device are its ledger, line by line")
 def _():
-    done = run("uses_allocator", "threads", FIRST, 8, 12000, 2, env={"SIM_MEM_MB": 640})
+    done = run("uses_allocator", "threads", FIRST, 8, 12000 if FULL else 3000, 2, env={"SIM_MEM_MB": 640})
     ops = {r[0] for devices in written_down(done).values() for d in devices.values() for r in d}
     return (ended(done) + same_blocks(done) + all_forwarded(done) + done.problems()
             + ([] if ops == set(BLOCK_OPS) else [f"only {ops} were tested"]))
 
 
-@case("a file that goes round: blocks alive at its end are those of the ledger")
+@case("a file that goes round: blocks alive at its end are those of the ledger", long=True)  # (in short: allocator/test_pools.py)
 def _():
     done = run("uses_allocator", "threads", FIRST, 4, 110000, env={"CUTRACE_MAX_SIZE": "1M", "SIM_MEM_MB": 4096})
     return ended(done) + the_end_of_it(done) + alive_at_the_end(done)
@@ -172,14 +172,14 @@ def _():
 
 @case("in memory, killed: sealed from the journal")
 def _():
-    done = run("uses_allocator", "killed", FIRST, 4, 400000, env={"CUTRACE_MEMORY": "1", "CUTRACE_MAX_SIZE": "1M"})
+    done = run("uses_allocator", "killed", FIRST, 4, 400000 if FULL else 100000, env={"CUTRACE_MEMORY": "1", "CUTRACE_MAX_SIZE": "1M"})
     return ended(done, -signal.SIGKILL) + (the_end_of_it(done, more=4, wrapped=False) if written_down(done) else [])
 
 
 @case("killed: no report that was written down is missing")
 def _():
     out = []
-    for ms in (50, 300, 900):
+    for ms in (50, 300, 900) if FULL else (20 + dice().randrange(40),):
         done = run("uses_allocator", "killed", FIRST, 4, ms * 1000)
         out += ended(done, -signal.SIGKILL)
         out += same_blocks(done, more=4) if written_down(done) else []
@@ -282,7 +282,8 @@ def _():
     out = []
     stripped = as_torch("2.15.0")
     subprocess.run(["strip", "--strip-all", os.path.join(stripped, "libc10_cuda.so")], check=True)
-    for lib in (stripped, as_torch(None), *map(as_torch, ("2.16.0a0+git0123456", "2.115.0", "3.0.0", "1.13.1", "2.", "2", "2.x.1"))):
+    versions = None, "2.16.0a0+git0123456", "2.115.0", "3.0.0", "1.13.1", "2.", "2", "2.x.1"
+    for lib in (stripped, *map(as_torch, sample(versions, 2))):
         done = run("uses_allocator", "streams", lib)
         got = {s for path in done.traces.values() for (op, _), streams in streams_of(path).items() if op != "free" for s in streams}
         out += ended(done) + same_blocks(done) + ([] if got == {UNKNOWN} else [f"{lib}: {got}"])
@@ -380,7 +381,7 @@ def _():
 def _():
     out = []
     for env in ({"CUTRACE_MIN_SIZE": "64M"}, {"CUTRACE_SAMPLE": "100"}):
-        done = run("uses_allocator", "threads", FIRST, 2, 5000, env=env)
+        done = run("uses_allocator", "threads", FIRST, 2, 2000, env=env)
         out += ended(done) + same_blocks(done)
     return out
 
