@@ -272,7 +272,8 @@ def main():
         if not names:
             continue
         limit = LIMITS[section][a.quick] * (HANG_FACTOR if a.simulated else 1)
-        limit = int(os.environ.get("GPU_CHECK_LIMIT", limit))  # for the test of this script
+        of, _, seconds = os.environ.get("GPU_CHECK_LIMIT", "").rpartition("=")  # SECONDS, or SECTION=SECONDS
+        limit = int(seconds) if seconds and of in ("", section) else limit
         env = {**os.environ, "GPU_CHECK_SECONDS": str(limit)}
         for r in section_results(section, names, a.only, limit, env):
             results.append(r)
