@@ -368,7 +368,7 @@ static size_t mutate(uint8_t *at, size_t n) {
 
 static void run(uint64_t number) {
     static uint8_t input[INPUT_MAX + 64];
-    chance = number;
+    begin_draws(number);
     const struct seed *s = &seeds[draw(seed_count)];
     memcpy(input, s->bytes, s->size);
     const size_t n = number < seed_count ? s->size : mutate(input, s->size);

@@ -52,7 +52,7 @@ static size_t mutate(uint8_t *at, size_t n) {
 
 static void run(uint64_t number) {
     static uint8_t input[INPUT_MAX];
-    chance = number;
+    begin_draws(number);
     const struct seed *s = &seeds[number % seed_count];
     memcpy(input, s->bytes, s->size);
     read_input(input, number ? mutate(input, s->size) : s->size);

@@ -2,8 +2,9 @@
 // Seeds, bytes put into an input, a check of what is printed, and the loop over the runs: the same
 // in every fuzz driver.
 //
-// PROGRAM RUNS SEED-FILE... mutates the seeds, always in the same way. The number of the run that
-// goes on is in the file named by CT_FUZZ_LAST, and "PROGRAM =RUN SEED-FILE..." repeats it alone.
+// PROGRAM RUNS SEED-FILE... mutates the seeds, in the same way with the same CUTRACE_SEED. The number
+// of the run that goes on is in the file named by CT_FUZZ_LAST, and "PROGRAM =RUN SEED-FILE..." repeats
+// it alone.
 #ifndef TESTS_SEEDS_H
 #define TESTS_SEEDS_H
 
@@ -13,6 +14,7 @@
 #include <string.h>
 
 #include "../lib/draw.h"
+#include "../lib/seed.h"
 
 enum { MAX_SEEDS = 4096 };
 
@@ -32,6 +34,11 @@ static inline void add_seed(const uint8_t *bytes, size_t n) {
     memcpy(s->bytes, bytes, n);
     s->size = n;
     seed_count++;
+}
+
+// What is drawn in a run follows from its number and the seed alone.
+static inline void begin_draws(uint64_t number) {
+    chance = number + (test_seed() << 32);
 }
 
 // Up to `most` bytes of a file; ends the program if it cannot be read.

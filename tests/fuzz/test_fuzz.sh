@@ -1,32 +1,32 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Mutated traces, journals, texts and snapshots, the same in every run: the report ends without a crash, and in a SAN= build without a
-# sanitizer finding.
+# Mutated traces, journals, texts and snapshots, by the seed: the report ends without a crash, and in a SAN= build without a
+# sanitizer finding. Of what is slow there are fewer runs; CT_FUZZ_RUNS says another number for all.
 set -u
 root=${CUTRACE_ROOT:-$(cd "$(dirname "$0")/../.." && pwd)}
 build=${CUTRACE_BUILD:-$root/build}
-runs=${CT_FUZZ_RUNS:-$([ -n "${CUTRACE_FULL:-}" ] && echo 500000 || echo 5000)}
+all=${CT_FUZZ_RUNS:-${CUTRACE_FULL:+500000}}
 last=$(mktemp)
 failed=0
 
-fuzz() { # NUMBER WHAT PROGRAM SEED-FILE...
-    number=$1 what=$2 program=$3
-    shift 3
+fuzz() { # NUMBER RUNS WHAT PROGRAM SEED-FILE...
+    number=$1 runs=${all:-$2} what=$3 program=$4
+    shift 4
     CT_FUZZ_LAST=$last "$build/tests/fuzz/$program" "$runs" "$@" >"$last.out" 2>&1
     status=$?
     if [ $status = 0 ]; then
         echo "ok $number - $runs mutated $what"
     else
-        echo "not ok $number - $runs mutated $what: exit $status in run $(cat "$last")"
+        echo "not ok $number - $runs mutated $what: exit $status in run $(cat "$last"), seed ${CUTRACE_SEED:-0}"
         tail -n 40 "$last.out" | sed 's/^/# /'
         failed=1
     fi
 }
 
 echo 1..8
-fuzz 1 traces fuzz_reader "$root"/tests/report/golden/traces/*.zst
+fuzz 1 800 traces fuzz_reader "$root"/tests/report/golden/traces/*.zst
 PYTHONDONTWRITEBYTECODE=1 python3 "$root/tests/lib/mkjournal.py" "$last.journal"
-fuzz 2 journals fuzz_reader "$last.journal"
+fuzz 2 200 journals fuzz_reader "$last.journal"
 PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=$root/tests/lib python3 - "$root/tests/torch/export" "$last.pool" <<'END'
 import sys
 sys.path.insert(0, sys.argv[1])
@@ -38,7 +38,7 @@ for seed in range(4):
         with open("%s.%s%d" % (sys.argv[2], name, seed), "wb") as f:
             f.write(data)
 END
-fuzz 3 "traces with PyTorch's blocks" fuzz_reader "$last".pool.*
+fuzz 3 300 "traces with PyTorch's blocks" fuzz_reader "$last".pool.*
 PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=$root/tests/report/texts python3 - "$last" <<'END'
 import sys
 import texts
@@ -46,8 +46,8 @@ for i, (_, _, _, data) in enumerate(texts.TEXTS[::2]):
     with open("%s.text.%d" % (sys.argv[1], i), "wb") as f:
         f.write(data)
 END
-fuzz 4 texts fuzz_text "$last".text.* "$root"/tests/report/vllm/leak/log.txt
-fuzz 5 "snapshots of PyTorch's" fuzz_snapshot "$root"/tests/report/snapshots/*/*.pickle
+fuzz 4 5000 texts fuzz_text "$last".text.* "$root"/tests/report/vllm/leak/log.txt
+fuzz 5 5000 "snapshots of PyTorch's" fuzz_snapshot "$root"/tests/report/snapshots/*/*.pickle
 python3 - "$root/tests/report/golden/traces" "$last.zip" <<'END'
 import sys
 import zipfile
@@ -56,11 +56,11 @@ with zipfile.ZipFile(sys.argv[2], "w") as z:
         z.write("%s/%s.zst" % (sys.argv[1], name), "trace-%d.zst" % i)
     z.writestr("MANIFEST.json", "{}")
 END
-fuzz 6 "zip files" fuzz_zip "$last.zip"
+fuzz 6 5000 "zip files" fuzz_zip "$last.zip"
 mkdir "$last.seek"
 PYTHONDONTWRITEBYTECODE=1 python3 "$root/tests/lib/checkpoint_program.py" "$last.seek"
 PYTHONDONTWRITEBYTECODE=1 python3 "$root/tests/lib/part_program.py" "$last.seek"
-fuzz 7 "traces with checkpoints: replays from one print the same" fuzz_seek "$last.seek"/*.zst \
+fuzz 7 400 "traces with checkpoints: replays from one print the same" fuzz_seek "$last.seek"/*.zst \
     "$root"/tests/report/golden/traces/ringed.zst "$root"/tests/report/golden/traces/blocks.zst
 PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=$root/tests/lib python3 - "$last.seek" <<'END'
 import glob
@@ -76,7 +76,7 @@ for path in glob.glob(os.path.join(sys.argv[1], "seek-*.zst")):
     with open(path.replace("seek-", "noted-"), "wb") as f:
         f.write(data)
 END
-fuzz 8 "traces with digests: no answer of --quick is contradicted by all events" fuzz_quick "$last.seek"/noted-*.zst
+fuzz 8 900 "traces with digests: no answer of --quick is contradicted by all events" fuzz_quick "$last.seek"/noted-*.zst
 rm -rf "$last.seek"
 rm -f "$last" "$last.zip" "$last.out" "$last.journal" "$last".pool.* "$last".text.*
 [ $failed = 0 ]
