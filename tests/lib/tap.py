@@ -4,6 +4,8 @@
 Nothing else in tests/ prints TAP. A suite registers functions with @case("what holds") and ends with main().
 """
 import faulthandler
+import functools
+import json
 import os
 import random
 import signal
@@ -173,6 +175,21 @@ def read_json(*args):
     if code:
         raise RuntimeError(f"{' '.join(map(str, args))}: exit {code}: {err.decode(errors='replace').strip()}")
     return out.decode()
+
+
+@functools.lru_cache(maxsize=2)
+def _dumped(args, _stamps):
+    done = subprocess.run([REPORT, "dump", "--json", *args], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=PLAIN, check=False)
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def dumped(*args):
+    """The events of `dump --json` with these arguments, asked once as long as the files are the same.
+
+    Its lines are not validated: the suites of dump and of the schemas do that.
+    """
+    stats = [os.stat(arg) for arg in map(str, args) if os.path.exists(arg)]
+    return _dumped(tuple(map(str, args)), tuple((s.st_ino, s.st_size, s.st_mtime_ns) for s in stats))
 
 
 def equal(got, want, what=""):
