@@ -182,6 +182,7 @@ class Packed:
         self.before = None  # time of the record before
         self.stack = self.high = self.end = 0
         self.taken, self.given = [], []  # (address, end, size); addresses
+        self.last = {"given": {}, "taken": {}, "end": {}}  # where each address stands last in them
         self.rows = {}
         self.stated = {}  # device -> {field: what PyTorch stated last}
         self.varint(43, tick_ns)
@@ -289,17 +290,14 @@ class Packed:
     def row(self, size):
         return self.rows.setdefault((size * 0x9E3779B97F4A7C15 & MASK) >> 54, [0] * 4)
 
-    @staticmethod
-    def ago(things, thing, most):
-        """How long ago it was among the last `most` things, or 0."""
-        for d in range(1, min(most, len(things)) + 1):
-            if things[-d] == thing:
-                return d
-        return 0
+    def ago(self, things, what, address, most):
+        """How long ago the address was among the last `most` things, or 0."""
+        d = len(things) - self.last[what].get(address, len(things))
+        return d if d <= most else 0
 
     def take(self, address, size):
         row = self.row(size)
-        freed, end = self.ago(self.given, address, 12944), self.ago([t[1] for t in self.taken], address, 14336)
+        freed, end = self.ago(self.given, "given", address, 12944), self.ago(self.taken, "end", address, 14336)
         if address in row:
             i = row.index(address)
             self.bytes(8, 2 + i)
@@ -314,10 +312,11 @@ class Packed:
             self.bytes(8, 0)
             self.plain(address)
         self.end = address + size & MASK
+        self.last["taken"][address] = self.last["end"][self.end] = len(self.taken)
         self.taken.append((address, self.end, size))
 
     def give(self, address):
-        d = self.ago([t[0] for t in self.taken], address, 16575)
+        d = self.ago(self.taken, "taken", address, 16575)
         if d:
             self.distance(47, 1, 192, d)
             row = self.row(self.taken[-d][2])
@@ -325,6 +324,7 @@ class Packed:
         else:
             self.bytes(47, 0)
             self.plain(address)
+        self.last["given"][address] = len(self.given)
         self.given.append(address)
 
     def put(self, record, following=None):
@@ -391,6 +391,7 @@ class Trace:
         self.info = {}
         self.checkpoint()
         self.pending = []
+        self.seen = self.counted = 0  # of what is pending: how many were looked at, and how many events these are
         self.segment = False
 
     def checkpoint(self):
@@ -432,8 +433,15 @@ class Trace:
                            varint(name) + varint(5 if name else 0) +
                            (varint(len(ids)) + b"".join(varint(v) for place in ids for v in place) if ids else b""))
 
+    def frame_number(self, f):
+        try:
+            known = self.ids[4].get(f)
+        except TypeError:  # it has a list
+            known = None
+        return known or self.frame(f if isinstance(f, str) else tuple(tuple(v) if isinstance(v, list) else v for v in f))
+
     def stack(self, frames):
-        ids = [self.frame(f if isinstance(f, str) else tuple(tuple(v) if isinstance(v, list) else v for v in f)) for f in frames]
+        ids = [self.frame_number(f) for f in frames]
         return self.define(5, tuple(ids), lambda: self.flat(ids) if self.version < 3 else self.branch(ids))
 
     @staticmethod
@@ -481,7 +489,11 @@ class Trace:
 
     def event(self, op, t_ns, **fields):
         self.pending.append(self.record(op, t_ns, **fields))
-        return self.number + sum(1 for p in self.pending if p["op"] != OPS["amend"]) - 1
+        if self.seen + 1 != len(self.pending):
+            self.seen = self.counted = 0
+        self.counted += sum(p["op"] != OPS["amend"] for p in self.pending[self.seen:])
+        self.seen = len(self.pending)
+        return self.number + self.counted - 1
 
     def restart(self):
         """As checkpoint(), in the words of the format: a segment begins with the next chunk."""
