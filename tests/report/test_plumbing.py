@@ -11,7 +11,7 @@ import re
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
-from tap import ROOT, case, main, read_json, skip_all  # noqa: E402
+from tap import ROOT, case, main, read_json, sample, skip_all  # noqa: E402
 
 FOLDERS = [os.environ["CUTRACE_TRACES"]] if os.environ.get("CUTRACE_TRACES") else [
     os.path.join(ROOT, "tests", folder) for folder in ("report/vllm", "report/pytorch", "gpu/results")]
@@ -80,6 +80,6 @@ def declare(path):
 
 if not TRACES:
     skip_all("there are no traces of vLLM or PyTorch")
-for each in TRACES:
+for each in sample(TRACES, 20):
     declare(each)
 main()

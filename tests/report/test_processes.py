@@ -9,14 +9,13 @@ all times of the world.
 import glob
 import json
 import os
-import random
 import re
 import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 from mktrace import Trace  # noqa: E402
-from tap import FULL, ROOT, case, check, equal, main, report  # noqa: E402
+from tap import FULL, ROOT, case, check, dice, dumped, equal, main, report  # noqa: E402
 
 FOLDER = tempfile.mkdtemp()
 M, G, S = 1 << 20, 1 << 30, 10**9
@@ -75,7 +74,7 @@ class Process:
 
 class World:
     def __init__(self, seed, count, gpus):
-        self.random = random.Random(seed)
+        self.random = dice(seed)
         self.gpus = gpus
         self.now = 60 * S
         self.outside = self.random.choice((9, 300)) * M  # of a GPU: held by processes that are not traced
@@ -591,8 +590,7 @@ RECORDED = sorted(glob.glob(os.path.join(ROOT, "tests/gpu/results/*/*.zst")))
 def tracked_of(path, t):
     """Bytes by the allocations of a recorded process up to a time, from its events: no pools, no managed memory."""
     live, refs = {}, {}
-    for line in report("dump", "--json", path)[1].splitlines():
-        e = json.loads(line)
+    for e in dumped(path):
         if e["t_ns"] > t or e.get("result"):
             continue
         if e["op"] == "alloc" and e.get("space") == "device":
@@ -630,7 +628,7 @@ def crossings():
     shown = [(p["crossing"], d["crossing"]) for p, d in zip(documents[-1]["processes"], documents)]
     equal([a for a, _ in shown], [b and {k: b[k] for k in a or b} for a, b in shown])
     for path, (crossing, _) in zip(paths[:-1], shown):
-        (event,) = [e for e in map(json.loads, report("dump", "--json", path)[1].splitlines()) if e["event"] == crossing["event"]]
+        (event,) = [e for e in dumped(path) if e["event"] == crossing["event"]]
         equal([crossing[k] for k in ("t_ns", "device", "api", "requested_bytes")],
               [event[k] for k in ("t_ns", "device", "api", "bytes")], path)
     equal([crossing and crossing["api"] for crossing, _ in shown], [None, "f" * 150, None])
@@ -638,7 +636,7 @@ def crossings():
 
 @case("any recorded traces together: every GPU adds up, or says that it does not")
 def recorded_mixtures():
-    draw, divided = random.Random(5), 0
+    draw, divided = dice(5), 0
     for _ in range(60 if FULL else 12):
         document, _ = table(*draw.sample(RECORDED, draw.randint(2, 6)))
         for gpu in document["gpus"]:
@@ -670,8 +668,7 @@ def parts_of_vllm():
         check(abs(parts["weights"] - weights[0]) < 0.006, (parts, weights))
     for p in document["processes"]:  # each worker has memory of the other one, on the GPU of that
         (device,) = p["devices"]
-        events = [json.loads(line) for line in report("dump", "--json", p["file"])[1].splitlines()]
-        events = [e for e in events if e["t_ns"] <= p["moment_ns"] and not e["result"]]
+        events = [e for e in dumped(p["file"]) if e["t_ns"] <= p["moment_ns"] and not e["result"]]
         theirs = [e for e in events if e["op"] in ("import", "ipc-open")]
         equal({e["device"] for e in theirs}, {1 - device["ordinal"]})
         imported = {e["handle"] for e in theirs if e["op"] == "import"} - {e["handle"] for e in events if e["op"] == "release"}

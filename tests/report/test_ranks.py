@@ -14,7 +14,7 @@ import tempfile
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 import whole_trace  # noqa: E402
 from mktrace import Trace  # noqa: E402
-from tap import ROOT, case, check, equal, main, read_json, report  # noqa: E402
+from tap import ROOT, case, check, dumped, equal, main, read_json, report  # noqa: E402
 
 VLLM = os.path.join(ROOT, "tests/report/vllm")
 M, G, S = 1 << 20, 1 << 30, 10**9
@@ -723,8 +723,7 @@ def lines_of_vllm():
 def tracked_at(path, t_ns):
     """Bytes by the allocations of a process up to a time of its own clock, from its events."""
     live = {}
-    for line in report("dump", "--json", path)[1].splitlines():
-        e = json.loads(line)
+    for e in dumped(path):
         if e["t_ns"] <= t_ns and e["op"] == "alloc" and not e["result"]:
             live[e["ptr"]] = e["bytes"]
     return sum(live.values())
@@ -849,8 +848,7 @@ def real_accounts():
 def held_at(path, t_ns):
     """What a recorded process held on its device at a time: its allocations, and what NVML last reported beyond them."""
     live, refs, untracked, before = {}, {}, 0, 0
-    for line in report("dump", "--json", path)[1].splitlines():
-        e = json.loads(line)
+    for e in dumped(path):
         if e["t_ns"] > t_ns:
             break
         if e["op"] == "memory-sample" and e.get("process_bytes"):

@@ -16,7 +16,7 @@ import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 from mktrace import Trace  # noqa: E402
-from tap import FULL, ROOT, case, check, equal, main, report  # noqa: E402
+from tap import FULL, ROOT, case, check, dumped, equal, main, report, sample  # noqa: E402
 
 K, M, S, PARTS, SHORTEST = 1 << 10, 1 << 20, 10 ** 9, 8, 10 ** 8
 FOLDER = tempfile.TemporaryDirectory()
@@ -33,11 +33,8 @@ def read(path, *more):
 @functools.lru_cache(maxsize=2)
 def dump(path, *more):
     """The events, with handles and addresses as numbers."""
-    out = []
-    for line in report("dump", "--json", *more, path)[1].splitlines():
-        e = json.loads(line)
-        out.append({k: int(v, 16) if k in ("ptr", "handle", "context", "pool") and isinstance(v, str) else v for k, v in e.items()})
-    return out
+    return [{k: int(v, 16) if k in ("ptr", "handle", "context", "pool") and isinstance(v, str) else v for k, v in e.items()}
+            for e in dumped(*more, path)]
 
 
 def own_frames(stack):
@@ -293,20 +290,20 @@ def compare(path, *more, from_ns=0):
 def recorded():
     grown, problems, count = 0, [], 0
     check(len(RECORDED) >= 13)
-    for path in RECORDED + GOLDEN:
+    for path in sample(RECORDED, 6) + GOLDEN:
         for more in ((), ("--at=end",)):
             n, wrong = compare(path, *more)
             grown += n
             problems += wrong
             count += 1
-    check(grown > 20, "%d sites grew" % grown)
+    check(grown > 5, "%d sites grew" % grown)
     return problems or "%d moments, %d sites grew or shrank" % (count, grown)
 
 
 @case("recorded traces: the same at any time, and in a range")
 def ranges():
     grown, problems, count = 0, [], 0
-    for path in RECORDED:
+    for path in sample(RECORDED, 4, 1):
         trace = read(path)
         start, first, last = trace["start_ns"], trace["trace"]["t_first_ns"], trace["trace"]["t_last_ns"]
         for i in range(1, 6 if FULL else 3):
@@ -446,7 +443,7 @@ def held_stacks(path, device):
 @case("the tree of recorded and golden traces: a node is its own and its children's bytes, the root what is live, to the byte")
 def tree_sums():
     nodes = 0
-    for path in RECORDED + sorted(glob.glob(os.path.join(ROOT, "tests/report/golden/traces/*.zst"))):
+    for path in sample(RECORDED, 4, 2) + sample(sorted(glob.glob(os.path.join(ROOT, "tests/report/golden/traces/*.zst"))), 8):
         for more in ((), ("--at=end",), ("--segments",), ("--all-frames",), ("-n", "5")):
             flat = read(path, *[m for m in more if m not in ("-n", "5")])
             for device, listed in zip(read(path, "--tree", *more)["devices"], flat["devices"]):
@@ -463,7 +460,7 @@ def tree_sums():
 
 @case("the tree divides what is held by caller as the stacks of the events do")
 def tree_by_stack():
-    for path in RECORDED:
+    for path in sample(RECORDED, 4, 3):
         for device in read(path, "--tree")["devices"]:
             want = collections.Counter()
             for text, size in held_stacks(path, device).items():
