@@ -12,4 +12,10 @@ static inline uint64_t test_seed(void) {
     return seed && *seed ? strtoull(seed, NULL, 10) : 0;
 }
 
+// How many rounds: the first number in `make check`, the second one with CUTRACE_FULL=1.
+static inline unsigned test_rounds(unsigned quick, unsigned all) {
+    const char *full = getenv("CUTRACE_FULL");
+    return full && *full ? all : quick;
+}
+
 #endif

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Drives Chromium for tests/page/browser.py: a command in JSON on each line of standard input, its answer on one of
-// standard output. Usage: node browser.mjs TOOLS CHROMIUM PROFILE
+// standard output. Usage: node browser.mjs TOOLS CHROMIUM
 import {createRequire} from "node:module";
 import path from "node:path";
 import readline from "node:readline";
 
-const [tools, executablePath, profile] = process.argv.slice(2);
+const [tools, executablePath] = process.argv.slice(2);
 const {chromium} = createRequire(path.resolve(tools, "package.json"))("playwright-core");
 const ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
     "--disable-component-update", "--disable-sync"];
-let context = null, page = null, problems = [], runs = 0;
+let browser = null, context = null, page = null, problems = [];
 
 const commands = {
     // A page of its own, with nothing that an earlier one left: size, colours, medium, with or without script.
@@ -17,11 +17,11 @@ const commands = {
         if (context)
             await context.close();
         problems = [];
-        context = await chromium.launchPersistentContext(path.join(profile, String(runs++)), {executablePath, headless: true,
-            args: ARGUMENTS, viewport: {width, height}, colorScheme: scheme, javaScriptEnabled: script, deviceScaleFactor: ratio,
-            offline: true, reducedMotion: "reduce", timeout: 0});
+        browser = browser || await chromium.launch({executablePath, headless: true, args: ARGUMENTS, timeout: 0});
+        context = await browser.newContext({viewport: {width, height}, colorScheme: scheme, javaScriptEnabled: script,
+            deviceScaleFactor: ratio, offline: true, reducedMotion: "reduce"});
         context.setDefaultTimeout(0); // how long anything takes on a busy machine is no failure: run-suites.sh ends what hangs
-        page = context.pages()[0];
+        page = await context.newPage();
         page.on("console", (message) => problems.push(`console: ${message.type()}: ${message.text()}`));
         page.on("pageerror", (error) => problems.push(`error: ${error.stack}`));
         page.on("request", (request) => request.url().split("#")[0] === url.split("#")[0] ||
@@ -84,6 +84,6 @@ for await (const line of readline.createInterface({input: process.stdin})) {
     }
     process.stdout.write(`${JSON.stringify(answer)}\n`);
 }
-if (context)
-    await context.close();
+if (browser)
+    await browser.close();
 process.exit(0);

@@ -4,7 +4,6 @@ import json
 import os
 import shutil
 import subprocess
-import tempfile
 
 from tap import ROOT, skip_all
 
@@ -45,9 +44,8 @@ class Browser:
     """Commands are methods: browser.click(x=1, y=2)."""
 
     def __init__(self, chromium):
-        self.folder = tempfile.mkdtemp()
-        self.process = subprocess.Popen(["node", os.path.join(HERE, "browser.mjs"), os.path.join(DEPS, "page-tools"), chromium,
-                                         self.folder], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.process = subprocess.Popen(["node", os.path.join(HERE, "browser.mjs"), os.path.join(DEPS, "page-tools"), chromium],
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def __getattr__(self, command):
         def ask(**values):
@@ -71,4 +69,3 @@ class Browser:
     def close(self):
         self.process.stdin.close()
         self.process.wait()
-        shutil.rmtree(self.folder, ignore_errors=True)

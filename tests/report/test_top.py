@@ -500,7 +500,7 @@ def deep_stacks():
     (d,) = read(deep(4000, 10000), "--tree")["devices"]
     (chain,) = d["tree"]["children"]
     equal((len(chain["frames"]) > 100, chain["children"], chain["own_bytes"]), (True, [], M))
-    path = deep(3000, 2)
+    path = deep(1200, 2)
     (d,) = read(path, "--tree")["devices"]
     check_sums(d["tree"], "deep")
     equal(d["tree"]["bytes"], d["bytes"])

@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "../lib/draw.h"
+#include "../lib/seed.h"
 #include "allocator/block_ids.h"
 #include "allocator/model.h"
 #include "allocator/recorded_streams.h"
@@ -202,7 +203,7 @@ static void random_requests(void **state) {
         uint32_t held[256];
         uint64_t allocated = 0;
         unsigned count = 0;
-        chance = t + 1;
+        chance = t + 1 + test_seed();
         for (unsigned n = 0; n < 20000; n++) {
             if (count == 256 || (count && draw(5) < 2)) {
                 const unsigned i = (unsigned)draw(count);
@@ -230,7 +231,7 @@ static void random_requests(void **state) {
 static void remember_blocks(void **state) {
     struct ct_block_ids ids = {0};
     (void)state;
-    chance = 3;
+    chance = 3 + test_seed();
     uint32_t truth[4096] = {0};
     for (unsigned n = 0; n < 100000; n++) {
         const uint64_t address = 1 + draw(4096);

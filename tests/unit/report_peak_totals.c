@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Totals set aside at a candidate peak, against full copies of the live state at each of them.
+#include "../lib/seed.h"
 #include "state_model.h"
 
 #include "analyze/peak_totals.h"
@@ -70,7 +71,7 @@ static void is_the_moment(int device, enum ct_totals_moment which, const struct 
 
 static void moments_are_those_that_were_marked(void **state) {
     static struct copy copies[DEVICES][CT_TOTALS_MOMENTS];
-    struct events events = {.seed = 17, .keys = 60};
+    struct events events = {.seed = 17 + test_seed(), .keys = 60};
     struct ct_event e;
     (void)state;
     ct_replay_init(&replay, changed, NULL);
@@ -147,7 +148,7 @@ static void are_equal(const struct ct_live_totals *got, const struct ct_live_tot
 static void rows_with_blocks_are_those_of_the_state(void **state) {
     static struct ct_live_totals copies[DEVICES][2];
     unsigned divided[2] = {0};
-    struct events events = {.seed = 18, .keys = 60};
+    struct events events = {.seed = 18 + test_seed(), .keys = 60};
     struct ct_event e;
     (void)state;
     ct_replay_init(&replay, live_changed, NULL);

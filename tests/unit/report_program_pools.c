@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "../lib/seed.h"
 #include "analyze/program_pools.h"
 
 enum { HEAPS = 3, ADDRESSES = 2000 };
@@ -99,7 +100,7 @@ static void compare(const struct model *m) {
 
 static void random_calls(void **state) {
     static struct model m;
-    uint64_t seed = 7;
+    uint64_t seed = 7 + test_seed();
     (void)state;
     begin();
     memset(m.heap, -1, sizeof m.heap);

@@ -13,6 +13,7 @@
 #include <pthread.h>
 
 #include "../lib/draw.h"
+#include "../lib/seed.h"
 #include "base/workers.h"
 #include "replay/slab_memory.h"
 
@@ -45,7 +46,7 @@ static int is_whole(const struct piece *p) {
 static int exchange(uint64_t seed, int steps) {
     static const size_t sizes[] = {64, 4096, SLAB - 64, SLAB, SLAB, SLAB, SLAB + 64, 1 << 20};
     struct piece *pieces = ct_slab_memory_resize(NULL, NULL, 0, MOST * sizeof *pieces);
-    uint64_t next = seed;
+    uint64_t next = seed + test_seed();
     int fine = 1;
     memset(pieces, 0, MOST * sizeof *pieces);
     for (int i = 0; i < steps; i++) {

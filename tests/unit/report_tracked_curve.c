@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "../lib/seed.h"
 #include "analyze/tracked_curve.h"
 
 enum { CHANGES = 2000 };
@@ -72,7 +73,7 @@ static void questions_have_the_answers_of_the_list(void **state) {
         static struct change changes[CHANGES];
         struct ct_tracked_curve curve = {0};
         uint64_t high = 0;
-        draw_changes(changes, seed);
+        draw_changes(changes, seed + test_seed());
         for (int i = 0; i < CHANGES; i++) {
             ct_tracked_curve_add(&curve, changes[i].t_ns, changes[i].began_ns, changes[i].bytes);
             high = changes[i].bytes > high ? changes[i].bytes : high;

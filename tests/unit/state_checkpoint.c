@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The state as checkpoint records and back: exact, also when it is written part by part while
 // events go on.
+#include "../lib/seed.h"
 #include "state_model.h"
 
 #include <cutrace/model/checkpoint.h>
@@ -132,7 +133,7 @@ static void restore(struct side *to, size_t n) {
 
 // In one piece: the reader then has what a reader of everything has, and goes on alike.
 static void one_piece_is_exact(void **state) {
-    struct events events = {.seed = 99};
+    struct events events = {.seed = 99 + test_seed()};
     (void)state;
     for (unsigned round = 0; round < 200; round++) {
         struct side all, late;
@@ -157,10 +158,10 @@ static void one_piece_is_exact(void **state) {
 
 // In pieces of 5 records and more, with 0 to 60 events between two.
 static void pieces_of_different_moments_are_exact(void **state) {
-    struct events events = {.seed = 1234567};
+    struct events events = {.seed = 1234567 + test_seed()};
     unsigned pieces = 0;
     (void)state;
-    for (unsigned round = 0; round < 2000; round++) {
+    for (unsigned round = 0; round < test_rounds(250, 2000); round++) {
         struct side all, late;
         struct ct_checkpoint c;
         events.keys = 6 + (unsigned)random_below(&events.seed, round % 5 ? 30 : 300);
@@ -185,7 +186,7 @@ static void pieces_of_different_moments_are_exact(void **state) {
         side_end(&all);
         side_end(&late);
     }
-    assert_true(pieces > 4000);
+    assert_true(pieces > 2 * test_rounds(250, 2000));
 }
 
 // ---- give-backs that fail -------------------------------------------------------------------
@@ -276,10 +277,10 @@ static void restore_knowing(struct side *to, size_t n, const struct calls *c) {
 
 static void a_failure_told_later_is_no_loss(void **state) {
     static struct calls calls;
-    struct events events = {.seed = 31337};
+    struct events events = {.seed = 31337 + test_seed()};
     unsigned aside = 0;
     (void)state;
-    for (unsigned round = 0; round < 2000; round++) {
+    for (unsigned round = 0; round < test_rounds(250, 2000); round++) {
         struct ct_tentative table[ASIDES] = {{0}};
         struct side all, late;
         struct ct_checkpoint c;
@@ -314,7 +315,7 @@ static void a_failure_told_later_is_no_loss(void **state) {
         side_end(&late);
     }
     print_message("# %u calls of which it was not known whether they failed\n", aside);
-    assert_true(aside > 300);
+    assert_true(aside > test_rounds(250, 2000) / 8);
 }
 
 // Pieces are bounded in what they look at, so that a large empty state does not hold up the writer.
@@ -349,7 +350,7 @@ static void pieces_are_bounded(void **state) {
 
 static void totals_keep_what_devices_hold(void **state) {
     static struct ct_site_sum table[1024];
-    struct events events = {.seed = 4711};
+    struct events events = {.seed = 4711 + test_seed()};
     (void)state;
     for (unsigned round = 0; round < 200; round++) {
         struct side all, late;
@@ -412,7 +413,7 @@ static void totals_keep_what_devices_hold(void **state) {
 // stay right.
 static void sums_go_down_with_what_tells_its_size(void **state) {
     static struct ct_site_sum table[1024];
-    struct events events = {.seed = 815};
+    struct events events = {.seed = 815 + test_seed()};
     (void)state;
     for (unsigned round = 0; round < 100; round++) {
         struct side all, late;
@@ -457,7 +458,7 @@ static void sums_go_down_with_what_tells_its_size(void **state) {
 
 // Whatever records say: no crash, no memory that is not given back.
 static void random_records_do_no_harm(void **state) {
-    struct events events = {.seed = 5, .keys = 40};
+    struct events events = {.seed = 5 + test_seed(), .keys = 40};
     struct side s;
     struct ct_event e;
     (void)state;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The coarse history: against one made from all samples at once, encoded and decoded, and damaged
 // on the way.
+#include "../lib/seed.h"
 #include "state_model.h"
 
 #include <cutrace/model/history.h>
@@ -135,7 +136,7 @@ static void same_history(const struct ct_history *a, const struct ct_history *b)
 // Gaps between samples from nanoseconds to minutes; at any moment the curve is that of all samples
 // so far, and so it is when it has been written and read, and when it goes on from there.
 static void is_the_curve_of_all_samples(void **state) {
-    uint64_t seed = 20;
+    uint64_t seed = 20 + test_seed();
     (void)state;
     for (unsigned round = 0; round < 24; round++) {
         const uint64_t start = round % 2 ? 1000000007 : 0;
@@ -249,7 +250,7 @@ static void is_sound(struct ct_history *h) {
 
 static void damage_is_found_or_harmless(void **state) {
     static struct ct_history read;
-    uint64_t seed = 77;
+    uint64_t seed = 77 + test_seed();
     uint64_t t_ns = 0;
     unsigned refused = 0, accepted = 0;
     (void)state;
@@ -337,7 +338,7 @@ static void buckets_ascend_and_end_in_time(void **state) {
 
 // A section of a typical process, packed or not: its size is told, and bounded.
 static void is_small(void **state) {
-    uint64_t seed = 9, used = 0;
+    uint64_t seed = 9 + test_seed(), used = 0;
     (void)state;
     ct_history_begin(&history, 0);
     for (uint64_t t_ns = 0; t_ns < UINT64_C(3600000000000); t_ns += 50000000) {

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // The live state: against a plain second implementation, in bounded memory, and when memory runs
 // out.
+#include "../lib/seed.h"
 #include "state_model.h"
 
 static void is_what_an_array_would_hold(void **state) {
     static struct plain plain;
-    struct events events = {.seed = 42};
+    struct events events = {.seed = 42 + test_seed()};
     (void)state;
     for (unsigned round = 0; round < 60; round++) {
         struct memory memory = {0};
@@ -54,7 +55,7 @@ static void placed(void *user, const struct ct_object *o, const struct ct_traits
 
 static void tells_of_all_that_joins_and_leaves(void **state) {
     struct told told = {0};
-    struct events events = {.seed = 7, .keys = 50};
+    struct events events = {.seed = 7 + test_seed(), .keys = 50};
     struct ct_live live;
     struct ct_event e;
     (void)state;
@@ -182,7 +183,7 @@ static void goes_on_without_memory(void **state) {
 // Tags of a line are compared at once: all that are the same are found, and the first one is one of
 // them.
 static void a_line_finds_its_tags(void **state) {
-    struct events events = {.seed = 11};
+    struct events events = {.seed = 11 + test_seed()};
     (void)state;
     for (unsigned round = 0; round < 200000; round++) {
         struct ct_slot_index_line line = {.passed = (uint16_t)random_below(&events.seed, 65536)};
@@ -203,7 +204,7 @@ static void a_line_finds_its_tags(void **state) {
 // A batch that is fetched ahead has the same effect.
 static void fetching_ahead_changes_nothing(void **state) {
     struct memory memory = {0};
-    struct events events = {.seed = 3, .keys = 100};
+    struct events events = {.seed = 3 + test_seed(), .keys = 100};
     struct ct_live with, without;
     struct ct_event batch[64];
     uint64_t hash[64];

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Gaps between addresses: against sorting all allocations, for random sequences, in bounded memory.
+#include "../lib/seed.h"
 #include "state_model.h"
 
 #include <cutrace/model/address_map.h>
@@ -77,7 +78,7 @@ static struct range random_range(uint64_t *seed, unsigned round) {
 
 static void is_what_sorting_finds(void **state) {
     static struct range ranges[RANGES];
-    uint64_t seed = 31337;
+    uint64_t seed = 31337 + test_seed();
     (void)state;
     for (unsigned round = 0; round < 30; round++) {
         struct memory memory = {0};
@@ -126,7 +127,7 @@ static void placed(void *user, const struct ct_object *o, const struct ct_traits
 }
 
 static void follows_what_is_alive(void **state) {
-    struct events events = {.seed = 11, .keys = 300};
+    struct events events = {.seed = 11 + test_seed(), .keys = 300};
     static struct range ranges[8192];
     struct ct_event e;
     (void)state;
@@ -163,7 +164,7 @@ static void needs_few_bytes_for_a_block(void **state) {
     static struct range ranges[60000];
     struct memory memory = {0};
     struct ct_address_map r;
-    uint64_t seed = 8, at = UINT64_C(0x7f0000000000);
+    uint64_t seed = 8 + test_seed(), at = UINT64_C(0x7f0000000000);
     (void)state;
     ct_address_map_init(&r, memory_resize, &memory);
     for (size_t i = 0; i < 60000; i++) {

@@ -6,7 +6,6 @@ lives is let alone. Each sealed trace is compared with the simulated driver's le
 import contextlib
 import json
 import os
-import random
 import re
 import resource
 import shutil
@@ -19,7 +18,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../
 import death  # noqa: E402
 from death import Mounted, journals, kill, program, start, traces, wait_for_calls, whole  # noqa: E402
 from live import CUTRACE, Holder, elsewhere, ended_by, wait_for, written  # noqa: E402
-from tap import FULL, REPORT, Skip, case, check, equal, main, read_json  # noqa: E402
+from tap import FULL, REPORT, Skip, case, check, dice, equal, main, read_json  # noqa: E402
 from traces import G, M  # noqa: E402
 from ways import HANG, folder  # noqa: E402
 
@@ -112,10 +111,10 @@ def once():
 @case("the same from another container, which does not see the process; in memory, and with nothing in the trace yet")
 def from_elsewhere():
     where = folder()
-    left(where)
-    left(where, CUTRACE_MEMORY="1")
+    left(where, calls=1000)
+    left(where, calls=1000, CUTRACE_MEMORY="1")
     left(where, calls=20)
-    left(where, "worker 8 10 64 0", CUTRACE_FLUSH_MS="10", CUTRACE_UPDATE_MS="10")
+    left(where, "worker 8 10 64 0", calls=1000, CUTRACE_FLUSH_MS="10", CUTRACE_UPDATE_MS="10")
     code, lines = seal(where, before=elsewhere())
     equal((code, len(lines)), (0, 4), lines)
     return all_sealed(where, 4)
@@ -163,8 +162,8 @@ def namesake():
 
 @case("while sealers of two containers look all the time, processes record and are killed: each trace is its ledger")
 def kills():
-    where, n = folder(), 200 if FULL else 20
-    choice = random.Random(death.SEED)
+    where, n = folder(), 200 if FULL else 7
+    choice = dice()
     kinds = ({}, {"CUTRACE_MEMORY": "1"}, {"CUTRACE_FLUSH_MS": "10"}, {"CUTRACE_FLUSH_MS": "40", "CUTRACE_UPDATE_MS": "10"})
     with contextlib.ExitStack() as stack, sealers(where, [], elsewhere()) as said:
         survivor = start(where, program("worker"), 2, 1000, 64, 0, 1)

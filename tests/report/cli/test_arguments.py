@@ -4,6 +4,7 @@
 
 The tables are read from arguments.def and CUDA's headers, the times from the events that a trace was built of.
 """
+import functools
 import glob
 import json
 import os
@@ -120,6 +121,7 @@ def refused_options():
 
 @case("an option that a command takes changes what it says of some trace")
 def options_have_effects():
+    @functools.lru_cache(maxsize=None)
     def answer(command, path, *words):
         new = ["--output=out.new", "--force"] if command in ("export", "html") else []
         other = [REFUSED] if command == "diff" else []
@@ -132,11 +134,11 @@ def options_have_effects():
 
     problems = []
     for command in sorted(set(COMMANDS) - {"seal", "symbolize", *COPIES}):
-        before = {path: answer(command, path) for path in RECORDED[:6] + TRAINING + GOLDEN + [GROWING] * (command == "leaks")}
+        paths = TRAINING + GOLDEN + RECORDED[:6] + [GROWING] * (command == "leaks")
         elsewhere = ELSEWHERE | ({"at", "table"} if command == "export" else set())  # test_exports: not of format torch
         for name, (_, _, commands) in OPTIONS.items():
             if command in commands and name not in elsewhere and \
-                    all(answer(command, path, *option(name)) == was for path, was in before.items()):
+                    all(answer(command, path, *option(name)) == answer(command, path) for path in paths):
                 problems.append("%s --%s changes nothing" % (command, name))
     return problems
 
