@@ -1147,11 +1147,11 @@ def recorded_moments(path, rng):
 def recorded():
     folder, compared, stated = os.path.join(ROOT, "tests/gpu/results"), 0, 0
     paths = sorted(glob.glob(os.path.join(folder, "*/*.zst")))
-    compared_paths = sample(paths, 6)
+    compared_paths = sample(paths, 3)
     for path in compared_paths:
         more, checkpoints = recorded_moments(path, dice(5))
         compared, stated = compared + more, stated + checkpoints
-    check(compared > 30 and stated > 3, "%d moments, %d checkpoints" % (compared, stated))
+    check(compared > 15 and stated, "%d moments, %d checkpoints" % (compared, stated))
     named = {os.path.basename(p)[:-4]: p for p in paths}
     # PyTorch's own figure: reserved right after its last growth.
     for name, allocated, reserved in (("recovered", None, 60416 * M), ("mempool", 64 * M, 66 * M)):

@@ -4,14 +4,13 @@
 model of the pools in this file, by FORMAT.md."""
 import json
 import os
-import random
 import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 import traces as made_traces  # noqa: E402
 from mktrace import FIRST_PART, LAST_PART, Trace  # noqa: E402
-from tap import case, check, equal, main, report  # noqa: E402
+from tap import case, check, dice, equal, main, report  # noqa: E402
 
 SECOND, MEBI, BASE = 10**9, 1 << 20, 0x7F0000000000
 
@@ -139,7 +138,7 @@ def heap():
 
 @case("3000 random calls of right and wrong programs, against a model")
 def at_random():
-    chance = random.Random(20)
+    chance = dice(20)
     for _ in range(2):
         m, live, now, peak, unknown_, replaced = Made(), {}, dict.fromkeys("abcd", 0), dict.fromkeys("abcd", 0), 0, 0
 

@@ -13,7 +13,7 @@ import tempfile
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 import incidents  # noqa: E402
 from mktrace import Trace  # noqa: E402
-from tap import FULL, case, check, equal, main, report  # noqa: E402
+from tap import FULL, case, check, dice, equal, main, report  # noqa: E402
 
 K, M, G = 1 << 10, 1 << 20, 1 << 30
 FOLDER = tempfile.mkdtemp()
@@ -213,7 +213,7 @@ def gaps(objects):
 
 
 def compare(seed, n):
-    rng = random.Random(seed)
+    rng = dice(seed)
     events = generate(rng, n)
     path = write(rng, events)
     model, peaks, ooms, taken = expected(events)
@@ -287,7 +287,7 @@ def random_sequences():
 
 @case("the random sequences reach what they are to test")
 def model_is_exercised():
-    rng = random.Random(1)
+    rng = dice(1)
     events = generate(rng, 3000)
     write(rng, events)
     model, peaks, ooms, taken = expected(events)

@@ -4,13 +4,12 @@
 nevertheless."""
 import json
 import os
-import random
 import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 from mktrace import FIRST_PART, INEXACT, LAST_PART, Trace, history  # noqa: E402
-from tap import FULL, case, check, equal, main, report  # noqa: E402
+from tap import FULL, case, check, dice, equal, main, report  # noqa: E402
 
 FOLDER = tempfile.mkdtemp()
 K = 1 << 10
@@ -22,7 +21,7 @@ class Program:
     """A process that allocates and frees at random, and writes a segment every `segment` chunks."""
 
     def __init__(self, seed, chunks, segment, refusals=(), inexact=()):
-        self.random = random.Random(seed)
+        self.random = dice(seed)
         self.trace = Trace()
         self.trace.info = {"process.start_ns": "500", "device.0.total_bytes": str(1 << 30)}
         self.live, self.states, self.ops = {}, [], 0
@@ -284,7 +283,7 @@ def every_view():
                 check(b"arning" not in err or b"journal" in err, err)
     for seed in range(200 if FULL else 12):
         order = list(p.trace.out)
-        r = random.Random(seed)
+        r = dice(seed)
         r.shuffle(order)
         path = write(order[:r.randrange(1, len(order))])
         for view in ("summary", "check", "timeline"):

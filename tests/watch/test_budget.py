@@ -4,7 +4,6 @@
 second time (tools/watch/SIDECAR.md); and real processes, which record while it is enforced."""
 import contextlib
 import os
-import random
 import shutil
 import signal
 import stat
@@ -18,7 +17,7 @@ import death  # noqa: E402
 import mkjournal  # noqa: E402
 from live import CUTRACE, Holder, elsewhere, ended_by  # noqa: E402
 from mktrace import SEALED, Trace  # noqa: E402
-from tap import FULL, case, check, equal, main  # noqa: E402
+from tap import FULL, case, check, dice, equal, main  # noqa: E402
 from traces import G, K, M, S, begin  # noqa: E402
 from ways import HANG, folder  # noqa: E402
 
@@ -168,7 +167,7 @@ def rule():
     kinds = "ended ended ended sealed held endless alive left bundle part".split()
     removed = 0
     for seed in range(300 if FULL else 60):
-        choice = random.Random(seed)
+        choice = dice(seed)
         f = Folder(choice)
         for i in range(choice.randrange(1, 14)):
             f.add(choice.choice(kinds), i)
@@ -201,7 +200,7 @@ def status(f, gone, kw):
 
 @case("the newest trace in which memory ran out goes last, the newest bundle after it")
 def last():
-    f = Folder(random.Random(1))
+    f = Folder(dice(1))
     for i, (name, oom) in enumerate((("a", True), ("b", False), ("c", True), ("d", False), ("e", False))):
         f.put(name, trace(oom).bytes() + filler(40 * K), 1000 - i)
     for i, name in enumerate(("a.oom.zip", "c.oom.zip")):
@@ -217,7 +216,7 @@ def last():
 @case("neither age nor number removes the newest trace in which memory ran out")
 def kept_oom():
     for words in (["--keep=1"], ["--keep=1h"]):
-        f = Folder(random.Random(1))
+        f = Folder(dice(1))
         for i, oom in enumerate((True, True, False, False)):
             f.put(f"t{i}", trace(oom).bytes(), 10**5 - i)
         f.put("new", trace().bytes(), 10)
@@ -229,7 +228,7 @@ def kept_oom():
 def others():
     if os.geteuid():
         return
-    f = Folder(random.Random(1))
+    f = Folder(dice(1))
     for name in ("a", "b"):
         f.put(name, trace().bytes() + filler(40 * K), 100)
     os.chown(os.path.join(f.where, "a"), 1, 1)

@@ -4,7 +4,6 @@
 is there or one line, and neither crashes, hangs, takes a lot of memory nor leaves its folder. It runs with a sanitized
 program, too: CUTRACE_BUILD=build/san-address-undefined."""
 import os
-import random
 import resource
 import shutil
 import struct
@@ -15,7 +14,7 @@ import threading
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 import mkjournal  # noqa: E402
 from live import once, written  # noqa: E402
-from tap import BUILD, FULL, Skip, case, check, equal, main  # noqa: E402
+from tap import BUILD, FULL, Skip, case, check, dice, equal, main  # noqa: E402
 from traces import G, K, M  # noqa: E402
 from ways import HANG, folder  # noqa: E402
 
@@ -85,7 +84,7 @@ def lying():
                                         *(rings_at + i for i in (0, 8, 16, 64, 72))) for v in wide]
     others = [(at, "<Q", v) for at in range(mkjournal.COMMITTED, mkjournal.COUNTERS + 120, 8) for v in wide[-3:]]
     end = 0
-    for at, form, v in fields + (others if FULL else random.Random(5).sample(others, 60)):
+    for at, form, v in fields + (others if FULL else dice(5).sample(others, 60)):
         bad = bytearray(data)
         struct.pack_into(form, bad, at, v)
         for size in (None, TEBI):
@@ -113,7 +112,7 @@ class Changing:
     """A thread that writes into a journal at random, cuts it and makes it long, until it is told to stop."""
 
     def __init__(self, path, data, seed):
-        self.path, self.data, self.random, self.count, self.stop = path, data, random.Random(seed), 0, False
+        self.path, self.data, self.random, self.count, self.stop = path, data, dice(seed), 0, False
         self.thread = threading.Thread(target=self.run)
 
     def change(self, f):

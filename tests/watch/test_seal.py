@@ -377,7 +377,7 @@ def hostile():
                 f.truncate(size)
     put("empty.zst.journal")
     put("short.zst.journal", journal[:1000])
-    put("noise.zst.journal", random.Random(3).randbytes(1 << 16))
+    put("noise.zst.journal", dice(3).randbytes(1 << 16))
     put("endless.zst.journal", size=1 << 42)
     put("cut.zst.journal", journal[:40000])  # a header alone
     put("of-another.zst.journal", journal)
