@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A headless Chromium, and what a page in it says: browser.mjs does what this asks for."""
+import atexit
 import json
 import os
 import shutil
@@ -46,6 +47,7 @@ class Browser:
     def __init__(self, chromium):
         self.process = subprocess.Popen(["node", os.path.join(HERE, "browser.mjs"), os.path.join(DEPS, "page-tools"), chromium],
                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        atexit.register(self.close)  # (waited for, so that what it took is known)
 
     def __getattr__(self, command):
         def ask(**values):

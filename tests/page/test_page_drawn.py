@@ -23,7 +23,7 @@ import pages  # noqa: E402
 import traces  # noqa: E402
 from browser import Browser, require  # noqa: E402
 from mktrace import Trace  # noqa: E402
-from tap import ROOT, Skip, after_case, case, check, equal, main, read_json, report  # noqa: E402
+from tap import ROOT, Skip, after_case, case, check, dumped, equal, main, read_json, report  # noqa: E402
 
 FOLDER = tempfile.mkdtemp()
 H100 = os.path.join(ROOT, "tests/gpu/results/NVIDIA_H100_80GB_HBM3-580.159.04-2026-11-22")
@@ -1010,8 +1010,7 @@ def map_of_a_segment():
 def used_at(path, last):
     """(start, bytes, time) of blocks and of allocations that are no segments behind an event, read from `dump`."""
     blocks, others = {}, {}
-    for line in report("dump", "--json", "--sysroot=/nowhere", path)[1].splitlines():
-        e = json.loads(line)
+    for e in dumped("--sysroot=/nowhere", path):
         if e["event"] > last:
             break
         if e["op"] == "block-alloc":

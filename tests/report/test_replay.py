@@ -6,7 +6,6 @@ The model was written from FORMAT.md and JSON.md. It shares no code and no data 
 """
 import json
 import os
-import random
 import sys
 import tempfile
 
