@@ -520,7 +520,8 @@ def addresses():
 @case("SIGTERM, SIGINT and SIGHUP end it with 0, whatever clients do; one that was ignored does not")
 def signals():
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        with Served(folder()) as s, dial(s), dial(s) as deaf:
+        # (it may be ignored here, as SIGHUP is under nohup)
+        with Served(folder(), preexec_fn=lambda n=number: signal.signal(n, signal.SIG_DFL)) as s, dial(s), dial(s) as deaf:
             deaf.sendall(GET[:20])
             equal(s.stop(number), (0, ""))
     with Served(folder(), preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN)) as s:
