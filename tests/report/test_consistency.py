@@ -10,7 +10,6 @@ import glob
 import heapq
 import json
 import os
-import random
 import re
 import subprocess
 import sys
@@ -18,7 +17,7 @@ import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 from mktrace import Trace, zstd_frame  # noqa: E402
-from tap import BUILD, FULL, ROOT, case, check, equal, main, report  # noqa: E402
+from tap import BUILD, FULL, ROOT, case, check, dice, equal, main, report, sample  # noqa: E402
 
 M = 1 << 20
 TOTAL, NVML_TOTAL, CONTEXT, DRIVER = 81079 * M, 81559 * M, 518 * M, 9240576
@@ -49,7 +48,7 @@ class Device:
     """Threads that allocate and free, an instrument that reads, and the truth about each byte."""
 
     def __init__(self, seed):
-        self.random = random.Random(seed)
+        self.random = dice(seed)
         self.held = 0  # by this process's allocations, in the device
         self.todo = []  # (time, number, function)
         self.events = []  # (time, number, op, fields)
@@ -132,8 +131,9 @@ class Device:
 @case("recorded traces, at every event: the parts are the capacity, and the rest is what readings without calls left")
 def recorded():
     check(len(RECORDED) >= 13)
-    counts, problems = moments("--torch", *RECORDED)
-    for path, c in zip(RECORDED, counts):
+    some = sample(RECORDED, 5)
+    counts, problems = moments("--torch", *some)
+    for path, c in zip(some, counts):
         if not c["most"] <= 2 << 30:
             problems.append("%s: %d bytes untracked" % (path, c["most"]))
     return problems or "%d moments, %d readings" % (total(counts, "moments"), total(counts, "readings"))
@@ -148,7 +148,7 @@ def golden():
 @case("generated traces of several threads, at every event: what is untracked never changes")
 def generated():
     problems, counts = [], []
-    for seed in range(200 if FULL else 24):
+    for seed in range(200 if FULL else 4):
         device = Device(seed)
         device.run(threads=1 + seed % 5, until=(20 if seed % 2 else 4) * 10 ** 9)
         path = device.write(os.path.join(FOLDER.name, "generated-%d.zst" % seed))
@@ -159,7 +159,7 @@ def generated():
         if (c["least"], c["most"]) != (CONTEXT + DRIVER,) * 2:
             problems.append("seed %d: %d to %d bytes untracked, the truth is %d" %
                             (seed, c["least"], c["most"], CONTEXT + DRIVER))
-    check(total(counts, "during_calls") > 1000, "%d readings fell into calls" % total(counts, "during_calls"))
+    check(total(counts, "during_calls") > 100, "%d readings fell into calls" % total(counts, "during_calls"))
     return problems or "%d moments, %d readings, %d of them during calls" % tuple(
         total(counts, key) for key in ("moments", "readings", "during_calls"))
 
@@ -200,7 +200,7 @@ def no_spike():
 @case("one baseline: the first column of each recorded trace is what CUDA's total and the first reading leave")
 def first_columns():
     problems = []
-    for path in RECORDED:
+    for path in sample(RECORDED, 4):
         device = view("timeline", path)["devices"][0]
         code, out, _ = report("--json", "dump", path)
         check(code == 0)
@@ -219,9 +219,9 @@ def torch_checkpoints(path):
 @case("at PyTorch's own checkpoints: its totals, and its free memory but for modules that were loaded since the last reading")
 def at_checkpoints():
     problems, count = [], 0
-    for path in RECORDED:
+    for path in sample(RECORDED, 5):
         whole = view("summary", path)
-        for mark in torch_checkpoints(path):
+        for mark in sample(torch_checkpoints(path), 4):
             device = view("summary", path, until(whole, mark["t_ns"]))["devices"][0]
             pool, memory = device["pool"]["end"], device["memory"]["end"]
             if pool is not None and (pool["reserved_bytes"], pool["allocated_bytes"]) != (mark["reserved"], mark["allocated"]):
@@ -271,8 +271,8 @@ def contradictions(path, option):
 @case("summary, top, leaks, frag, timeline and oom say the same of the same moment")
 def views_agree():
     problems, count = [], 0
-    for path in RECORDED:
-        for t in instants(path, 20 if FULL else 4):
+    for path in sample(RECORDED, 4):
+        for t in instants(path, 20 if FULL else 2):
             option = until(view("summary", path), t)
             count += 1
             problems += ["%s %s: %s: %s, summary %s" % (os.path.basename(path), option, what, str(got)[:200], str(want)[:200])
@@ -305,7 +305,7 @@ def said_in_json(memory):
 def memory_of_moments():
     moments_seen, apart = {"crossing": 0, "peak": 0}, 0
     whole = [p for p in GOLDEN if report("check", p)[0] == 0]
-    for path in RECORDED + whole:
+    for path in sample(RECORDED, 4) + sample(whole, 6):
         for options in ((), ("--capacity=2GiB",), ("--capacity=500GiB",)):
             summary = view("summary", path, *options)
             crossing = summary["crossing"]
@@ -329,7 +329,7 @@ def memory_of_moments():
                 when = "crossing" if crossing else "peak"
                 equal(rows_of(path, *options), said_in_json(main["memory"][when]), "%s %s" % (path, when))
                 moments_seen[when] += 1
-    check(min(moments_seen.values()) > 10 and apart > 10, (moments_seen, apart))
+    check(min(moments_seen.values()) > (10 if FULL else 0) and apart > (10 if FULL else 0), (moments_seen, apart))
     return "%r" % moments_seen
 
 
@@ -340,7 +340,7 @@ def shared_device(seed, path):
 
     Between two reports of NVML one of the two changes, in one direction: then nothing that is said of one of them may be
     more than it had."""
-    draw, trace, now = random.Random(seed), Trace(compress=zstd_frame), 10 ** 9
+    draw, trace, now = dice(seed), Trace(compress=zstd_frame), 10 ** 9
     trace.info["device.0.meminfo_total_bytes"] = str(TOTAL)
     own, others, live, truths = 300 * M, draw.choice((0, 2000)) * M, [], []
 
@@ -416,7 +416,7 @@ MEMORY = re.compile(r"^ +memory +(\d+) tracked, (\d+) untracked, (\d+) of other 
 @case("at an OOM beside a neighbour: what NVML says before or after it, what nobody knows is a part of its own, and no one has more than he had")
 def whose_memory():
     problems, count, open_parts = [], 0, 0
-    for seed in range(60 if FULL else 8):
+    for seed in range(60 if FULL else 3):
         path = os.path.join(FOLDER.name, "shared-%d.zst" % seed)
         truths = shared_device(seed, path)
         code, out, _ = report("oom", "--units=bytes", path)
@@ -430,7 +430,7 @@ def whose_memory():
             count, open_parts = count + 1, open_parts + (got[3] > 0)
             if got != rule or sum(got) != TOTAL or got[1] > own or got[2] > others:
                 problems.append("seed %d: %s, the rule says %s, there were %d and %d" % (seed, got, rule, own, others))
-    check(open_parts > 10 and count - open_parts > 10, (open_parts, count))
+    check(open_parts > 3 and count - open_parts > 3, (open_parts, count))
     return problems[:10] or "%d OOMs, %d with a part that nobody knows" % (count, open_parts)
 
 
@@ -470,11 +470,11 @@ def compare_gpu(gpu, devices):
 
 @case("several traces: accounts, sums and verdicts of summary, of explain and of the traces' own documents are the same")
 def several_traces():
-    draw = random.Random(18)
+    draw = dice(18)
     vllm = sorted(glob.glob(os.path.join(ROOT, "tests/report/vllm/*/*.zst")))
     siblings = 0
     drawn = [draw.sample(vllm, draw.randint(2, 4)) if number % 2 else draw.sample(RECORDED, draw.randint(2, 6))
-             for number in range(60 if FULL else 9)]
+             for number in range(60 if FULL else 2)]
     for paths in [[p for p in vllm if "weight-update" in p]] + drawn:
         *documents, together = json.loads(report("--json", *paths)[1])
         *explained, same = json.loads(report("explain", "--json", *paths)[1])

@@ -10,7 +10,7 @@ import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 from mktrace import Trace  # noqa: E402
-from tap import ROOT, case, check, equal, main, read_json, report  # noqa: E402
+from tap import FULL, ROOT, case, check, equal, main, read_json, report, sample  # noqa: E402
 
 FOLDER = tempfile.mkdtemp()
 M, SECOND = 1 << 20, 10**9
@@ -159,14 +159,14 @@ def refused():
 @case("real runs: the model of the recorded settings agrees with what PyTorch reported")
 def real_runs():
     known = 0
-    paths = sorted(glob.glob(os.path.join(ROOT, "tests/report/pytorch/*/trace.zst")))
+    paths = sample(sorted(glob.glob(os.path.join(ROOT, "tests/report/pytorch/*/trace.zst"))), 4)
     for path in paths:
         for device in json.loads(read_json("fit", path, "--allocator", "expandable_segments:True"))["devices"]:
             a = device["allocator"]
             known += a["state"] == "done"
             check(a["state"] != "deviates", f"{path}: {a}")
             check(a["deviation_bytes"] <= a["deviation_bound_bytes"] + 1000 or a["state"] != "done", f"{path}: {a}")
-    check(known >= 5, f"{known} of {len(paths)}")
+    check(known >= (5 if FULL else 1), f"{known} of {len(paths)}")
 
 
 if __name__ == "__main__":

@@ -2,20 +2,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """The JSON contract: tools/report/views/JSON.md and schema/ against the program's output for the golden traces."""
 import copy
+import functools
 import glob
 import json
 import os
-import random
 import re
 import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 import add_digests  # noqa: E402
+import check_ledger  # noqa: E402
 import schema  # noqa: E402
 import traces  # noqa: E402
 from mktrace import OPS, Trace  # noqa: E402
-from tap import ROOT, Skip, case, check, equal, main, read_json, report  # noqa: E402
+from tap import FULL, REPORT, ROOT, Skip, case, check, dice, equal, main, read_json, report, sample  # noqa: E402
 
 FOLDER = tempfile.mkdtemp()
 VIEWS = ("summary", "oom", "top", "leaks", "stats", "timeline", "phases", "fit", "frag", "info", "coverage", "check")
@@ -44,6 +45,7 @@ with open(os.path.join(ROOT, "tools/report/views/JSON.md"), encoding="utf-8") as
 NAMED = set(re.findall(r"`([a-z_]+)`", PAGE))
 SCHEMAS = {name: schema.load(name) for name in (*schema.DOCUMENTS, "common")}
 RECORDED = sorted(glob.glob(os.path.join(ROOT, "tests/gpu/results/*/*.zst")))
+SOME = sample(RECORDED, 3)
 
 
 def keys(value, path, found):
@@ -59,6 +61,11 @@ def keys(value, path, found):
     else:
         is_share = path.endswith(("_fragmentation", ".confidence"))
         check(not isinstance(value, float) or is_share, "%s is not a whole number" % path)
+
+
+@functools.lru_cache(maxsize=None)
+def events_of(path):
+    return check_ledger.read_trace(REPORT, path)
 
 
 def read(view, path, *more):
@@ -270,7 +277,7 @@ def wrong_documents():
     documents += [("dump", json.loads(report("dump", "--json", FILES[0])[1].splitlines()[3]))]
     for view, d in documents:
         schema.check_document(view, d)
-        for path in paths(d):
+        for path in sample(paths(d), 8, len(d)):
             wrong = [changed(d, path, lambda o, k: o.__setitem__(k, {"no_such_key": 1}))]
             if isinstance(path[-1], str):
                 wrong += [changed(d, path, lambda o, k: o.pop(k)), changed(d, path, lambda o, _: o.__setitem__("more", None))]
@@ -281,7 +288,7 @@ def wrong_documents():
                     count += 1
                     continue
                 raise AssertionError("%s: accepted without, or with another, %s" % (view, path))
-    check(count > 2000, count)
+    check(count > (2000 if FULL else 300), count)
     return "%d wrong ones" % count
 
 
@@ -307,7 +314,7 @@ def wrong_nulls():
 
 @case("golden and recorded traces: their documents are what the schemas say")
 def all_documents():
-    for path in RECORDED + sorted(glob.glob(os.path.join(ROOT, "tests/report/golden/traces/*.zst"))):
+    for path in sample(RECORDED, 2) + sample(sorted(glob.glob(os.path.join(ROOT, "tests/report/golden/traces/*.zst"))), 8):
         for view in VIEWS + ("dump",):
             report(view, "--json", path)
         if path in RECORDED:
@@ -317,7 +324,7 @@ def all_documents():
 
 @case("damaged and cut traces: whatever is left of them is reported as the schemas say")
 def damaged_documents():
-    rng, count = random.Random(1), 0
+    rng, count = dice(1), 0
     path = os.path.join(FOLDER, "damaged.zst")
     for _ in range(40):
         with open(rng.choice(FILES), "rb") as f:
@@ -340,7 +347,7 @@ def another_validator():
         raise Skip("python3-jsonschema 4 is not installed") from None
     for command, v in validators.items():
         v.check_schema(v.schema)
-        for path in FILES if command in VIEWS else ():
+        for path in sample(FILES, 1, len(command)) if command in VIEWS else ():
             d = read(command, path)
             equal([e.message for e in v.iter_errors(d)], [], command)
             check(list(v.iter_errors({**d, "more": 1})), command)
@@ -349,21 +356,21 @@ def another_validator():
 @case("the result of an OOM is that of its call: null where PyTorch reports it, and no call returned")
 def results_of_ooms():
     kinds = set()
-    for path in RECORDED + FILES:
-        called = {e["event"]: (e["op"], e["result"]) for e in map(json.loads, report("dump", "--json", path)[1].splitlines())}
+    for path in SOME + FILES:
+        called = {e["event"]: (e["op"], e["result"]) for e in events_of(path)}
         for view in ("summary", "oom"):
             d = read(view, path)
             for o in (d["ooms"] or []) + [d["crossing"]] * bool(d["crossing"]):
                 equal((o["op"], o["result"]), called[o["event"]], path)
                 kinds.add((o["op"] == "block-oom", o["result"]))
-    equal(kinds, {(True, None), (False, 2)})
+    check(kinds <= {(True, None), (False, 2)} and (False, 2) in kinds and (len(kinds) == 2 or not FULL), kinds)
 
 
 @case("what belongs to an OOM, its thread, its pool and its recovery, is that of its event; incidents are counted as listed")
 def figures_of_ooms():
     recovered = pools = 0
-    for path in RECORDED + FILES:
-        events = {e["event"]: e for e in map(json.loads, report("dump", "--json", path)[1].splitlines())}
+    for path in SOME + FILES:
+        events = {e["event"]: e for e in events_of(path)}
         d = read("summary", path)
         for o in d["ooms"] or []:
             equal((o["tid"], o["thread_name"]), (events[o["event"]]["tid"], events[o["event"]]["thread_name"]), path)
@@ -377,7 +384,7 @@ def figures_of_ooms():
         counts = {"failed": len(of["failed"]), "recovered_later": sum(i["recovered"] for i in of["failed"]),
                   "retried": len(of["retried"]), "freed_before_retry": sum(i["freed_before_retry"] for i in of["retried"])}
         equal(d["incident_counts"], counts if d["incidents"] is not None else None, path)
-    check(recovered > 3 and pools > 1, (recovered, pools))
+    check(recovered > 3 and pools > 1 or not FULL, (recovered, pools))
 
 
 @case("the time of day of the start follows from the clocks that the trace noted")

@@ -13,20 +13,20 @@ import html.parser
 import itertools
 import json
 import os
-import random
 import re
-import subprocess
 import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
+import check_ledger  # noqa: E402
 from mktrace import Trace  # noqa: E402
-from tap import PLAIN, REPORT, ROOT, case, check, equal, main, report  # noqa: E402
+from tap import FULL, REPORT, ROOT, case, check, dice, equal, main, report, sample  # noqa: E402
 
 FOLDER = tempfile.mkdtemp()
 VLLM = sorted(glob.glob(os.path.join(ROOT, "tests/report/vllm/*/trace.zst")))
 RECORDED = sorted(glob.glob(os.path.join(ROOT, "tests/gpu/results/*/*.zst")))
 GOLDEN = sorted(glob.glob(os.path.join(ROOT, "tests/report/golden/traces/*.zst")))
+SMALL = VLLM + RECORDED if FULL else sample([p for p in VLLM + RECORDED if 15000 < os.path.getsize(p) <= 40000], 5)
 SECTIONS = ["verdict", "timeline", "live", "growth", "map", "fragmentation", "failed", "phases", "environment", "method"]
 TRACKED, HELD = ("torch", "idle", "driver"), ("torch", "idle")
 G, M = 1 << 30, 1 << 20
@@ -63,8 +63,7 @@ def events_of(path):
     """The events of a small trace, without their stacks; None for a large one."""
     if os.path.getsize(path) > 80000:
         return None
-    lines = subprocess.run([REPORT, "dump", "--json", path], stdout=subprocess.PIPE, env=PLAIN, check=True).stdout.splitlines()
-    return [{k: v for k, v in json.loads(line).items() if k != "stack"} for line in lines]
+    return [{k: v for k, v in e.items() if k != "stack"} for e in check_ledger.read_trace(REPORT, path)]
 
 
 def moments(device):
@@ -114,7 +113,7 @@ def elements(page):
 @case("every golden trace makes a page: its sections, two scripts, no handler, the policy with their hashes, at most 3 MB")
 def every_trace():
     found = []
-    for path in VLLM + RECORDED + GOLDEN:
+    for path in sample(VLLM, 4) + sample(RECORDED, 3) + sample(GOLDEN, 8):
         page = make(path)
         e = elements(page)
         ids, want = [i for i in e.ids if i in SECTIONS], list(SECTIONS)
@@ -140,7 +139,7 @@ def ranks():
 
 @case("without a script: the verdict, its evidence and advice, the account, the call sites and the failed allocations")
 def without_script():
-    for path in VLLM[::2]:
+    for path in sample(VLLM[::2], 5):
         verdicts = json.loads(report("explain", "--json", path)[1])["verdicts"]
         text = " ".join("".join(elements(make(path)).text).split())
         for one in verdicts[:3]:
@@ -162,7 +161,7 @@ def document_of(command, *arguments):
 
 @case("the data have what the commands' JSON has, word for word, but for the stacks")
 def documents():
-    for path in VLLM[::6] + RECORDED[::3]:
+    for path in sample(VLLM[::6], 2) + sample(RECORDED[::3], 2):
         trace, = data_of(make(path))["traces"]
         for command in ("summary", "phases", "leaks", "frag", "info", "coverage"):
             equal(trace[command], document_of(command, path), (name(path), command))
@@ -220,8 +219,7 @@ def a_range():
     device, = trace["devices"]
     times = list(itertools.accumulate(device["t_ns"]))
     check(first * 10**9 <= times[0] <= times[-1] <= last * 10**9, (times[0], times[-1], options))
-    lines = subprocess.run([REPORT, "dump", "--json", path], stdout=subprocess.PIPE, env=PLAIN, check=True).stdout.splitlines()
-    seen = [e["t_ns"] for e in map(json.loads, lines) if first * 10**9 <= e["t_ns"] - start <= last * 10**9 and e.get("device") == 0]
+    seen = [e["t_ns"] for e in check_ledger.read_trace(REPORT, path) if first * 10**9 <= e["t_ns"] - start <= last * 10**9 and e.get("device") == 0]
     equal((times[0], times[-1] >= seen[-1] - start), (seen[0] - start, True), "the first and the last event of the range")
     end = times[device["live"]["at"][-1]]
     top, = json.loads(report("top", "--json", "--at=%d.%09ds" % divmod(end, 10**9), path)[1])["devices"]
@@ -257,7 +255,7 @@ def units_and_names():
 
 @case("the phases are a table: what `phases` prints of each, and a link to its begin")
 def phases_table():
-    for path in VLLM[::5] + RECORDED[::3]:
+    for path in sample(VLLM[::5], 3) + sample(RECORDED[::3], 2):
         table = Rows("phases")
         table.feed(make(path))
         rows, links = [row for row in table.rows if row], [link for link in table.links if link]
@@ -270,7 +268,7 @@ def phases_table():
 
 @case("the same trace makes the same page, byte for byte")
 def the_same():
-    for path in VLLM[::12] + RECORDED[::4]:
+    for path in sample(VLLM[::12], 1) + sample(RECORDED[::4], 1):
         equal(make_again(path), make(path))
 
 
@@ -279,14 +277,14 @@ def the_same():
 @case("where the device was read, the rows of each moment add up to its capacity, to the byte")
 def rows_add_up():
     found, count = [], 0
-    for path in VLLM + RECORDED + GOLDEN:
+    for path in sample(VLLM, 4) + sample(RECORDED, 3) + sample(GOLDEN, 8):
         for trace in data_of(make(path))["traces"]:
             for device in trace["devices"]:
                 for event, _, groups, is_read in moments(device):
                     count += is_read
                     if is_read and sum(groups.values()) != device["capacity"]:
                         found.append(f"{name(path)}, event {event}: {sum(groups.values())} of {device['capacity']}")
-    check(count > 20000, count)
+    check(count > (20000 if FULL else 500), count)
     return found[:10]
 
 
@@ -318,9 +316,8 @@ def replay(events):
 @case("tracked memory and blocks at each moment are those of a second replay; no peak is lost")
 def second_replay():
     found, traces, count = [], 0, 0
-    for path in VLLM + RECORDED:
-        events = events_of(path)
-        states = replay(events)
+    for path in SMALL:
+        states = replay(events_of(path))
         if not states:
             continue
         traces += 1
@@ -336,14 +333,14 @@ def second_replay():
         want = [max(s[k] for s in states.values()) for k in (0, 1)]
         if highest != want:
             found.append(f"{name(path)}: highest {highest}, want {want}")
-    check(traces >= 12 and count > 8000, (traces, count))
+    check(traces >= (12 if FULL else 1) and count > (8000 if FULL else 200), (traces, count))
     return found[:10]
 
 
 @case("what call sites held at a moment is what top says of that time")
 def call_sites_at_moments():
-    rng, count = random.Random(7), 0
-    for path in VLLM[::3] + RECORDED[::2]:
+    rng, count = dice(7), 0
+    for path in VLLM[::3] + RECORDED[::2] if FULL else SMALL[:2]:
         if not events_of(path):
             continue
         trace, = data_of(make(path))["traces"]
@@ -369,14 +366,14 @@ def call_sites_at_moments():
                     got.update({kind: size, kind + "s": number})
                 equal(+got, +want, (name(path), t_ns))
                 count += 1
-    check(count > 25, count)
+    check(count > (25 if FULL else 2), count)
 
 
 # ---- addresses -----------------------------------------------------------------------------------------------
 
 @case("no state of the map and of the call sites outlasts a part of the run: the last moment of each part is among theirs")
 def states_are_fresh():
-    for path in VLLM[:12] + RECORDED[:8]:
+    for path in sample(VLLM[:12], 4) + sample(RECORDED[:8], 3):
         trace, = data_of(make(path))["traces"]
         start, known = trace["summary"]["start_ns"], trace["summary"]["trace"]
         for device in trace["devices"]:
@@ -393,7 +390,7 @@ def states_are_fresh():
 @case("the map at a failure: rows with memory, free memory of the pool and its owners are those of a second reading")
 def address_map():
     compared = 0
-    for path in VLLM + RECORDED:
+    for path in SMALL:
         events = events_of(path)
         if not replay(events):
             continue
@@ -432,7 +429,7 @@ def address_map():
                     equal(owner == 1 or owner < 0, there - used >= used, (name(path), row, there, used))
                     equal(owner == 1, not used, (name(path), row, there, used))
                     compared += 1
-    check(compared > 500, compared)
+    check(compared > (500 if FULL else 10), compared)
 
 
 # ---- strangers -----------------------------------------------------------------------------------------------

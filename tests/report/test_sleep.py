@@ -6,14 +6,14 @@ tests/report/vllm) are compared with a second implementation over dump --json.""
 import glob
 import json
 import os
-import random
 import re
 import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
+import check_ledger  # noqa: E402
 from mktrace import Trace, zstd_frame  # noqa: E402
-from tap import ROOT, case, check, equal, main, read_json, report  # noqa: E402
+from tap import FULL, REPORT, ROOT, case, check, dice, equal, main, read_json, report, sample  # noqa: E402
 
 M = 1 << 20
 FOLDER = tempfile.TemporaryDirectory()
@@ -30,7 +30,7 @@ class Pool:
     """A MemPool over VMM: each allocation fills a reservation of its own and has one block, or none."""
 
     def __init__(self, seed):
-        self.random = random.Random(seed)
+        self.random = dice(seed)
         self.trace, self.t = Trace(compress=zstd_frame), 10 ** 9
         self.allocations, self.next, self.handle = [], 0x700000000000, 100
 
@@ -150,7 +150,7 @@ def check_state(path, truth, *options):
 @case("a made-up pool that sleeps and wakes at random: what sleeps, and whose what is awake is, in every view")
 def made_up():
     slept = resumed = 0
-    for seed in range(25):
+    for seed in range(25 if FULL else 6):
         pool = Pool(seed)
         pool.allocate(OWNERS[0], 8 * M, 8 * M)
         pool.run(pool.random.randrange(5, 60))
@@ -158,7 +158,7 @@ def made_up():
         check_state(pool.write(f"pool{seed}"), truth)
         slept += truth["asleep"] > 0
         resumed += any(row[1] for row in truth["block"].values())
-    check(slept > 5 and resumed > 5, (slept, resumed))
+    check(not FULL or slept > 5 and resumed > 5, (slept, resumed))
     return f"{slept} sleep at the end, {resumed} have been resumed"
 
 
@@ -200,8 +200,7 @@ def expandable():
 def replay(path):
     """A second implementation: at every event, what of the blocks lies in a reservation and in no mapping."""
     mapped, blocks, reserved, had, high, at = {}, {}, {}, set(), 0, None
-    for line in read_json("dump", path).splitlines():
-        e = json.loads(line)
+    for e in check_ledger.read_trace(REPORT, path):
         if e["result"]:
             continue
         ptr = int(e["ptr"], 16) if e["ptr"] else None
@@ -250,6 +249,7 @@ def declare_real(path):
         return f"{most / 2 ** 20:.0f} MiB"
 
 
-for each in REAL:
+SLEEPING = [p for p in REAL if re.search("sleep|wake", p)]
+for each in sample(SLEEPING, 2) + sample([p for p in REAL if p not in SLEEPING], 1):
     declare_real(each)
 main()

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The first verdict of more than a thousand variants of real traces, against what their runs were (variants/truth.py).
+"""The first verdict of more than a thousand variants of real traces, against what their runs were (variants/truth.py):
+with CUTRACE_FULL=1; else of some variants of a few of them.
 
 `test_variants.py --list` prints each variant that is wrong, but not those of the sources that are kept aside;
 `--write=FOLDER` leaves all variants there.
@@ -26,7 +27,7 @@ import read_trace  # noqa: E402
 import segments  # noqa: E402
 import truth  # noqa: E402
 import whole_trace  # noqa: E402
-from tap import PLAIN, REPORT, case, check, check_json, equal, main, note, read_json  # noqa: E402
+from tap import FULL, PLAIN, REPORT, case, check, check_json, equal, main, note, read_json, sample  # noqa: E402
 
 Outcome = collections.namedtuple("Outcome", "source name accepted first confidence device evidence")
 KEPT = next((a[len("--write="):] for a in sys.argv if a.startswith("--write=")), None)
@@ -85,6 +86,19 @@ def judge_all():
         return [o for outcomes in pool.imap_unordered(judge_source, make.sources(HERE)) for o in outcomes]
 
 
+def judge_some():
+    """Outcomes of a few variants of small sources, of which a failed one is judged with all ways to end."""
+    small = [s for s in make.sources(HERE)[30:] if not truth.is_kept_aside(s[0])]
+    failed = [s for s in small if s[0] in truth.FAILED]
+    chosen = [(s, False) for s in sample(small, 8, 1)] + [(s, True) for s in sample(failed, 1, 2)]
+    out = []
+    with tempfile.TemporaryDirectory() as folder:
+        for source, ends in chosen:
+            few = make.variants(*source, few=5, has_ends=ends)
+            out += [Outcome(v.source, v.name, v.accepted, *first_verdict(v, write(v, folder), False)) for v in few]
+    return out
+
+
 class Figures:
     """What is counted of a part of the variants."""
 
@@ -125,7 +139,7 @@ def part(is_aside):
 
 @case("the right scenario is the first one, in variants of sources that the rules were written with")
 def in_sample():
-    figures = part(False)
+    figures = part(False) if FULL else Figures(judge_some())
     wrong = sorted(f"{o.source}: {o.name}: {o.first}, not {' or '.join(o.accepted)}" for o in figures.wrong)
     note(figures.calibration())
     if "--list" in sys.argv:
@@ -133,12 +147,12 @@ def in_sample():
     return figures.problems() + wrong if figures.problems() else str(figures)
 
 
-@case("the same in variants of the third of the sources that was kept aside")
+@case("the same in variants of the third of the sources that was kept aside", long=True)
 def out_of_sample():
     return part(True).problems() or str(part(True))
 
 
-@case("one verdict in ten at most is unsure, and none where all evidence is there (of sources not kept aside)")
+@case("one verdict in ten at most is unsure, and none where all evidence is there (of sources not kept aside)", long=True)
 def unsure():
     figures = Figures(judge_all())
     few = len(figures.unsure) <= 0.1 * len(figures.all)
@@ -146,7 +160,7 @@ def unsure():
     return needless + ([] if few else [str(figures)])
 
 
-@case("a failure is the device's that refused, whichever others are there")
+@case("a failure is the device's that refused, whichever others are there", long=True)
 def right_device():
     failed = [o for o in judge_all() if o.first in truth.FAILED.get(o.source, ()) and "log" not in o.name]
     check(len(failed) > 200)
@@ -154,7 +168,7 @@ def right_device():
             if o.device != (3 if o.name.startswith("device 3") else 0)]
 
 
-@case("the verdict of a failure is the same, with sizes in proportion, on other devices, paths and machines")
+@case("the verdict of a failure is the same, with sizes in proportion, on other devices, paths and machines", long=True)
 def mirrored():
     whole = {o.source: o for o in judge_all() if o.name == "same" and o.source in truth.FAILED}
     problems, count = [], 0
@@ -172,7 +186,7 @@ def mirrored():
     return problems
 
 
-@case("there are at least 500 variants; each change is there, of failures and healthy runs; 150 kept aside are new")
+@case("there are at least 500 variants; each change is there, of failures and healthy runs; 150 kept aside are new", long=True)
 def all_there():
     only = {c[0].__name__.replace("_", " ") for c in make.KEPT_ASIDE}
     few = [o for o in judge_all() if o.name in only]
@@ -196,7 +210,7 @@ def run(view, data, journal=None):
         return json.loads(read_json(view, NOWHERE, path)) if view != "dump" else read_json(view, NOWHERE, path)
 
 
-@case("a variant is the same bytes each time, and no two of a source are the same")
+@case("a variant is the same bytes each time, and no two of a source are the same", long=True)
 def deterministic():
     source = next(s for s in make.sources(HERE) if s[0] == "profile-run")
     once, again = list(make.variants(*source)), list(make.variants(*source))
@@ -210,9 +224,9 @@ def deterministic():
 def valid():
     problems = []
     with tempfile.TemporaryDirectory() as folder:
-        for name in ("wake-up", "sleep-1", "warm-up-sampler"):
+        for name in sample(("wake-up", "sleep-1", "warm-up-sampler"), 1):
             source = next(s for s in make.sources(HERE) if s[0] == name)
-            for v in make.variants(*source):
+            for v in make.variants(*source, few=None if FULL else 3, has_ends=FULL):
                 if any(word in v.name for word in ("torn", "cut", "killed", "same +")):
                     continue
                 try:
@@ -222,7 +236,7 @@ def valid():
     return problems
 
 
-@case("in variants of sizes and orders PyTorch's blocks lie in its segments, and its totals are their sums")
+@case("in variants of sizes and orders PyTorch's blocks lie in its segments, and its totals are their sums", long=True)
 def pool_is_consistent():
     problems = []
     some = changes.rounded, changes.swapped, changes.noisy
@@ -260,7 +274,7 @@ def compare_accounts(whole, first, moment, journal=False):
 @case("from a checkpoint, or from a journal, the account at the failure and before it is that of the whole trace")
 def same_account():
     problems = []
-    for name in ("graph-instantiate", "load-model-0.11", "warm-up-sampler", "initialize-kv-cache"):
+    for name in sample(("graph-instantiate", "load-model-0.11", "warm-up-sampler", "initialize-kv-cache"), 1):
         source = source_of(name)
         before = source.whole.copy(source.whole.records[:source.begin])  # ends behind a checkpoint, without a reading
         problems += [f"{name}: {p}" for p in [
@@ -273,7 +287,7 @@ def same_account():
 
 @case("a trace that is read whole and written anew says the same")
 def same_report():
-    for name in ("wake-up", "tensor-parallel", "python"):
+    for name in sample(("wake-up", "tensor-parallel", "python"), 1):
         source = source_of(name)
         with open(source.path, "rb") as f:
             before = run("oom", f.read())

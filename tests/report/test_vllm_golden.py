@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """The report on traces of real vLLM (tests/report/vllm, made by `make vllm-golden`): figures of the trace against those
-of vLLM's log, and the failure that `oom` shows against the one that the case is of."""
+of vLLM's log, and the failure that `oom` shows against the one that the case is of. A sample; with CUTRACE_FULL=1 all."""
 import json
 import os
 import re
@@ -12,7 +12,7 @@ import check_ledger  # noqa: E402
 import vllm_judge  # noqa: E402
 import vllm_log  # noqa: E402
 import vllm_trace  # noqa: E402
-from tap import ROOT, case, main, read_json, report  # noqa: E402
+from tap import REPORT, ROOT, case, main, read_json, report, sample  # noqa: E402
 
 FOLDER = os.path.join(ROOT, "tests/report/vllm")
 NAMING = ("summary", "oom", "top", "frag")  # views that name places in code, here without looking for debug files
@@ -33,7 +33,7 @@ class Golden:
         return os.path.join(self.folder, name)
 
     def events(self):
-        return [check_ledger.read_dump(read_json("dump", "--sysroot=/nowhere", t)) for t in self.traces]
+        return [check_ledger.read_trace(REPORT, t) for t in self.traces]
 
 
 def every_view(golden):
@@ -188,7 +188,7 @@ PLANTED = {  # what is changed in the log, or in the events, and the word of a p
 def planted_faults():
     golden, problems = Golden("eager"), []
     events, = golden.events()
-    for word, plant in PLANTED.items():
+    for word, plant in sample(PLANTED.items(), 3):
         log, changed = plant(golden.log, events)
         found = vllm_judge.judge(log, [changed], golden.case)
         if not any(word in p for p in found):
@@ -196,9 +196,11 @@ def planted_faults():
     return problems
 
 
-for each in sorted(os.listdir(FOLDER)) if os.path.isdir(FOLDER) else []:
+NAMES = sorted(os.listdir(FOLDER)) if os.path.isdir(FOLDER) else []
+for each in sample(NAMES, 3, 1):
     case(f"{each}: every view reads it")(lambda name=each: every_view(Golden(name)))
+for each in sample(NAMES, 5, 2):
     case(f"{each}: it says what vLLM says")(lambda name=each: judge(Golden(name)))
-    if Golden(each).case.get("command"):
-        case(f"{each}: it has the flags of its command line")(lambda name=each: flags_of(Golden(name)))
+for each in [name for name in NAMES if Golden(name).case.get("command")]:
+    case(f"{each}: it has the flags of its command line")(lambda name=each: flags_of(Golden(name)))
 main()

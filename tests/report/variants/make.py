@@ -13,6 +13,7 @@ import make_checkpoint
 import truth
 import whole_trace
 from changes import again, both, is_failure, scaled
+from tap import sample
 
 # data: of the file; journal: of the one beside it, or None; accepted: first verdicts that are right; log: file or None
 Variant = collections.namedtuple("Variant", "source name data journal accepted log")
@@ -171,14 +172,14 @@ def wraps(source):
                source.accepted("start", first))
 
 
-def changed(source):
+def changed(source, few=None):
     """(name, data, journal, accepted, the verdicts that are right with the log) of the changes in the records: all of
-    them, but of a healthy trace six of each table, which are others for each."""
+    them, but of a healthy trace six of each table, which are others for each. few: so many that the seed draws."""
     rng, by_log = random.Random(source.name), truth.BY_LOG.get(source.name)
     chosen = CHANGES if source.fails or by_log else CHANGES[:1] + rng.sample(CHANGES[1:], 6)
     if truth.is_kept_aside(source.name):
         chosen = chosen + (KEPT_ASIDE if source.fails or by_log else rng.sample(KEPT_ASIDE, 6))
-    for change, taken, fits in chosen:
+    for change, taken, fits in sample(chosen, few, len(source.whole.records)) if few else chosen:
         name = change.__name__.replace("_", " ")
         other = change(source.whole, random.Random(f"{source.name} {name}"))
         if other is None:
@@ -199,17 +200,18 @@ def as_it_is(name, path):
     yield Variant(name, "torn at its end", data[:-20], None, (*accepted, *truth.UNSURE, "none", truth.UNREADABLE), None)
 
 
-def variants(name, path, log=None):
-    """All variants of a source. One of which the log says more, or something else, comes twice: also with it."""
+def variants(name, path, log=None, few=None, has_ends=True):
+    """All variants of a source, or a few changes of it, with or without the ways to begin and end. One of which the log
+    says more, or something else, comes twice: also with it."""
     if name in PARTS:
         yield from as_it_is(name, path)
         return
     source = Source(name, path, log)
-    for what, data, journal, accepted, with_log in changed(source):
+    for what, data, journal, accepted, with_log in changed(source, few):
         yield Variant(name, what, data, journal, accepted, None)
         if with_log:
             yield Variant(name, what + " + log", data, journal, with_log, log)
-    for what, data, journal, accepted in (*endings(source), *wraps(source)) if log else ():
+    for what, data, journal, accepted in (*endings(source), *wraps(source)) if log and has_ends else ():
         yield Variant(name, what, data, journal, accepted, None)
         if name in truth.BY_LOG and what.startswith("wrapped"):
             yield Variant(name, what + " + log", data, journal, truth.BY_LOG[name], log)
