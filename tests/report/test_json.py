@@ -7,6 +7,7 @@ import glob
 import json
 import os
 import re
+import subprocess
 import sys
 import tempfile
 
@@ -16,7 +17,7 @@ import check_ledger  # noqa: E402
 import schema  # noqa: E402
 import traces  # noqa: E402
 from mktrace import OPS, Trace  # noqa: E402
-from tap import FULL, REPORT, ROOT, Skip, case, check, dice, equal, main, read_json, report, sample  # noqa: E402
+from tap import FULL, PLAIN, REPORT, ROOT, Skip, case, check, dice, equal, main, read_json, report, sample  # noqa: E402
 
 FOLDER = tempfile.mkdtemp()
 VIEWS = ("summary", "oom", "top", "leaks", "stats", "timeline", "phases", "fit", "frag", "info", "coverage", "check")
@@ -105,7 +106,7 @@ def every_key_is_documented():
     found = {}
     for snapshot in glob.glob(os.path.join(ROOT, "tests/report/snapshots/*/*.pickle")):
         keys(json.loads(read_json("explain", snapshot)), "explain", found)
-    for text in glob.glob(os.path.join(ROOT, "tests/report/vllm/*/log.txt")):
+    for text in sorted(glob.glob(os.path.join(ROOT, "tests/report/vllm/*/log.txt"))):
         keys(json.loads(read_json("explain", text)), "explain", found)
     periodic = os.path.join(FOLDER, "periodic.log")  # a line that vLLM prints every ten seconds of serving
     with open(periodic, "w", encoding="utf-8") as f:
@@ -345,7 +346,7 @@ def another_validator():
         validators = {c: jsonschema.Draft202012Validator(schema.bundle(c)) for c in schema.DOCUMENTS}
     except (ImportError, AttributeError):
         raise Skip("python3-jsonschema 4 is not installed") from None
-    for command, v in validators.items():
+    for command, v in sample(validators.items(), 6):
         v.check_schema(v.schema)
         for path in sample(FILES, 1, len(command)) if command in VIEWS else ():
             d = read(command, path)
@@ -415,18 +416,18 @@ def lost_events():
     check("7 events were lost by the recorder" in text and "complete from start" not in text, text)
 
 
-@case("dump: frames with names of 30 MB together, of which it keeps 16 MiB, are the same at every event")
+@case("dump: frames with names of 18 MB together, of which it keeps 16 MiB, are the same at every event")
 def long_names():
     t = Trace()
     traces.begin(t)
-    stacks = [[("f%d" % i, "/%s/%d.py" % ("m" * 60000, i), 7)] for i in range(500)]
+    stacks = [[("f%d" % i, "/%s/%d.py" % ("m" * 60000, i), 7)] for i in range(300)]
     for n, stack in enumerate(stacks * 2):
         t.event("alloc", 51 * traces.S + n, api="cuMemAlloc_v2", bytes=1, ptr=0x1000 * n + 1, device=0, result=0, space="device", stack=stack)
     t.flush(last=True)
     path = os.path.join(FOLDER, "names.zst")
     with open(path, "wb") as f:
         f.write(t.bytes())
-    lines = report("dump", "--json", path)[1].splitlines()
+    lines = subprocess.run([REPORT, "dump", "--json", path], stdout=subprocess.PIPE, env=PLAIN, check=True).stdout.splitlines()
     got = [[(f["name"], f["file"], f["line"]) for f in json.loads(line)["stack"]] for line in lines]
     want = [[tuple(f) for f in stack] for stack in stacks * 2]
     check(got == want, [(w[0][0], str(g)[:80]) for g, w in zip(got, want) if g != w][:3])
@@ -435,14 +436,14 @@ def long_names():
 @case("what frag says of the whole range is what summary says, at whatever moment frag looks")
 def counts_of_the_range():
     kinds = set()
-    for path in RECORDED + FILES:
+    for path in SOME + FILES:
         summary = {d["ordinal"]: d for d in read("summary", path)["devices"] or []}
         for at in ("end", "peak", "%.3f" % 0.001):
             for d in read("frag", path, "--at=" + at)["devices"] or []:
                 same = ("growth_causes", "oom_causes", "retries", "retries_is_bound", "fragmentation")
                 equal([d[k] for k in same], [summary[d["ordinal"]][k] for k in same], path)
                 kinds.add((d["pool"] is None, d["growth_causes"] is None))
-    check({(True, True), (True, False), (False, False)} <= kinds, kinds)
+    check({(True, True), (True, False), (False, False)} <= kinds or not FULL, kinds)
 
 
 @case("the keys of a view do not depend on the trace")

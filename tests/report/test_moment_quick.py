@@ -10,7 +10,6 @@ import collections
 import glob
 import json
 import os
-import random
 import sys
 import tempfile
 import time
@@ -18,16 +17,16 @@ import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 import add_digests  # noqa: E402
 import make_checkpoint  # noqa: E402
-import schema  # noqa: E402
 from checkpoint_program import STACKS, Program  # noqa: E402
 from death import kill, program, run, start, traces, wait_for_calls  # noqa: E402
 from mktrace import FIRST_PART, LAST_PART, Trace, packed_columns  # noqa: E402
-from tap import FULL, ROOT, case, check, equal, main, report  # noqa: E402
+from tap import FULL, ROOT, case, check, dice, equal, main, report, sample  # noqa: E402
 from ways import folder  # noqa: E402
 from whole_trace import Whole  # noqa: E402
 
 FOLDER = tempfile.mkdtemp()
 VLLM = sorted(glob.glob(os.path.join(ROOT, "tests/report/vllm/*/trace.zst")))
+SMALL = [p for p in VLLM if os.path.getsize(p) < 35000]
 K, M = 1 << 10, 1 << 20
 Trace.version, Trace.columns = 3, staticmethod(packed_columns)  # as lib/read_trace.py reads
 
@@ -53,7 +52,6 @@ def pieces(data):
 def read(*arguments):
     code, out, err = report(*arguments, "--json")
     check(code in (0, 4), "%r: exit %d: %s" % (arguments, code, err.decode()))
-    schema.check_run((*arguments, "--json"), out.decode())
     return code, json.loads(out)
 
 
@@ -129,8 +127,8 @@ def elapsed(whole, number):
 
 @case("at random moments of whole traces: the same, from a checkpoint or from the start")
 def whole_traces():
-    r, begun, count, problems = random.Random(1), 0, 0, []
-    for path in VLLM if FULL else r.sample(VLLM, 3):
+    r, begun, count, problems = dice(1), 0, 0, []
+    for path in VLLM if FULL else r.sample(SMALL, 2):
         whole = Whole(path)
         n = len(whole.records)
         edges = sorted(r.sample(range(n // 4, n - 1), 3))
@@ -138,15 +136,15 @@ def whole_traces():
         for moment in [elapsed(whole, r.randrange(n)) for _ in range(8 if FULL else 2)] + ["--at=end"]:
             found, checkpoint = compare(made, moment)
             problems, begun, count = problems + found, begun + (checkpoint is not None), count + 1
-    check(count // 4 < begun < count, "%d of %d began at a checkpoint" % (begun, count))
+    check(0 < begun and (begun < count or not FULL), "%d of %d began at a checkpoint" % (begun, count))
     return problems[:5] or "%d of %d began at a checkpoint" % (begun, count)
 
 
 @case("wrapped, cut, killed, with a damaged prefix or body, or without a chunk: the same, or it says what is not known")
 def hurt():
-    r, problems = random.Random(3), []
+    r, problems = dice(3), []
     known, unknown = collections.Counter(), collections.Counter()
-    for path in VLLM if FULL else VLLM[::48]:
+    for path in VLLM if FULL else sample(SMALL, 1):
         whole = Whole(path)
         n = len(whole.records)
         edges = [n * k // 12 for k in range(4, 12)]
@@ -159,12 +157,13 @@ def hurt():
                            ("killed", b"".join(chunks[:-1])), ("body", changed(6, 160)), ("prefix", changed(6, 40)),
                            ("lacks one", b"".join(chunks[:3] + chunks[4:]))):
             made = write(data, name.replace(" ", "-") + ".zst")
-            for i in [edges[0], edges[2] + n // 24, edges[5] - 1, edges[5] + n // 24, edges[6] + r.randrange(n // 12), n - 1]:
+            moments = edges[0], edges[2] + n // 24, edges[5] - 1, edges[5] + n // 24, edges[6] + r.randrange(n // 12), n - 1
+            for i in sample(moments, 2, len(name)):
                 found, _ = compare(made, elapsed(whole, i))
                 is_known = not (found and found[0].startswith("not known"))
                 (known if is_known else unknown)[name] += 1
                 problems += found if is_known else []
-    check(len(known) == 6 and set(unknown) == {"wrapped", "cut", "killed", "body", "prefix", "lacks one"},
+    check(not FULL and known and unknown or len(known) == 6 and set(unknown) == {"wrapped", "cut", "killed", "body", "prefix", "lacks one"},
           "known %r, not known %r" % (known, unknown))
     return problems[:5] or "known %r, not known %r" % (dict(known), dict(unknown))
 
@@ -175,7 +174,7 @@ def hurt():
 @case("of events and times: the bytes are the model's, from checkpoints in one part and in several")
 def programs():
     begun = 0
-    for seed in range(30 if FULL else 5):
+    for seed in range(30 if FULL else 3):
         p = Program(seed, parts=1 + seed % 3)
         path = noted(p.trace.bytes(), "program-%d.zst" % seed)
         for event in (0, 299, 300, 366, 668, p.random.randrange(1200), 1199):
@@ -191,7 +190,7 @@ def programs():
         equal(compare(path, "--at=end")[0], [])
         equal(compare(path, "--at=#700")[0], [])
 
-    check(begun > 15, "%d began at a checkpoint" % begun)
+    check(begun > 9, "%d began at a checkpoint" % begun)
 
 
 @case("a free before the moment that failed, as only a later chunk says: its memory is live, and what cannot be read is said")
@@ -238,9 +237,9 @@ def recorded(size="0", threads=2, calls=150_000):
 
 @case("a ring that the recorder wrote, and a whole trace: the same at random moments, few events are read")
 def rings():
-    problems, r = [], random.Random(5)
+    problems, r = [], dice(5)
     for size in ("1M", "0"):
-        path = recorded(size)
+        path = recorded(size, calls=150_000 if FULL or size != "0" else 20_000)
         d = json.loads(report("summary", "--json", path)[1])["trace"]
         first = d["first_event"] if "first_event" in d else d["overwritten_events"]
         for event in [first + d["events"] * k // 20 for k in (9, 15, 19)] + [first + d["events"] // 2 + r.randrange(d["events"] // 2)]:

@@ -8,7 +8,6 @@ say of a trace up to a moment is also what they say of a trace that ends there (
 import glob
 import json
 import os
-import random
 import sys
 import tempfile
 
@@ -16,11 +15,12 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../
 import whole_trace  # noqa: E402
 from make_checkpoint import FOREIGN, HOST, State  # noqa: E402
 from mktrace import Trace  # noqa: E402
-from tap import FULL, ROOT, case, check, equal, main, report  # noqa: E402
+from tap import FULL, ROOT, case, check, dice, equal, main, report  # noqa: E402
 from whole_trace import Whole  # noqa: E402
 
 FOLDER = tempfile.mkdtemp()
 VLLM = sorted(glob.glob(os.path.join(ROOT, "tests/report/vllm/*/trace.zst")))
+SMALL = [p for p in VLLM if os.path.getsize(p) < 35000]
 K, M, G = 1 << 10, 1 << 20, 1 << 30
 
 
@@ -62,11 +62,11 @@ def by_device(document):
 
 @case("summary, top, frag and leaks at one event: the bytes and counts of an independent replay")
 def same_moment():
-    r, compared = random.Random(21), 0
-    for path in VLLM if FULL else r.sample(VLLM, 2):
+    r, compared = dice(21), 0
+    for path in VLLM if FULL else r.sample(SMALL, 2):
         whole = Whole(path)
         events = numbers(whole)
-        for number in r.sample(range(len(events) // 8, len(events)), 3):
+        for number in r.sample(range(len(events) // 8, len(events)), 3 if FULL else 1):
             at = "--at=#%d" % number
             what = "%s %s" % (os.path.basename(os.path.dirname(path)), at)
             state, live = replayed(whole, number)
@@ -84,7 +84,7 @@ def same_moment():
             for view in ("summary", "frag", "leaks", "oom", "explain"):
                 moment = read(view, path, at)["moment"]
                 equal((moment["what"], moment["event"], moment["t_ns"]), ("time", number, events[number]["t_ns"]), what)
-    check(compared >= 6, "%d compared" % compared)
+    check(compared >= 2, "%d compared" % compared)
 
 
 def without(document, *keys):
@@ -102,17 +102,14 @@ def alike(value):
 
 @case("summary and explain up to an event say what they say of a trace that ends there")
 def as_if_ended():
-    r, failed, quiet = random.Random(22), 0, 0
-    for path in VLLM if FULL else [p for p in VLLM if "/logits/" in p][:1] + r.sample(VLLM, 1):
+    r, failed, quiet = dice(22), 0, 0
+    for path in VLLM if FULL else [p for p in VLLM if "/load-model/" in p] + r.sample(SMALL, 1):
         whole = Whole(path)
         events = numbers(whole)
         ooms = [i for i, e in enumerate(events) if e["op"] == "block-oom" or e.get("result") == 2]
         for number in {ooms[-1] if ooms else len(events) - 1, r.randrange(len(events) // 4, len(events))}:
-            cut = Whole(path)
-            position = next(i for i, e in enumerate(cut.records) if e is not None and
-                            sum(x["op"] != "amend" for x in cut.records[:i + 1]) == number + 1)
-            del cut.records[position + 1:]
-            ended = write(b"".join(whole_trace.write(cut)), "ended.zst")
+            position = [i for i, e in enumerate(whole.records) if e["op"] != "amend"][number]
+            ended = write(b"".join(whole_trace.write(whole.copy(whole.records[:position + 1]))), "ended.zst")
             for view in ("summary", "explain"):
                 got, want = read(view, path, "--at=#%d" % number), read(view, ended)
                 what = "%s of %s at %d" % (view, path, number)

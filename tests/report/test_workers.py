@@ -6,16 +6,16 @@ and ends in the same way with 0, 1, 2, 7 and 16 workers (tools/base/workers.h).
 The traces are large enough for threads: more than 4,096 events for the one that reads ahead (replay/readahead.c), more
 than 256 KiB together for those that read several traces (views/processes.c).
 """
+import functools
 import json
 import os
-import random
 import re
 import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 from mktrace import FIRST_PART, LAST_PART, Trace  # noqa: E402
-from tap import FULL, case, check, equal, main, report  # noqa: E402
+from tap import FULL, case, check, dice, equal, main, report, sample  # noqa: E402
 
 FOLDER = tempfile.mkdtemp()
 K, M, G = 1 << 10, 1 << 20, 1 << 30
@@ -32,7 +32,7 @@ class Program:
     """Allocates, frees, fails and reads its device at random, in chunks; a checkpoint begins in every sixth."""
 
     def __init__(self, seed, fails=True, gpu=0):
-        self.random, self.live, self.fails = random.Random(seed), {}, fails
+        self.random, self.live, self.fails = dice(seed), {}, fails
         self.trace = Trace(trace_id=0x7000 + seed)
         self.trace.info = {"process.start_ns": "500", "process.pid": str(4000 + seed), "process.exe": "worker",
                            "host.name_hash": "cafe", "clock.monotonic_ns": "500", "clock.realtime_ns": "1795000000000000500",
@@ -136,20 +136,20 @@ def compare(view, paths, workers):
 
 @case("every view of a whole, wrapped, cut, killed or damaged trace")
 def one_trace():
-    r, codes = random.Random(5), set()
+    r, codes = dice(5), set()
     for name, data in variants(Program(1)):
         path = write(name + ".zst", data)
-        for view in VIEWS:
+        for view in sample(VIEWS, 8, len(name)):
             view = view if view[0] in ("dump", "check") or r.random() < 0.5 else (*view, "--json")
             want = compare(view, [path], WORKERS if FULL else [r.choice(WORKERS[1:])])
             codes.add(want[0])
             check(len(want[1]) > 20, "%s of %s prints %r" % (view, name, want))
-    equal(codes, {0, 3, 4})
+    check({0, 4} <= codes <= {0, 3, 4}, codes)
 
 
 @case("every export and the page")
 def exports():
-    r = random.Random(6)
+    r = dice(6)
     for name, data in variants(Program(2)):
         if name not in ("whole", "damaged", "wrapped") and not FULL:
             continue
@@ -162,6 +162,7 @@ def exports():
 
 # ---- several traces ---------------------------------------------------------------------------------
 
+@functools.lru_cache(maxsize=None)
 def ranks():
     """Traces of one job: whole ones, two that are damaged, one that cannot be read, and copies of two with more and with
     fewer events."""
@@ -182,8 +183,8 @@ def several():
     for view in (("summary",), ("summary", "--json"), ("explain",), ("explain", "--json"), ("html",),
                  ("summary", "--fail-on=oom")):
         of = paths[:3] + paths[4:-1] if view[0] == "explain" else paths
-        for order in (of, of[::-1]):
-            want = compare(view, order, WORKERS)
+        for order in sample((of, of[::-1]), 1, len(view)):
+            want = compare(view, order, sample(WORKERS, 2, len(view)))
     _, out, err = printed(("summary",), paths, 7)
     names = [os.path.basename(x) for x in re.findall(r"cutrace-report: (?:warning: )?(\S+?):", err.decode())]
     equal(names, ["none.zst", "rank2.zst", "rank3.zst", "rank4.zst", "missing.zst"])
