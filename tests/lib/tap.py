@@ -158,6 +158,12 @@ def report(*args, data=None, env=None, columns=400):
     return done.returncode, check_json(args, done.stdout), done.stderr
 
 
+def no_lines(command):
+    """The option by which a command looks for no source lines: to read the debug files of the machine takes most of its time."""
+    places = ("summary", "oom", "top", "leaks", "phases", "frag", "dump", "diff", "html", "export", "bundle")
+    return ["--sysroot=/nowhere"] if command in places else []
+
+
 def fetched(path, script):
     """The folder that a script of the project fetched, or a skip with the reason why it could not."""
     if not os.path.exists(path):

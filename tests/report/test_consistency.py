@@ -17,7 +17,7 @@ import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 from mktrace import Trace, zstd_frame  # noqa: E402
-from tap import BUILD, FULL, ROOT, case, check, dice, equal, main, report, sample  # noqa: E402
+from tap import BUILD, FULL, ROOT, case, check, dice, equal, main, no_lines, report, sample  # noqa: E402
 
 M = 1 << 20
 TOTAL, NVML_TOTAL, CONTEXT, DRIVER = 81079 * M, 81559 * M, 518 * M, 9240576
@@ -167,7 +167,7 @@ def generated():
 # ---- what the views say -------------------------------------------------------------------------
 
 def view(name, path, *options):
-    code, out, err = report("--json", name, *options, path)
+    code, out, err = report("--json", name, *no_lines(name), *options, path)
     check(code == 0, "%s %s %s: exit status %d, %s" % (name, options, path, code, err))
     return json.loads(out)
 
@@ -197,20 +197,6 @@ def no_spike():
     check(code == 0 and re.search(rb" 518.00 MiB +0.6 %  untracked.*\n.*\n +39.33 GiB +49.7 %  free", out), out)
 
 
-@case("one baseline: the first column of each recorded trace is what CUDA's total and the first reading leave")
-def first_columns():
-    problems = []
-    for path in sample(RECORDED, 4):
-        device = view("timeline", path)["devices"][0]
-        code, out, _ = report("--json", "dump", path)
-        check(code == 0)
-        first = next(e for e in map(json.loads, out.splitlines()) if e.get("free_bytes") is not None)
-        want = device["capacity"]["meminfo_total_bytes"] - first["free_bytes"]
-        if device["columns"][0]["used_bytes_min"] != want or device["capacity_bytes"] != TOTAL:
-            problems.append("%s: %s, %d were in use" % (path, device["columns"][0], want))
-    return problems
-
-
 def torch_checkpoints(path):
     with open(path[:-4] + ".jsonl", encoding="utf-8") as f:
         return [c for c in map(json.loads, f) if c.get("op") == "checkpoint" and c.get("kind") == "torch"]
@@ -233,56 +219,9 @@ def at_checkpoints():
     return problems or "%d checkpoints" % count
 
 
-def instants(path, number):
-    trace = view("summary", path)["trace"]
-    start, end = trace["t_first_ns"], trace["t_last_ns"]
-    return [start + (end - start) * i // number for i in range(1, number + 1)]
-
-
-def parts(memory):
-    split = [memory[key] or 0 for key in ("untracked_bytes", "other_processes_bytes", "unattributed_bytes")]
-    equal(sum(split), memory["untracked_or_others_bytes"], "the parts of what is not tracked")
-    return sum(split) + sum(memory[key] for key in ("free_bytes", "tracked_bytes", "in_flight_bytes"))
-
-
-def contradictions(path, option):
-    """What summary, top, leaks, frag and timeline say differently of the same moment."""
-    summary, top, timeline = (view(name, path, option) for name in ("summary", "top", "timeline"))
-    frag, leaks = (view(name, path, option, "--at=end") for name in ("frag", "leaks"))
-    plots = {d["ordinal"]: d["columns"][-1] for d in timeline["devices"]}
-    for device, ranked, layout, grown in zip(summary["devices"], top["devices"], frag["devices"], leaks["devices"]):
-        memory, live = device["memory"]["end"], device["live_bytes"]
-        column = plots.get(device["ordinal"])
-        used = memory["used_bytes"] is not None and memory["used_bytes"] - memory["in_flight_bytes"]
-        yield "live bytes of frag", layout["live_bytes"], live
-        yield "live bytes of leaks", grown["bytes"], live
-        yield "free bytes of leaks", grown["free_bytes"], memory["free_bytes"]
-        yield "sum of top's sites", sum(s["live_bytes"] for s in ranked["sites"]), live
-        yield "allocations", memory["tracked_bytes"] - memory["pool_idle_bytes"] + memory["managed_bytes"], live
-        yield "peak of top", ranked["peak_bytes"], device["peak_bytes"]
-        yield "used memory", memory["used_bytes"] is None or parts(memory), used is False or device["capacity_bytes"]
-        if column:
-            yield "timeline", column["live_bytes_min"] <= live <= column["live_bytes_max"], True
-        if column and used is not False:
-            yield "timeline's use", column["used_bytes_min"] <= used <= column["used_bytes_max"], True
-    yield "OOMs", view("oom", path, option)["ooms"], summary["ooms"]
-
-
-@case("summary, top, leaks, frag, timeline and oom say the same of the same moment")
-def views_agree():
-    problems, count = [], 0
-    for path in sample(RECORDED, 4):
-        for t in instants(path, 20 if FULL else 2):
-            option = until(view("summary", path), t)
-            count += 1
-            problems += ["%s %s: %s: %s, summary %s" % (os.path.basename(path), option, what, str(got)[:200], str(want)[:200])
-                         for what, got, want in contradictions(path, option) if got != want]
-    return problems or "%d moments" % count
-
-
 def rows_of(path, *options):
     """The rows of summary that say how the memory of its device is used, in bytes."""
-    code, out, _ = report("summary", "--units=bytes", *options, path)
+    code, out, _ = report("summary", *no_lines("summary"), "--units=bytes", *options, path)
     check(code in (0, 4), out)
     names = {"tracked:": "tracked", "idle in CUDA's": "pools idle", "in flight:": "in flight", "untracked:": "untracked",
              "contexts, modules,": "untracked", "untracked, or": "untracked", "untracked or of": "nobody knows",
@@ -476,7 +415,7 @@ def several_traces():
     drawn = [draw.sample(vllm, draw.randint(2, 4)) if number % 2 else draw.sample(RECORDED, draw.randint(2, 6))
              for number in range(60 if FULL else 2)]
     for paths in [[p for p in vllm if "weight-update" in p]] + drawn:
-        *documents, together = json.loads(report("--json", *paths)[1])
+        *documents, together = json.loads(report("--json", *no_lines("summary"), *paths)[1])
         *explained, same = json.loads(report("explain", "--json", *paths)[1])
         equal(together, same, paths)
         equal([d and d["verdicts"] for d in documents], [d and d["verdicts"] for d in explained], paths)

@@ -19,7 +19,7 @@ import zlib
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 import traces  # noqa: E402
 from mktrace import Trace  # noqa: E402
-from tap import FULL, ROOT, case, check, equal, main, report, sample  # noqa: E402
+from tap import FULL, ROOT, case, check, equal, main, no_lines, report, sample  # noqa: E402
 
 K, M, G, S, HOUR = 1 << 10, 1 << 20, 1 << 30, 10**9, 3600 * 10**9
 FOLDER = tempfile.TemporaryDirectory()
@@ -32,7 +32,7 @@ PAIRS = list(itertools.combinations(GOLDEN, 2))[::3] + list(itertools.combinatio
 
 
 def diff(*arguments):
-    code, out, err = report("diff", "--json", *arguments)
+    code, out, err = report("diff", "--json", *no_lines("diff"), *arguments)
     check(code in (0, 4), "%s: exit status %d, %s" % (arguments, code, err))
     return json.loads(out)
 
@@ -339,7 +339,7 @@ def no_difference():
     for path in GOLDEN + VLLM[:1]:
         d = diff(path, path)
         equal((d["facts"], d["files"], {x["equal"] for x in d["devices"]}), ([], [], {True}), path)
-        out = report("diff", path, path)[1].decode()
+        out = report("diff", *no_lines("diff"), path, path)[1].decode()
         check("no difference: " in out and "change" not in out, out)
     a, b = built("a", {("f", "/x/m.py", 10): [M]}), built("b", {("f", "/x/m.py", 10): [M + 1]})
     check(not one_device(a, b)["equal"] and "no difference" not in text(a, b))
@@ -380,11 +380,11 @@ def sides_of_top():
     for a, b, *more in sample(PAIRS, 6, 3) + [(VLLM[0], VLLM[2], "--at=end"), (GOLDEN[0], GOLDEN[1], "--at=peak"), (GOLDEN[0], GOLDEN[7], "--at=end")]:
         d = diff(a, b, *more)
         for x, side, path in ((x, s, p) for x in d["devices"] for s, p in (("a", a), ("b", b)) if x[s]):
-            held, crossing = x[side], json.loads(report("summary", "--json", path)[1])["crossing"]
+            held, crossing = x[side], json.loads(report("summary", "--json", *no_lines("summary"), path)[1])["crossing"]
             is_oom = crossing and not crossing["recovered"] and crossing["reason"] not in ("host-memory", "address-space")
             wanted = more or ["--at=oom" if is_oom else "--at=peak"]
             segments = ["--segments"] if held["rows"] == "segments" else []
-            top = next(t for t in json.loads(report("top", "--json", *wanted, *segments, path)[1])["devices"] if t["ordinal"] == held["ordinal"])
+            top = next(t for t in json.loads(report("top", "--json", *no_lines("top"), *wanted, *segments, path)[1])["devices"] if t["ordinal"] == held["ordinal"])
             equal((held["bytes"], held["moment"]), (top["bytes"], top["moment"]), (path, wanted))
             stacks = collections.Counter()
             for r in top["sites"]:
@@ -446,7 +446,7 @@ def phases():
 def phases_of_export(path, moment):
     """What each phase has allocated of what is live at a moment of a trace, and since when, by export's table of allocations."""
     to = os.path.join(FOLDER.name, "allocations.csv")
-    code, out, err = report("export", "--format=csv", "--force", "-o", to, path)
+    code, out, err = report("export", *no_lines("export"), "--format=csv", "--force", "-o", to, path)
     equal(code, 0, (out, err))
     found = collections.defaultdict(lambda: [0, []])
     with open(to, encoding="utf-8", newline="") as f:

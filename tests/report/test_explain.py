@@ -6,7 +6,6 @@ import collections
 import glob
 import json
 import os
-import random
 import re
 import subprocess
 import sys
@@ -18,7 +17,7 @@ sys.path.insert(0, os.path.join(HERE, "texts"))
 import damage  # noqa: E402
 import texts  # noqa: E402
 from shapes import GIB, MIB, Full, asynchronous, new, old, size  # noqa: E402
-from tap import REPORT, ROOT, case, check, equal, main, note, read_json, report  # noqa: E402
+from tap import REPORT, ROOT, case, check, dice, equal, main, note, read_json, report, sample  # noqa: E402
 
 LOGS = sorted(glob.glob(os.path.join(ROOT, "tests/report/vllm/*/log.txt")))
 UNKNOWN = ("unknown", "incomplete")
@@ -133,7 +132,7 @@ def figures_of_logs():
 def sizes():
     problems = []
     for i in range(60):
-        rng = random.Random(i)
+        rng = dice(i)
         f = Full(rng, tried=rng.randrange(1, 400 * MIB))
         for text in (old(f, "cached"), old(f, hint=True), new(f), new(f, own="pid"), asynchronous(f)):
             name = rng.choice([d.__name__ for d in damage.ALL if d.__name__ not in ("newest_first", "with_control")])
@@ -147,7 +146,7 @@ def sizes():
 
 @case("a number that a terminal broke is read, at whatever letter it broke; one of two short lines is not")
 def broken_numbers():
-    f = Full(random.Random(7), tried=1234 * MIB // 8)
+    f = Full(dice(7), tried=1234 * MIB // 8)
     text = new(f)
     first = text.index("allocate ") + len("allocate ")
     for at in range(first + 1, first + len(size(f.tried))):
@@ -160,7 +159,7 @@ def broken_numbers():
 @case("in a message, reserved but unallocated memory alone is no fragmentation, and a lone process no stranger")
 def naive_rules():
     for i in range(40):
-        rng = random.Random(i)
+        rng = dice(i)
         f = Full(rng, tried=rng.choice([2, 20, 140]) * MIB, total=79.15 * GIB)
         f.idle = f.tried * rng.uniform(1, 4)
         for own in ("this", "pid"):
@@ -170,7 +169,7 @@ def naive_rules():
 
 @case("nothing that is printed has a control character of the input, and all of it fits the width")
 def harmless():
-    rng = random.Random(1)
+    rng = dice(1)
     evil = "".join(chr(rng.randrange(32)) for _ in range(200)) + "\x1b]0;title\x07\x1b[31m\u202e"
     for _, _, _, data in texts.TEXTS[::9]:
         at = rng.randrange(len(data) + 1)
@@ -228,10 +227,10 @@ def memory():
         return usage.ru_maxrss, json.loads(out)
 
     line = b"INFO 05-14 09:30:00 [loggers.py:116] Engine 000: Running: 3 reqs, Waiting: 0 reqs, GPU KV cache usage: 9.1%\n"
-    oom = ("\n" + new(Full(random.Random(3)))).encode()
+    oom = ("\n" + new(Full(dice(3)))).encode()
     small, _ = peak(lambda: [line * 100, oom])
-    for make in (lambda: [line * 20000] * 15 + [oom], lambda: [b"x" * (1 << 20)] * 40 + [oom], lambda: [b"\n" * (1 << 20)] * 40 + [oom],
-                 lambda: [oom * 2000] * 20):
+    for make in sample((lambda: [line * 20000] * 15 + [oom], lambda: [b"x" * (1 << 20)] * 40 + [oom],
+                        lambda: [b"\n" * (1 << 20)] * 40 + [oom], lambda: [oom * 2000] * 20), 1):
         large, document = peak(make)
         check(large < small + 16384, (small, large))
         check(document["verdicts"][0]["evidence"][0]["bytes"], document)

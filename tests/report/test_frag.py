@@ -8,8 +8,9 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
+import check_ledger  # noqa: E402
 from mktrace import Trace, packed_columns  # noqa: E402
-from tap import ROOT, case, check, equal, main, report  # noqa: E402
+from tap import FULL, REPORT, ROOT, case, check, equal, main, report, sample  # noqa: E402
 
 M, S = 1 << 20, 10**9
 FOLDER = tempfile.mkdtemp()
@@ -29,7 +30,7 @@ def text(view, path, *more):
 
 
 def events_of(path):
-    return [json.loads(line) for line in report("dump", "--json", path)[1].splitlines()]
+    return check_ledger.read_trace(REPORT, path)
 
 
 @case("a full GPU: frag describes what PyTorch held when it gave up, not what was left after the program")
@@ -86,26 +87,6 @@ def the_default_moment():
     equal(kinds, {"oom", "peak"})
 
 
-@case("on a GPU: --at=end, --at=TIME and --at=peak are the states of these moments")
-def other_moments():
-    for path in RECORDED:
-        summary, start = read("summary", path), read("info", path)["start_ns"]
-        end = read("frag", path, "--at=end")
-        equal((end["moment"]["what"], end["moment"]["event"], end["moment"]["t_ns"]), ("end", None, summary["trace"]["t_last_ns"]))
-        equal([d["live_bytes"] for d in end["devices"]], [d["live_bytes"] for d in summary["devices"]], path)
-        first, last = summary["trace"]["t_first_ns"], summary["trace"]["t_last_ns"]
-        for part in (0.3, 0.6, 0.9):
-            time = "%d.%09d" % divmod(int(first + (last - first) * part) - start, 10**9)
-            at, to = read("frag", path, "--at=" + time), read("frag", path, "--at=end", "--to=" + time)
-            equal([d["live_bytes"] for d in at["devices"] if d["live_bytes"]],
-                  [d["live_bytes"] for d in read("summary", path, "--to=" + time)["devices"] if d["live_bytes"]], path)
-            for a, b in zip(at["devices"], to["devices"]):
-                for key in ("live_bytes", "address_layout", "pools", "shared"):
-                    equal(a[key], b[key], (path, time, key))
-        peak = read("frag", path, "--at=peak")
-        equal(peak["moment"]["t_ns"], max(summary["devices"], key=lambda d: d["peak_bytes"])["peak_t_ns"], path)
-
-
 @case("a moment that the trace does not have is said, and is no usage error; a view of a period has no --at")
 def no_such_moment():
     (path,) = [p for p in RECORDED if p.endswith("/training.zst")]
@@ -117,7 +98,7 @@ def no_such_moment():
 @case("on a GPU: no worst moment lies behind the last request for memory")
 def teardown():
     behind = 0
-    for path in RECORDED:
+    for path in sample(RECORDED, 4):
         asked = {}
         for e in events_of(path):
             if e["op"] in ("alloc", "create", "map", "graph-alloc", "block-alloc", "block-oom") and e["space"] != "host":
@@ -128,7 +109,7 @@ def teardown():
                     equal(p["worst"] is None, p["worst_t_ns"] is None)
                     check(p["worst"] is None or p["worst_t_ns"] <= asked[d["ordinal"]], "%s %s: %r" % (view, path, p))
                     behind += p["worst"] is None
-    check(behind > 30, "traces end with frees: %d instants" % behind)
+    check(behind > (30 if FULL else 5), "traces end with frees: %d instants" % behind)
 
 
 @case("a retry that failed although enough was free counts for the driver, whatever its incident ended in; devices are named")

@@ -16,7 +16,7 @@ import add_digests  # noqa: E402
 import check_ledger  # noqa: E402
 import schema  # noqa: E402
 import traces  # noqa: E402
-from mktrace import OPS, Trace  # noqa: E402
+from mktrace import Trace  # noqa: E402
 from tap import FULL, PLAIN, REPORT, ROOT, Skip, case, check, dice, equal, main, read_json, report, sample  # noqa: E402
 
 FOLDER = tempfile.mkdtemp()
@@ -313,16 +313,6 @@ def wrong_nulls():
         raise AssertionError("figures of a trace of which nothing is known")
 
 
-@case("golden and recorded traces: their documents are what the schemas say")
-def all_documents():
-    for path in sample(RECORDED, 2) + sample(sorted(glob.glob(os.path.join(ROOT, "tests/report/golden/traces/*.zst"))), 8):
-        for view in VIEWS + ("dump",):
-            report(view, "--json", path)
-        if path in RECORDED:
-            report("summary", "--json", "--capacity=40GiB", path)
-            report("frag", "--json", "--at=end", path)
-
-
 @case("damaged and cut traces: whatever is left of them is reported as the schemas say")
 def damaged_documents():
     rng, count = dice(1), 0
@@ -444,71 +434,6 @@ def counts_of_the_range():
                 equal([d[k] for k in same], [summary[d["ordinal"]][k] for k in same], path)
                 kinds.add((d["pool"] is None, d["growth_causes"] is None))
     check({(True, True), (True, False), (False, False)} <= kinds or not FULL, kinds)
-
-
-@case("the keys of a view do not depend on the trace")
-def same_keys_always():
-    def same(value, path):
-        if isinstance(value, dict):
-            equal(seen.setdefault(path, list(value)), list(value), path)
-            for k, v in value.items():
-                if k not in ("info", "settings"):
-                    same(v, path + "." + k)
-        elif isinstance(value, list):
-            for v in value:
-                same(v, path + "[]")
-    for view in VIEWS:
-        seen = {}
-        for path in FILES:
-            same({k: v for k, v in read(view, path).items() if k != "crossing"}, view)
-
-
-@case("dump: the contract's keys, types and order of events")
-def dump_contract():
-    contract = ["event", "t_ns", "tid", "device", "api", "op", "ptr", "bytes", "result", "duration_ns", "stack"]
-    ops = set(OPS) - {"amend"}
-    for path in FILES:
-        last = -1
-        for line in report("dump", "--json", path)[1].splitlines():
-            e = json.loads(line)
-            equal(list(e)[:len(contract)], contract)
-            check(e["event"] > last)
-            last = e["event"]
-            check(e["op"] in ops, e["op"])
-            check(e["op"] in PAGE, "%s on the page" % e["op"])
-            check(e["ptr"] is None or re.fullmatch("0x[0-9a-f]+", e["ptr"]), e["ptr"])
-            for k in ("t_ns", "event"):
-                check(isinstance(e[k], int), k)
-            for k in ("tid", "device", "bytes", "result", "duration_ns"):
-                check(e[k] is None or isinstance(e[k], int), k)
-            for f in e["stack"] or []:
-                equal(list(f), ["name", "file", "line", "module", "offset", "kind", "inlined", "end", "hidden"])
-                check(f["kind"] in ("native", "python", "end"), f)
-                equal((f["end"] is not None, f["end"] in ("deeper", "lost", None)), (f["kind"] == "end", True))
-                for i in f["inlined"]:
-                    equal(list(i), ["name", "file", "line"])
-
-
-@case("summary: the contract's keys")
-def summary_contract():
-    for path in FILES:
-        d = read("summary", path)
-        check(set(d) >= {"trace", "process", "devices", "ooms", "crossing", "live_at_crossing"})
-        check(set(d["trace"]) >= {"complete", "truncated", "lost_events", "wrapped", "events"})
-        check(set(d["process"]) >= {"pid", "exe"})
-        for device in d["devices"]:
-            check(set(device) >= {"ordinal", "capacity_bytes", "live_bytes", "live_allocations", "peak_bytes", "peak_t_ns", "free_bytes_min"})
-        oom = {"event", "t_ns", "device", "api", "requested_bytes", "free_bytes", "total_bytes", "result", "stack"}
-        for o in d["ooms"] + ([d["crossing"]] if d["crossing"] else []):
-            check(set(o) >= oom)
-        for h in d["live_at_crossing"]:
-            check(set(h) >= {"bytes", "count", "stack"})
-        if d["crossing"]:
-            equal(sum(h["bytes"] for h in d["live_at_crossing"]), d["crossing"]["live_bytes"])
-            kinds = {h["kind"] for h in d["live_at_crossing"]}
-            check(kinds <= {"allocation", "block", "idle"}, kinds)
-            if kinds == {"allocation"}:
-                equal(sum(h["count"] for h in d["live_at_crossing"]), d["crossing"]["live_allocations"])
 
 
 @case("crossing: the last OOM without a successful retry, else the first one, recovered")

@@ -20,7 +20,7 @@ import make_checkpoint  # noqa: E402
 from checkpoint_program import STACKS, Program  # noqa: E402
 from death import kill, program, run, start, traces, wait_for_calls  # noqa: E402
 from mktrace import FIRST_PART, LAST_PART, Trace, packed_columns  # noqa: E402
-from tap import FULL, ROOT, case, check, dice, equal, main, report, sample  # noqa: E402
+from tap import FULL, ROOT, case, check, dice, equal, main, no_lines, report, sample  # noqa: E402
 from ways import folder  # noqa: E402
 from whole_trace import Whole  # noqa: E402
 
@@ -50,7 +50,7 @@ def pieces(data):
 
 
 def read(*arguments):
-    code, out, err = report(*arguments, "--json")
+    code, out, err = report(*arguments, *no_lines(arguments[0]), "--json")
     check(code in (0, 4), "%r: exit %d: %s" % (arguments, code, err.decode()))
     return code, json.loads(out)
 

@@ -15,7 +15,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../
 import whole_trace  # noqa: E402
 from make_checkpoint import FOREIGN, HOST, State  # noqa: E402
 from mktrace import Trace  # noqa: E402
-from tap import FULL, ROOT, case, check, dice, equal, main, report  # noqa: E402
+from tap import FULL, ROOT, case, check, dice, equal, main, no_lines, report  # noqa: E402
 from whole_trace import Whole  # noqa: E402
 
 FOLDER = tempfile.mkdtemp()
@@ -25,7 +25,7 @@ K, M, G = 1 << 10, 1 << 20, 1 << 30
 
 
 def read(view, path, *options):
-    code, out, err = report(view, "--json", *options, path)
+    code, out, err = report(view, "--json", *no_lines(view), *options, path)
     check(code in (0, 4), "%s %r: %d %s" % (view, options, code, err))
     return json.loads(out)
 

@@ -20,7 +20,7 @@ import tempfile
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 import check_ledger  # noqa: E402
 from mktrace import Trace  # noqa: E402
-from tap import FULL, REPORT, ROOT, case, check, dice, equal, main, report, sample  # noqa: E402
+from tap import FULL, REPORT, ROOT, case, check, dice, equal, main, no_lines, report, sample  # noqa: E402
 
 FOLDER = tempfile.mkdtemp()
 VLLM = sorted(glob.glob(os.path.join(ROOT, "tests/report/vllm/*/trace.zst")))
@@ -44,7 +44,7 @@ def make(*paths, more=()):
 
 def make_again(*paths, more=()):
     out = os.path.join(FOLDER, "page.html")
-    code, text, err = report("html", "--force", "-o", out, *more, *paths)
+    code, text, err = report("html", *no_lines("html"), "--force", "-o", out, *more, *paths)
     check(code in (0, 4), (code, text, err))
     with open(out, encoding="utf-8") as f:
         return f.read()
@@ -156,7 +156,7 @@ def document_of(command, *arguments):
         if isinstance(part, dict):
             return {k: None if k in ("stack", "resumed_stack") else strip(v) for k, v in part.items()}
         return part
-    return strip(json.loads(report(command, "--json", *arguments)[1]))
+    return strip(json.loads(report(command, "--json", *no_lines(command), *arguments)[1]))
 
 
 @case("the data have what the commands' JSON has, word for word, but for the stacks")
@@ -259,7 +259,7 @@ def phases_table():
         table = Rows("phases")
         table.feed(make(path))
         rows, links = [row for row in table.rows if row], [link for link in table.links if link]
-        document = json.loads(report("phases", "--json", path)[1])
+        document = json.loads(report("phases", *no_lines("phases"), "--json", path)[1])
         equal(links, [["#t=%d" % (phase["begin_t_ns"] - document["start_ns"])] for phase in document["phases"]], name(path))
         text = report("phases", path)[1].decode()
         lines = [line for line in text.splitlines() if re.match(r" *\+[0-9:.]+( s)? ", line)]
@@ -356,7 +356,7 @@ def call_sites_at_moments():
             start = trace["summary"]["start_ns"]
             alone = [s for s in states if events.count(s[0] + start) == 1]
             for t_ns, now in rng.sample(alone, min(4, len(alone))):
-                top = json.loads(report("top", "--json", f"--at={t_ns / 1e9:.9f}", "-n", "100000", path)[1])
+                top = json.loads(report("top", *no_lines("top"), "--json", f"--at={t_ns / 1e9:.9f}", "-n", "100000", path)[1])
                 # (top may tell call sites apart by more callers)
                 want, got = collections.Counter(), collections.Counter()
                 for s in [s for d in top["devices"] if d["ordinal"] == device["device"] for s in d["sites"]]:

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """The report on traces of real vLLM (tests/report/vllm, made by `make vllm-golden`): figures of the trace against those
-of vLLM's log, and the failure that `oom` shows against the one that the case is of. A sample; with CUTRACE_FULL=1 all."""
+of vLLM's log. A sample; with CUTRACE_FULL=1 all. (test_verdicts.py has what failed, test_bundle.py the recorder's line.)"""
 import json
 import os
 import re
@@ -10,13 +10,10 @@ import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 import check_ledger  # noqa: E402
 import vllm_judge  # noqa: E402
-import vllm_log  # noqa: E402
-import vllm_trace  # noqa: E402
 from tap import REPORT, ROOT, case, main, read_json, report, sample  # noqa: E402
 
 FOLDER = os.path.join(ROOT, "tests/report/vllm")
 NAMING = ("summary", "oom", "top", "frag")  # views that name places in code, here without looking for debug files
-GIB = 1 << 30
 VIEWS = (*NAMING, "phases", "stats", "timeline", "info", "check")
 
 
@@ -49,69 +46,8 @@ def every_view(golden):
     return problems
 
 
-def shown_failure(golden, events):
-    """`oom` shows the refused call of the case as what failed; its size is the one of PyTorch's exception."""
-    number = [i for i, e in enumerate(events) if vllm_trace.refused_calls(e)]
-    if not number:
-        return ["no trace has a refused call"]
-    shown = json.loads(read_json("oom", "--sysroot=/nowhere", golden.traces[number[0]]))
-    failed = [i for i in shown["incidents"] if i["outcome"] == "failed"]
-    last = {failed[-1]["event"], *failed[-1]["parts"]} if failed else set()
-    calls = [o for o in shown["ooms"] if o["api"] and o["event"] in last]
-    if not calls:
-        return [f"oom shows no failure; vLLM's log says {golden.case['said']!r}"]
-    said, problems = vllm_log.refusal(golden.log), []
-    if said:
-        problems += vllm_judge.compare_size("asked", said["asked"], calls[-1]["requested_bytes"])
-    if golden.case["refused"] != calls[-1]["api"]:
-        problems.append(f"refused was {golden.case['refused']}, oom shows {calls[-1]['api']}")
-    return problems
-
-
-# The recorder's line on stderr; sizes are GiB unless they say a unit.
-LINE = re.compile(r"^cutrace: GPU \d+ out of memory: (PyTorch's allocation|\w+) of (unknown size|[\d.]+ \w+) failed \(.*?\): "
-                  r"free ([\d.]+) (\w+) of ([\d.]+)(?: GiB)?, this process ([\d.]+) tracked \+ ([\d.]+) untracked, "
-                  r"others ([\d.]+)(?:, ([\d.]+) untracked or of others)?; run: cutrace-report \S+$", re.M)
-
-
-def said_on_stderr(golden, events):
-    """One line of the recorder's: of the failure that ended the run, not of those that a retry healed; the size is that
-    of the request, and what it says of the device is of one moment."""
-    lines, problems = LINE.findall(golden.log), []
-    if len(lines) != 1 or golden.log.count("cutrace: GPU") != 1:
-        return [f"{golden.log.count('cutrace: GPU')} lines of the recorder's, {len(lines)} of a known form"]
-    who, size, free, unit, total, *held = lines[0]
-    events = next(e for e in events if vllm_trace.refused_calls(e))
-    requests = vllm_trace.requests_refused(events)
-    asked = events[(requests or vllm_trace.refused_calls(events))[-1]]
-    if who != ("PyTorch's allocation" if requests else asked["api"]):
-        problems.append(f"{who} failed, the trace has {asked['api'] or asked['op']}")
-    known = size != "unknown size"
-    if known != (asked["op"] != "memory-sample") or (known and not vllm_log.Size(*size.split()).is_of(asked["bytes"])):
-        problems.append(f"the size is {size}, the request had {asked['bytes']}")
-    sizes = [float(free) * vllm_log.UNITS[unit] / GIB, *(float(h) for h in held if h)]
-    if abs(sum(sizes) - float(total)) > 0.005 + 0.005 + 0.05 * len(sizes[1:]):
-        problems.append(f"{sizes} do not add up to {total}")
-    return problems
-
-
-def no_failure(golden):
-    """Where the device refused nothing for good, no view speaks of a failure that nobody healed."""
-    problems = []
-    for trace in golden.traces:
-        ooms = json.loads(read_json("oom", "--sysroot=/nowhere", trace))
-        failed = [i["event"] for i in ooms["incidents"] if i["outcome"] == "failed"]
-        if failed:
-            problems.append(f"{trace}: oom shows failures that the run did not have: events {failed}")
-    return problems
-
-
 def judge(golden):
-    events = golden.events()
-    problems = vllm_judge.judge(golden.log, events, golden.case)
-    if golden.case["refused"]:
-        return problems + shown_failure(golden, events) + said_on_stderr(golden, events)
-    return problems + no_failure(golden)
+    return vllm_judge.judge(golden.log, golden.events(), golden.case)
 
 
 # ---- the command line ------------------------------------------------------------------------------
