@@ -5,7 +5,7 @@
 # libunwind-VERSION.patch beside this script mends what the distributions' versions lack.
 #
 # Usage: build-libunwind.sh DEPS [CROSS]     result: DEPS/libunwind-TRIPLET/{include,lib/libunwind.a}
-# Where the archive has no source of the pinned version, libunwind's own release is built, from Debian's archive or from
+# Where apt has no source of the pinned version, libunwind's own release is built, from another package of it or from
 # LIBUNWIND_TARBALL=/path/libunwind-1.6.2.tar.gz
 set -eu
 
@@ -27,7 +27,8 @@ made_of=$(cat "$scripts/build-libunwind.sh" "$pins" "$scripts"/libunwind-*.patch
 
 # shellcheck disable=SC1091
 . /etc/os-release
-distribution=$ID-$VERSION_ID
+distribution=$ID-${VERSION_ID:-} suite=${VERSION_CODENAME:-}
+if [ "$ID" = debian ]; then distribution=debian-12 suite=bookworm; fi # whose mirrors have several releases
 work=$deps/libunwind-src
 rm -rf "$work/tree" "$work/new"
 echo "build-libunwind: building for $triplet (once; a quarter of a minute)"
@@ -43,29 +44,16 @@ verify() { # NAME-IN-THE-PINS FILE
     fi
 }
 
-instead() { # WHY
-    echo "build-libunwind: $1; set LIBUNWIND_TARBALL to libunwind 1.6.2's release archive," >&2
-    echo "which is at https://download.savannah.nongnu.org/releases/libunwind/" >&2
+take_source() {
+    "$scripts/apt-private.sh" --suite "$suite" source --download-only "$@"
 }
 
 unpack_package() {
     version=$(awk -v d="$distribution" '$1 == d {print $2; exit}' "$pins")
-    if [ -z "$version" ]; then
-        instead "no libunwind is pinned for $distribution"
-        return 1
-    fi
+    [ -n "$version" ] || return 1
     files=$(awk -v d="$distribution" '$1 == d {print $3}' "$pins")
-    for file in $files; do
-        if [ ! -e "$file" ]; then
-            if ! "$scripts/apt-private.sh" "$deps/apt" update ||
-                ! "$scripts/apt-private.sh" "$deps/apt" source --download-only "libunwind=$version"; then
-                instead "the package archive does not hand out the source of libunwind $version"
-                return 1
-            fi
-            rm -rf "$deps/apt" # 50 MB of package lists
-            break
-        fi
-    done
+    # shellcheck disable=SC2086 # a list
+    ls $files >/dev/null 2>&1 || take_source "libunwind=$version" || return 1
     for file in $files; do verify "$file" "$file" || return 1; done
     dpkg-source -q --no-check -x "libunwind_$version.dsc" tree || return 1
     version=${version%%-*}
@@ -79,20 +67,18 @@ use_release() { # TARBALL: libunwind's release archive, which is the one in Debi
     tar -xzf "$1" -C tree --strip-components=1
 }
 
-# For mirrors that have no sources, or no longer this version's.
-fetch_release() {
-    echo "build-libunwind: taking libunwind 1.6.2's release archive from deb.debian.org instead" >&2
-    python3 -c 'import sys, urllib.request; urllib.request.urlretrieve(*sys.argv[1:])' \
-        http://deb.debian.org/debian/pool/main/libu/libunwind/libunwind_1.6.2.orig.tar.gz libunwind.tar.gz 2>fetch.log ||
-        { tail -n 1 fetch.log >&2; return 1; }
-}
-
 if [ -n "${LIBUNWIND_TARBALL:-}" ]; then
     cp "$LIBUNWIND_TARBALL" libunwind.tar.gz
-    use_release libunwind.tar.gz
+    use_release libunwind.tar.gz || exit 1
 elif ! unpack_package; then
     rm -rf tree
-    fetch_release && use_release libunwind.tar.gz || exit 1
+    release=libunwind_1.6.2.orig.tar.gz
+    [ -e $release ] || take_source --tar-only libunwind || :
+    if ! { [ -e $release ] && use_release $release; }; then
+        echo "build-libunwind: apt has no source of libunwind that is pinned for $distribution; set LIBUNWIND_TARBALL to" >&2
+        echo "libunwind 1.6.2's release archive, which its project has at GNU Savannah" >&2
+        exit 1
+    fi
 fi
 
 if ! patch -d tree -p1 <"$scripts/libunwind-$version.patch" >patch.log 2>&1; then

@@ -74,10 +74,7 @@ prefetch() {
     scripts/fetch-page-tools.sh build/deps
     scripts/fetch-nvtx.sh build/deps
     python3 scripts/fetch-torch.py build/deps
-    local newest
-    newest=$(python3 scripts/fetch-torch.py --list | sort -V | tail -n 1)
-    python3 scripts/fetch-torch.py --whole build/deps "$newest"
-    python3 scripts/fetch-torch.py --whole build/deps "$newest" 3.12
+    python3 scripts/fetch-torch.py --whole build/deps
 }
 
 has() { # LEG

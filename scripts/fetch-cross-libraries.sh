@@ -24,9 +24,7 @@ flock 9
 rm -rf "$target"
 mkdir -p "$target/debs"
 cd "$target/debs"
-"$scripts/apt-private.sh" "$deps/apt-$arch" --arch "$arch" update
-"$scripts/apt-private.sh" "$deps/apt-$arch" --arch "$arch" download "libzstd-dev:$arch" "libxxhash-dev:$arch" \
-    "libcmocka-dev:$arch" "libcmocka0:$arch"
+"$scripts/apt-private.sh" --arch "$arch" download "libzstd-dev:$arch" "libxxhash-dev:$arch" "libcmocka-dev:$arch" "libcmocka0:$arch"
 for package in *.deb; do dpkg-deb -x "$package" "$target"; done
-rm -rf "$target/debs" "$deps/apt-$arch"
+rm -rf "$target/debs"
 touch "$target/done"

@@ -56,8 +56,7 @@ skip() { # SUITE REASON
 
 download() { # SUITE
     # shellcheck disable=SC2046 # a list
-    "$scripts/apt-private.sh" "$target/apt" --suite "$1" download \
-        $(awk -v s="$1" '$1 == s {print $2 "=" $3}' "$pins") >/dev/null 2>&1
+    "$scripts/apt-private.sh" --suite "$1" download $(awk -v s="$1" '$1 == s {print $2 "=" $3}' "$pins") >/dev/null 2>&1
 }
 
 verify() { # SUITE
@@ -77,9 +76,10 @@ fetch() { # SUITE
     rm -rf "$target" "$target.skipped"
     mkdir -p "$target/debs"
     cd "$target/debs"
-    if ! "$scripts/apt-private.sh" "$target/apt" --suite "$1" update >/dev/null 2>&1; then
+    download "$1" && had=0 || had=$?
+    if [ "$had" = 3 ]; then
         skip "$1" "the suite cannot be reached"
-    elif ! download "$1"; then
+    elif [ "$had" != 0 ]; then
         skip "$1" "it no longer has the packages that pythons.sha256 names"
     elif wrong=$(verify "$1") && [ -n "$wrong" ]; then
         skip "$1" "$wrong is not the package pinned in pythons.sha256"
@@ -87,7 +87,7 @@ fetch() { # SUITE
         for package in *.deb; do dpkg-deb -x "$package" "$target"; done
         touch "$target/done"
     fi
-    rm -rf "$target/debs" "$target/apt"
+    rm -rf "$target/debs"
     [ -e "$target/done" ] || rm -rf "$target"
 }
 

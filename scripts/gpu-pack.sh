@@ -27,8 +27,8 @@ fail() {
 # vLLM VERSION: PyTorch VERSION, Python TAG; one a line.
 list_versions() {
     for pins in scripts/vllm-*.pins; do
-        sed -n 's|.*/torch-\([0-9.]*\)-\(cp[0-9]*\)-.*|\1, Python \2|p' "$pins" |
-            sed "s|^|$(basename "$pins" .pins | sed 's/vllm-//'): PyTorch |"
+        python=$(sed -n 's/^# Python 3\./cp3/p' "$pins")
+        sed -n "s|^torch==\([0-9.]*\) .*|$(basename "$pins" .pins | sed 's/vllm-//'): PyTorch \1, Python $python|p" "$pins"
     done
 }
 

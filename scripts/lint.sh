@@ -46,6 +46,14 @@ optional() {
     return 0
 }
 
+# Where things are fetched from is the set-up of pip, apt-get and npm on the machine: no script or test names a host for it.
+hosts() {
+    grep -rnIE '(https?|ftp)://[a-z0-9-]+\.[a-z0-9.-]*[a-z]|(pypi|pythonhosted|debian|ubuntu|npmjs)\.(org|com)' scripts tests Makefile .ci \
+        --exclude-dir=results --exclude=log.txt --exclude=case.json | grep -vE '//(www\.w3|json-schema)\.org|//docs\.|pytorch\.org/docs|/issues/' &&
+        return 1
+    return 0
+}
+
 CUDA_INC=${CUDA_INC:-$(make -s show-CUDA_INC)}
 DEPS=${DEPS_DIR:-build/deps}
 export CUDA_INC
@@ -64,6 +72,7 @@ case " $parts " in
     step "sources have the form of .clang-format" scripts/check-format.sh
     step "shellcheck" shell_check
     step "licence heads" heads
+    step "no script or test names a host to fetch from" hosts
     step "layers" scripts/check-layers.sh
     step "suites say which optional tools they can use" optional
     step "the page's bundle is made from its sources" scripts/check-page-bundle.sh

@@ -24,8 +24,7 @@ fetch_old_glibc() { # (checked by apt's signatures)
     ubuntu) suite=focal ;;
     *) echo "neither Debian nor Ubuntu: not found" && return 1 ;;
     esac
-    "$here/../apt-private.sh" "$PWD/apt" --suite "$suite" update &&
-        "$here/../apt-private.sh" "$PWD/apt" --suite "$suite" download "libc6/$suite" &&
-        dpkg-deb -x libc6_*.deb all && mv all/lib/*-linux-gnu/* . && rm -rf apt all libc6_*.deb
+    "$here/../apt-private.sh" --suite "$suite" download "libc6/$suite" &&
+        dpkg-deb -x libc6_*.deb all && mv all/lib/*-linux-gnu/* . && rm -rf all libc6_*.deb
 }
 fetch_parts "$target" "$(cat "$here/tools.txt" "$here/fetch-tools.sh" | sha256sum)" python old-glibc

@@ -52,7 +52,7 @@ def fetched(version, whole=False, python=""):
     if platform.machine() != "x86_64":
         raise Unavailable("the wheels are for x86-64")
     if not os.path.exists(os.path.join(folder, "done")):
-        command = [FETCH, *(["--whole"] if whole else []), DEPS, version, *([python] if python else [])]
+        command = [FETCH, "--whole", DEPS, *([python] if python else [])] if whole else [FETCH, DEPS, version]
         subprocess.run([sys.executable, *command], check=False, timeout=PATIENCE)
     if not os.path.exists(os.path.join(folder, "done")):
         with open(folder + ".skipped", encoding="utf-8") as reason:
@@ -121,10 +121,11 @@ class Wheel:
 
 
 class Package:
-    """All of PyTorch, as Python imports it: the newest version, for Python 3.11 or another one that is pinned."""
+    """All of PyTorch, as Python imports it, for Python 3.11 or another one that is pinned."""
 
     def __init__(self, may_fetch=False, python=""):
-        self.version = versions()[-1]
+        with open(os.path.join(ROOT, "scripts/torch-whole.txt"), encoding="utf-8") as lines:
+            self.version = re.search(r"^torch===(\S+)", lines.read(), re.M).group(1)
         if not may_fetch and not os.path.exists(os.path.join(DEPS, "torch", self.version + "-whole/done")):
             raise Unavailable("the whole wheel has half a gigabyte, which CI and `make check-torch` fetch")
         self.python = python or "3.11"
