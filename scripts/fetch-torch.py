@@ -6,11 +6,11 @@ NVIDIA's is fetched.
 
 Usage: fetch-torch.py DEPS [VERSION...]    result: DEPS/torch/VERSION/torch/{lib,include,cuda,...} and DEPS/torch/VERSION/done
        fetch-torch.py --whole DEPS [PYTHON]
-                                           the Python package (half a gigabyte to fetch, one on disk) and the modules that it needs,
-                                           as torch-whole.txt pins them: DEPS/torch/VERSION-whole/{torch,sympy,...,done}, for
+                                           the Python package (half a gigabyte to fetch, one on disk) and what it needs, as
+                                           torch-whole.txt pins them: DEPS/torch/VERSION-whole/{torch,sympy,...,done}, for
                                            Python 3.11; DEPS/torch/VERSION-whole-3.12 for PYTHON=3.12
        fetch-torch.py --list               the versions that torch.sha256 pins, one a line
-       fetch-torch.py --pin VERSION        prints the lines of torch.sha256 and torch-whole.txt for another version, as pip has it today
+       fetch-torch.py --pin VERSION        prints the lines of torch.sha256 and torch-whole.txt for another version
 Each file is checked by the CRC of the wheel and by a SHA256 of torch.sha256, a whole wheel by its SHA256 in torch-whole.txt.
 What cannot be had leaves the reason in DEPS/torch/VERSION.skipped (VERSION-whole.skipped); it is tried again next time."""
 import hashlib

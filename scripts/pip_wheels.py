@@ -15,7 +15,8 @@ import urllib.request
 import zipfile
 
 PATIENCE = 60  # seconds without an answer
-PLATFORMS = [f"--platform=manylinux{n}_x86_64" for n in (*(f"_2_{minor}" for minor in range(35, 4, -1)), 2014, 2010, 1)]  # best first
+PLATFORMS = [f"--platform=manylinux{n}_x86_64"  # the best first
+             for n in (*(f"_2_{minor}" for minor in range(35, 4, -1)), 2014, 2010, 1)]
 
 
 class Refused(Exception):
@@ -26,7 +27,8 @@ def pip(*words, python="3.11", temporary=None):
     """Its standard output."""
     done = subprocess.run([sys.executable, "-m", "pip", *words, "--disable-pip-version-check", "--no-cache-dir", "--retries=2",
                            "--only-binary=:all:", f"--python-version={python}", *PLATFORMS],
-                          capture_output=True, text=True, check=False, env={**os.environ, **({"TMPDIR": temporary} if temporary else {})})
+                          capture_output=True, text=True, check=False,
+                          env={**os.environ, **({"TMPDIR": temporary} if temporary else {})})
     if done.returncode:
         lines = done.stderr.strip().splitlines() or ["it failed"]
         raise Refused("pip: " + next((line for line in lines if "ERROR" in line), lines[-1]).replace("ERROR: ", "")[:300])
@@ -40,7 +42,7 @@ def pip_install(folder, python, *words):
 
 @functools.cache
 def links(name):
-    """(URL, version) of the wheels for Python 3.11 that pip would choose from (an installation, even a dry one, fetches all of one)."""
+    """(URL, version) of the wheels for Python 3.11 that pip would choose from. (A dry installation would fetch a wheel whole.)"""
     return re.findall(r"Found link (\S+?\.whl)\b.*, version: (\S+)$", pip("index", "versions", "-vv", name), re.M)
 
 
@@ -119,7 +121,7 @@ def open_wheel(url):
 
 
 def provide(folder, name, fetch):
-    """FOLDER/NAME with a file `done` in it, by fetch(FOLDER/NAME); what cannot be had leaves the reason in FOLDER/NAME.skipped."""
+    """FOLDER/NAME with a file `done` in it, by fetch(FOLDER/NAME); else the reason in FOLDER/NAME.skipped."""
     target = os.path.join(folder, name)
     os.makedirs(folder, exist_ok=True)
     with open(os.path.join(folder, "lock"), "w", encoding="utf-8") as lock:
