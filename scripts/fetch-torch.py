@@ -102,4 +102,7 @@ def main(words):
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    try:
+        main(sys.argv[1:])
+    except pip_wheels.Refused as refused:
+        sys.exit(f"fetch-torch: {refused}")
