@@ -10,7 +10,8 @@
 #   asan      what reads untrusted input, and the recorder's core: wrong accesses and undefined behaviour that end nothing
 #   tsan      what has threads: races that no run has lost yet
 #   aarch64   the recorder under emulation: what is written for one architecture
-#   clang     a build: what gcc lets pass             cuda   the hooks against CUDA 12's and the newest headers: other types
+#   clang     a build: what gcc lets pass
+#   cuda      the hooks against CUDA 12's headers, and by clang against the newest: other types
 #   lint      scripts/lint.sh, in parts
 # CUTRACE_FULL=1 (make check-long): each leg has all that it can run, and the suites of check-long, by a seed that is drawn.
 # What passes has one line for each suite; what failed is said again before the summary.
@@ -92,7 +93,8 @@ build_legs() {
     has clang && builds+=("clang BUILD=build/clang CC=clang DEBUG=1 CFLAGS=-g0 $([ -n "$whole" ] && echo build-tests || echo all)")
     for version in $(has cuda && echo 12 newest); do
         if scripts/fetch-cuda-headers.sh "$version" build/deps >"$work/include" 2>"$log"; then
-            builds+=("cuda-$version BUILD=build/cuda-$version CUDA_INC=$(cat "$work/include") DEBUG=1 CFLAGS=-g0 build-cuda")
+            builds+=("cuda-$version BUILD=build/cuda-$version CUDA_INC=$(cat "$work/include") DEBUG=1 CFLAGS=-g0 $(
+                [ "$version" = 12 ] || echo CC=clang) build-cuda")
         else
             result 1 "CUDA $version headers" "$log"
         fi

@@ -124,8 +124,9 @@ static void read_sample(struct ct_scrape *s, const char *line) {
         return;
     if (*value == '{') {
         value = strrchr(line, '}'); // (labels may have any letter)
-        if (!value++)
+        if (!value)
             return;
+        value++;
     }
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         if (strlen(names[i].name) != n || strncmp(line, names[i].name, n) != 0)
