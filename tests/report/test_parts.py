@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
+# long: the next redesign removes what it tests
 """Full passes in parts, between checkpoints (tools/report/replay/SEEK.md): they print what a pass over the whole trace
 prints, byte by byte, with 1, 2, 7 and 16 workers; and what an independent model counts.
 

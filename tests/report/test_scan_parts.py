@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
+# long: the next redesign removes what it tests
 """The first pass over a trace in parts, between checkpoints (tools/report/replay/SEEK.md, analyze/scan_run.c): each view
 prints what it prints of a pass over the whole, byte by byte, and what an independent model counts. What a part cannot know
 makes it prove nothing: each such thing has a case here, that is in parts without it.

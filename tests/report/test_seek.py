@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
+# long: the next redesign removes what it tests
 """Views of a moment, whose second replay begins at a checkpoint (tools/report/replay/SEEK.md): they print what they print
 when every replay begins at the start, byte by byte, and what an independent model says is live.
 
