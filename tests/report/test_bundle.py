@@ -28,7 +28,7 @@ HERE = tempfile.TemporaryDirectory(prefix="cutrace-bundle-")  # pylint: disable=
 FOLDER = HERE.name
 VLLM = os.path.join(ROOT, "tests/report/vllm")
 ONE = os.path.join(VLLM, "profile-run", "trace.zst")
-RANKS = [os.path.join(VLLM, "tensor-parallel", n) for n in ("trace.zst", "trace-1.zst")]
+RANKS = [os.path.join(VLLM, "weight-update-refused", n) for n in ("trace.zst", "trace-1.zst")]
 KILLED = os.path.join(ROOT, "tests/report/golden/traces/killed.zst")
 
 

@@ -148,7 +148,7 @@ def golden():
 @case("generated traces of several threads, at every event: what is untracked never changes")
 def generated():
     problems, counts = [], []
-    for seed in range(200 if FULL else 4):
+    for seed in range(200 if FULL else 2):
         device = Device(seed)
         device.run(threads=1 + seed % 5, until=(20 if seed % 2 else 4) * 10 ** 9)
         path = device.write(os.path.join(FOLDER.name, "generated-%d.zst" % seed))

@@ -744,7 +744,7 @@ def own_words(log):
 @case("golden traces of vLLM: cache, tokens and activations are those of its log and of a second reading of dump")
 def golden_figures():
     problems, seen, in_words = [], 0, 0
-    for name, log, trace, vllm in sample(golden(), 4):
+    for name, log, trace, vllm in sample(golden(), 3):
         seen += 1
         said = vllm_log.figures(log)
         moments = vllm_trace.Moments(check_ledger.read_trace(REPORT, trace))

@@ -385,7 +385,7 @@ def lost_before():
         check(line in read(out), read(out))
 
 
-EACH = 40000 if FULL else 23000  # events of a ring (a chunk holds 65,536)
+EACH = 40000 if FULL else 22000  # events of a ring (a chunk holds 65,536)
 
 
 @case("more events than a chunk holds, in rings that are full, are merged in the order of time")
