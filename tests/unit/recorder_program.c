@@ -394,6 +394,8 @@ static void *forever(void *unused) {
         if (!i)
             atomic_fetch_add(&begun, 1);
         record_free(NULL, 0x600000000000 + i % 100 * 4096);
+        if (i > 10000) // as many as a reader can take, however long the exit waits for a core
+            wait_ms(1);
     }
     return NULL;
 }
