@@ -10,7 +10,7 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
-from tap import BUILD, ROOT, case, main, skip_all  # noqa: E402
+from tap import BUILD, ROOT, case, main, sample, skip_all  # noqa: E402
 
 if not os.path.exists(os.path.join(BUILD, "sim/cupti/libcupti.so.13")):
     skip_all("built without CUPTI's headers")
@@ -66,7 +66,7 @@ def audit_case(suite, words, misses):
         return problems + ([] if both else ["nothing was compared"]) + sorted(found)
 
 
-for s in SUITES:
+for s in sample(SUITES, 2):
     audit_case(*s)
 
 main()

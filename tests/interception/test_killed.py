@@ -2,14 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """SIGKILL in the middle: the trace is valid and has every event that was flushed."""
 import os
-import random
 import signal
 import subprocess
 import sys
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
-from tap import case, main  # noqa: E402
+from tap import case, dice, main  # noqa: E402
 from ways import *  # noqa: E402,F403
 
 
@@ -83,7 +82,7 @@ def _():
 
 def any_moment(how, rounds):
     problems = []
-    rng = random.Random(7)
+    rng = dice()
     for i in range(rounds):
         where = folder()
         process = subprocess.Popen([program("random_calls"), "3", "100000", "20", "3"], env=environment(where, **how),
@@ -93,7 +92,7 @@ def any_moment(how, rounds):
         while not any(os.path.getsize(os.path.join(where, f)) for f in os.listdir(where) if f.endswith(".zst")) \
                 and time.monotonic() < end:
             time.sleep(0.002)
-        time.sleep(rng.random() * 1.5)
+        time.sleep(rng.random() * (1.5 if FULL else 0.2))
         process.send_signal(signal.SIGKILL)
         process.wait()
         process.stdout = process.stderr = ""
@@ -102,9 +101,9 @@ def any_moment(how, rounds):
     return problems
 
 
-for _text, _how in WAYS.items():  # (tests/recorder/test_kill.py has the many)
+for _text, _how in list(WAYS.items())[1:]:  # (the preloaded one: tests/recorder/test_kill.py)
     case(f"SIGKILL at any moment{_text}: valid, and the beginning of the ledger")(
-        lambda how=_how: any_moment(how, 12 if FULL else 3))
+        lambda how=_how: any_moment(how, 12 if FULL else 1))
 
 
 main()
