@@ -6,13 +6,12 @@ The traces are made here, twenty of each kind, so that what each program does is
 import itertools
 import json
 import os
-import random
 import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 from mktrace import Trace  # noqa: E402
-from tap import case, check, equal, main, report  # noqa: E402
+from tap import case, check, dice, equal, main, report  # noqa: E402
 
 M, G, S = 1 << 20, 1 << 30, 10**9
 FOLDER = tempfile.TemporaryDirectory()
@@ -26,7 +25,7 @@ class Program:
     """A program on a device of its own, which refuses what does not fit."""
 
     def __init__(self, seed, total=80 * G):
-        self.random = random.Random(seed)
+        self.random = dice(seed)
         self.trace, self.total, self.free = Trace(), total, total - 512 * M
         self.trace.info = {"device.0.total_bytes": str(total)}
         self.t, self.next, self.taken = S, 1 << 40, {}

@@ -7,7 +7,6 @@ line with the file and the offset). It never crashes, and its output stays valid
 """
 import json
 import os
-import random
 import re
 import resource
 import sqlite3
@@ -21,7 +20,7 @@ import example  # noqa: E402
 import traces  # noqa: E402
 from mktrace import (FIELDS, OPS, PROVISIONAL, Trace, chunk, columns, entry, info_section,  # noqa: E402
                      packed_columns, raw_zstd_frame, section, varint, xxh64, zstd_frame)
-from tap import BUILD, FULL, PLAIN, REPORT, ROOT, case, check, equal, main, report  # noqa: E402
+from tap import BUILD, FULL, PLAIN, REPORT, ROOT, case, check, dice, equal, main, report  # noqa: E402
 from ways import HANG  # noqa: E402
 
 FOLDER = tempfile.mkdtemp()
@@ -429,7 +428,7 @@ def undefined_stacks():
 
 @case("stacks that share frames are the same, written flat and as a tree, also behind a new generation and a lost chunk")
 def stacks_in_all_versions():
-    rng = random.Random(5)
+    rng = dice(5)
     tops = [("f%d" % i, "/lib/x.so", 0x1000 + i) for i in range(6)] + [("g", "/m/a.py", n) for n in range(6)]
     pool = [[rng.choice(tops) for _ in range(rng.randrange(1, 40))] for _ in range(20)]
     stacks = [rng.choice(pool)[rng.randrange(0, 5):] or [tops[0]] for _ in range(60)]
@@ -515,7 +514,7 @@ def packed_trace(tick_ns=100):
 
 @case("random events say the same in plain and in packed columns")
 def packed_is_plain():
-    rng = random.Random(7)
+    rng = dice(7)
     for _ in range(20 if FULL else 4):
         both, at = [Trace(), packed_trace(1)], 10**9
         where = [rng.randrange(1 << 47) & -512 for _ in range(40)]

@@ -4,13 +4,12 @@
 a second implementation over dump --json."""
 import json
 import os
-import random
 import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 from mktrace import Trace, zstd_frame  # noqa: E402
-from tap import case, check, equal, main, read_json, report  # noqa: E402
+from tap import case, check, dice, equal, main, read_json, report  # noqa: E402
 
 M = 1 << 20
 TOTAL = 24576 * M
@@ -146,7 +145,7 @@ def refused():
 @case("random calls of one thread: each part is the sum of what its calls took and gave back")
 def sums():
     for seed in range(40):
-        rng, d = random.Random(seed), Device(f"random{seed}")
+        rng, d = dice(seed), Device(f"random{seed}")
         truth, unmeasured = dict.fromkeys(PARTS, 0), 0
         live = []
         for _ in range(rng.randrange(1, 60)):
