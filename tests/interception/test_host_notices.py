@@ -11,7 +11,7 @@ import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 import death  # noqa: E402
 import ways  # noqa: E402
-from tap import FULL, Skip, case, dice, main, note, repeat  # noqa: E402
+from tap import FULL, Skip, case, dice, main, repeat  # noqa: E402
 
 # The library's own mappings (its segments, journal, tables, three stacks, NVML). Beside them each thread that calls the
 # driver has a ring; those of threads that have ended are used again.

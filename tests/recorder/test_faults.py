@@ -2,14 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Full disks, limits and failing system calls, all provoked for real: the host does not notice, the recorder prints at
 most one line for each fault, and recorded events stay readable."""
-import glob
 import itertools
 import os
 import resource
 import shutil
 import subprocess
 import sys
-import threading
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
@@ -257,7 +255,8 @@ for _fence in _fences:
     def _fenced(fence=_fence):
         problems = []
         ledger = None if fence in ("mmap-shared", "ftruncate") else "ledger.%p"
-        for error, arguments in sample(itertools.product((EPERM, ENOSYS), ((1, 0, 64, 5000), (2, 0, 64, 2000))), 1, _fences.index(fence)):
+        ways = itertools.product((EPERM, ENOSYS), ((1, 0, 64, 5000), (2, 0, 64, 2000)))
+        for error, arguments in sample(ways, 1, _fences.index(fence)):
             where = folder()
             env = {"SIM_LEDGER_MAP": ledger and os.path.join(where, ledger)}
             prefix = [program("with_syscall_denied"), fence, error]

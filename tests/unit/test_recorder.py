@@ -510,8 +510,9 @@ def nvml(*flags):
 @case("processes are read from each version of nvml's function, whatever the size of its entries is")
 def processes_are_read_whatever_their_size_is():
     new, old = "nvmlDeviceGetComputeRunningProcesses_v3", "nvmlDeviceGetComputeRunningProcesses"
-    for name, rest, known in sample(((new, "unsigned a, b;", True), (new, "unsigned a, b; unsigned long long c;", True), (new, "", True),
-                                     (old + "_v2", "unsigned a, b;", True), (old, "", True), (new, "unsigned long long a[5];", False)), 3):
+    versions = ((new, "unsigned a, b;", True), (new, "unsigned a, b; unsigned long long c;", True), (new, "", True),
+                (old + "_v2", "unsigned a, b;", True), (old, "", True), (new, "unsigned long long a[5];", False))
+    for name, rest, known in sample(versions, 3):
         library = nvml(f"-DLIST={name}", f"-DREST={rest}")
         for more in ({}, {"NVML_CLEARS": "1"}) if known else ({},):  # (a larger entry would be cleared behind the buffer)
             trace = Run("device", env={"LD_LIBRARY_PATH": library, **more}).trace()

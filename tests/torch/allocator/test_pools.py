@@ -111,7 +111,8 @@ def check_case(version, case):
 
 def check_wrapped(version, case):
     """in a file whose beginning was overwritten"""
-    run = Run(ready(version), case, 7, operations=600000 if tap.FULL else 130000, moments=200 if tap.FULL else 50, CUTRACE_MAX_SIZE="1M", CUTRACE_TICK_NS="1")
+    length = {"operations": 600000, "moments": 200} if tap.FULL else {"operations": 130000, "moments": 50}
+    run = Run(ready(version), case, 7, CUTRACE_MAX_SIZE="1M", CUTRACE_TICK_NS="1", **length)
     tap.check(view("frag", run.trace)["trace"]["wrapped"], "the file has room for all of it")
     present = {e["bytes"] for e in run.events() if e["op"] == "alloc" and e["api"] == "cudaMalloc"}
     left = [truth for truth in run.moments if truth["marker"] in present]
