@@ -246,10 +246,28 @@ struct call {
     int flags;
 };
 
+// One thread at a time: of two, one would close the placeholders that the other relies on. A lock
+// that a fork has copied belongs to nobody here. Returns 0 if somebody has it for very long.
+static _Atomic pid_t opening;
+static int lock_opening(void) {
+    const struct timespec pause = {0, 100000};
+    const pid_t own = getpid();
+    for (unsigned tries = 0; tries < 10000; tries++) {
+        pid_t owner = atomic_load(&opening);
+        if (owner != own && atomic_compare_exchange_strong(&opening, &owner, own))
+            return 1;
+        (void)syscall(SYS_nanosleep, &pause, NULL); // nanosleep(3) is a cancellation point
+    }
+    return 0;
+}
+
 // In the program's table: a program that has closed stdout may still write to descriptor 1. So
 // O_PATH descriptors, which refuse read and write, occupy the free numbers below 3 during the call.
 static int open_above_stderr(const struct call *c, int flags) {
+    struct ct_signal_guard guard;
     int low[3], n = 0, fd;
+    ct_signal_guard_enter(&guard); // a handler would wait for its own thread
+    const int locked = lock_opening();
     while ((fd = open("/", O_PATH | O_CLOEXEC)) >= 0 && fd <= STDERR_FILENO && n < 3)
         low[n++] = fd;
     if (fd > STDERR_FILENO)
@@ -258,6 +276,9 @@ static int open_above_stderr(const struct call *c, int flags) {
     const int error = errno;
     while (n)
         close(low[--n]);
+    if (locked)
+        atomic_store(&opening, 0);
+    ct_signal_guard_leave(&guard);
     errno = error;
     return fd;
 }
