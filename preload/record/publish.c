@@ -78,11 +78,10 @@ static int may_wait(uint64_t waited_ns, unsigned tries) {
 }
 
 // The thread's ring is half written. If a signal handler has left that by siglongjmp, the ring is
-// freed; else this is a handler that has interrupted it, whose event is lost. (ThreadSanitizer calls
-// handlers itself, without a signal's frame.)
+// freed; else this is a handler that has interrupted it, whose event is lost.
 static int publish_again(struct ct_event *event) {
     const uintptr_t here = (uintptr_t)__builtin_frame_address(0);
-    if (ct_enclosing_find(here, ct_ring_publishing(), NULL) != CT_ENCLOSING_NONE)
+    if (ct_enclosing_is_lost(ct_enclosing_find(here, ct_ring_publishing(), NULL)))
         return -EBUSY;
     ct_ring_give_up();
     return ct_ring_publish(event);

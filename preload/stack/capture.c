@@ -375,7 +375,7 @@ static __attribute__((noinline)) uint32_t rescan_and_capture(const struct ct_wal
 // that capture by siglongjmp: what it was changing is void.
 static __attribute__((noinline, cold)) int is_interrupting(uintptr_t frame) {
     struct ct_ring *const ring = ct_ring_claimed();
-    if (ct_enclosing_find(frame, self.busy, NULL) != CT_ENCLOSING_NONE)
+    if (ct_enclosing_is_lost(ct_enclosing_find(frame, self.busy, NULL)))
         return 1;
     atomic_store(&ring->unwinding, 0);
     atomic_store(&ring->in_python, 0);

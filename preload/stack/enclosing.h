@@ -27,6 +27,10 @@ enum ct_enclosing ct_enclosing_find(uintptr_t from, uintptr_t mark, int (*is_it)
 // Whether what asks has to be given up and counted as lost: it belongs to none, or nobody can say,
 // and what was interrupted cannot be entered again.
 static inline int ct_enclosing_is_lost(enum ct_enclosing found) {
+#ifdef __SANITIZE_THREAD__ // calls handlers itself, without a signal's frame
+    if (found == CT_ENCLOSING_CALL)
+        return 1;
+#endif
     return found == CT_ENCLOSING_HANDLER || found == CT_ENCLOSING_UNKNOWN;
 }
 
