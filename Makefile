@@ -58,7 +58,7 @@ BUILD_DEPS := $(DEPS_DIR)
 WERROR ?= $(if $(filter true,$(CI)),1,0)
 WARNINGS := -Wall -Wextra -Wshadow -Wvla -Wwrite-strings -Wpointer-arith -Wformat=2 -Wstrict-prototypes \
     -Wmissing-prototypes -Wold-style-definition -Wundef $(if $(filter 1,$(WERROR)),-Werror)
-OPTIMISE := $(if $(DEBUG),-O0,$(if $(SAN)$(COVERAGE),-O1,-O2)) -g -fno-omit-frame-pointer
+OPTIMISE := $(if $(DEBUG),-O0 -g,$(if $(SAN),-O1 -g1,$(if $(COVERAGE),-O1 -g,-O2 -g))) -fno-omit-frame-pointer
 SAN_FLAGS := $(if $(SAN),-fsanitize=$(SAN) $(if $(findstring undefined,$(SAN)),-fno-sanitize-recover=undefined))
 COV_FLAGS := $(if $(COVERAGE),--coverage -fprofile-update=atomic)
 # Overridable from outside: CFLAGS and LDFLAGS are the packager's.
@@ -179,12 +179,13 @@ TESTS ?=
 JOBS ?= $(shell nproc)
 # A sanitised library cannot be preloaded into an ordinary program, nor a foreign one run without its emulator. Of what can run,
 # a leg has what it alone finds (tests/README.md); CUTRACE_FULL=1 has everything.
-SUITES_cross := $(if $(CUTRACE_FULL),unit,preload_*) test_library.sh emulated.sh
+SUITES_cross := $(if $(CUTRACE_FULL),unit,$(addprefix preload_,capture clock elf_symbols files first journal libunwind loaded_modules \
+    merge_python oom_message options print stack_table)) test_library.sh emulated.sh
 SUITES_thread = $(UNIT_THREADED:%=unit/%) test_recorder.py test_output.py
 SUITES_address := $(if $(CUTRACE_FULL),unit test_frames.py test_journal.py,preload_* codec_* state_* watch_http_request test_recorder.py) \
     test_format.py test_fuzz.sh
 SUITES ?= $(if $(CROSS),$(SUITES_cross),$(if $(findstring thread,$(SAN)),$(SUITES_thread),$(if $(SAN),$(SUITES_address))))
-build-tests: $(if $(SAN),$(BUILD)/cutrace-report,all) $(TESTS)
+build-tests: $(if $(SAN),$(BUILD)/cutrace-report,$(if $(CUTRACE_FULL),all,$(if $(CROSS),$(BUILD)/libcutrace.so,all))) $(TESTS)
 # What is compiled against CUDA's own headers (CUDA_INC); everything else is the same with any of them.
 build-cuda: $(BUILD)/libcutrace.so $(filter sim $(addprefix $(BUILD)/tests/,interception/% torch/blocks/% recorder/%),$(TESTS))
 RUN_SUITES = CUTRACE_BUILD=$(abspath $(BUILD)) CUTRACE_ROOT=$(CURDIR) CUTRACE_FULL=$(CUTRACE_FULL) JOBS=$(JOBS) \

@@ -27,7 +27,7 @@ list_files "$@" | xargs -P "${TIDY_JOBS:-$(nproc)}" -n 1 sh -c '
     *) flags="-D_GNU_SOURCE -Iinclude -Ipreload -Itools -Itools/report -Itests/sim" ;;
     esac
     case $1${CUTRACE_FULL:+ whole} in
-    *" whole" | preload/* | tools/base/* | tools/watch/* | tools/report/read/* | tools/report/text/* | tools/report/snapshot/*) ;;
+    *" whole" | preload/* | tools/watch/http* | tools/report/read/* | tools/report/text/* | tools/report/snapshot/*) ;;
     *) checks="--checks=-clang-analyzer-*" ;;
     esac
     out=$(clang-tidy --quiet ${checks:+"$checks"} "$1" -- -std=gnu11 $limit $flags -isystem "$CUDA_INC" -I"$GENERATED" $UNWIND_CFLAGS 2>&1) || {

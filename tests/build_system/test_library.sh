@@ -65,6 +65,13 @@ check "full RELRO" \
 check "no text relocations, no run path" "$(readelf -W -d "$library" | grep -E 'TEXTREL|RPATH|RUNPATH')"
 check "no writable and executable segment" "$(readelf -W -l "$library" | awk '$1 == "LOAD" && / RWE / { print }')"
 for tool in cutrace cutrace-report; do
+    if [ -n "${CUTRACE_RUN:-}" ] && [ ! -e "$build/$tool" ]; then
+        for what in files symbols; do
+            count=$((count + 1))
+            echo "ok $count - $tool needs only what it may: $what # SKIP make check-long builds it for another machine"
+        done
+        continue
+    fi
     check "$tool needs only the C library's files" "$(needed "$build/$tool" 2>&1 | grep -Ev "$libc_file")"
     check "$tool needs no symbol newer than GLIBC_2.28, and libpthread and libdl where glibc before 2.34 has its functions" \
         "$(newer_than "$build/$tool" 28

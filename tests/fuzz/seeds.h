@@ -2,9 +2,9 @@
 // Seeds, bytes put into an input, a check of what is printed, and the loop over the runs: the same
 // in every fuzz driver.
 //
-// PROGRAM RUNS SEED-FILE... mutates the seeds, in the same way with the same CUTRACE_SEED. The number
-// of the run that goes on is in the file named by CT_FUZZ_LAST, and "PROGRAM =RUN SEED-FILE..." repeats
-// it alone.
+// PROGRAM RUNS SEED-FILE... mutates the seeds, in the same way with the same CUTRACE_SEED. The
+// number of the run that goes on is in the file named by CT_FUZZ_LAST, and
+// "PROGRAM =RUN SEED-FILE..." repeats it alone.
 #ifndef TESTS_SEEDS_H
 #define TESTS_SEEDS_H
 

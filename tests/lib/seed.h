@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The one seed of all random inputs of tests: CUTRACE_SEED, 0 without it, as tests/lib/tap.py has it. A test that wants the number
-// N for its inputs takes N + test_seed().
+// The one seed of all random inputs of tests: CUTRACE_SEED, 0 without it, as tests/lib/tap.py has
+// it. A test that wants the number N for its inputs takes N + test_seed().
 #ifndef TESTS_SEED_H
 #define TESTS_SEED_H
 

@@ -58,7 +58,8 @@ struct source {
 
 static void begin_source(struct source *s, const struct mix *mix, uint64_t seed) {
     static struct ct_trace none;
-    *s = (struct source){.seed = (seed + test_seed()) * 7919, .t_ns = START_NS, .mix = mix, .trace = &none};
+    *s = (struct source){
+        .seed = (seed + test_seed()) * 7919, .t_ns = START_NS, .mix = mix, .trace = &none};
     ct_replay_init(&s->replay, NULL, NULL);
 }
 

@@ -19,6 +19,8 @@ import read_trace  # noqa: E402
 from recorder_runs import PROGRAM, Run, by_thread, equal, lost, ordered, replays  # noqa: E402
 from tap import FULL, REPORT, Skip, case, main, read_json, repeat, sample  # noqa: E402
 
+SLOW = "thread" in os.environ.get("SAN", "")  # ThreadSanitizer; what has no race to find takes it a minute
+
 
 def run_and_read(*arguments, **kw):
     run = Run(*arguments, **kw)
@@ -121,7 +123,7 @@ def left_over(path):
     return summary["trace"]["overwritten_events"], tuple(summary["devices"][0][k] for k in ("live_allocations", "live_bytes"))
 
 
-@case("a give back that fails long after is in every checkpoint")
+@case("a give back that fails long after is in every checkpoint", long=SLOW)
 def a_give_back_that_fails_long_after_is_in_every_checkpoint():
     """What was given back then is alive, also for who reads from a checkpoint that was made before the failure was known."""
     want = 25, sum(1000 + i for i in range(1, 50, 2))
@@ -233,7 +235,7 @@ def a_full_ring_is_drained_or_counted():
     equal(run, trace)
 
 
-@case("dictionaries begin anew every 16 mib")
+@case("dictionaries begin anew every 16 mib", long=SLOW)
 def dictionaries_begin_anew_every_16_mib():
     run = Run("stacks", 14000, env={"CUTRACE_STACK_MEMORY": "128M", "CUTRACE_MAX_SIZE": "48M"})
     path = os.path.join(run.folder, "t.zst")
