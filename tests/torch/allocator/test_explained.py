@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
+# long: what this PyTorch writes lies in tests/report/snapshots, which test_snapshots reads
 """`explain` of memory snapshots that real PyTorch writes, against memory_stats() and memory_snapshot() of the same process.
 
 test_explained.py --keep FOLDER also leaves the snapshots and the truths there: tests/report/snapshots has some."""
