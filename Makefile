@@ -178,7 +178,7 @@ all: $(BUILD)/libcutrace.so $(BUILD)/cutrace $(BUILD)/cutrace-report manual
 TESTS ?=
 JOBS ?= $(shell nproc)
 # A sanitised library cannot be preloaded into an ordinary program, nor a foreign one run without its emulator. Of what can run,
-# a leg has what it alone finds (tests/README.md); CUTRACE_FULL=1 has everything.
+# a leg has what it alone finds (scripts/check.sh); CUTRACE_FULL=1 has everything.
 SUITES_cross := $(if $(CUTRACE_FULL),unit,$(addprefix preload_,capture clock elf_symbols files first journal libunwind loaded_modules \
     merge_python oom_message options print stack_table)) test_library.sh emulated.sh
 SUITES_thread = $(UNIT_THREADED:%=unit/%) test_recorder.py test_output.py
