@@ -184,4 +184,13 @@ edited "an exclusion without a reason" preload/intercept/excluded.def 's/^CT_EXC
     "cuMemAlloc: excluded without a reason"
 edited "a misspelt row" preload/intercept/hooks.def 's/^CT_HOOK(cuMemFree_v2,/CT_HOOK(cuMemFre_v2,/' \
     "cuMemFre_v2: no header declares it"
+
+# ---- set-up on a machine that has no compiler
+mkdir "$work/bare"
+for tool in sh cat cut grep; do ln -s "$(command -v $tool)" "$work/bare/"; done
+out=$(PATH=$work/bare sh "$root/scripts/setup.sh" build 2>&1)
+check "without a compiler, set-up wants every package of its list but what has no need of one" "$(
+    for package in $(sh "$root/scripts/setup.sh" --list build); do
+        [ "$package" = ca-certificates ] || grep -qF " $package " <<<"$(grep -F 'setup: missing:' <<<"$out") " || echo "$package"
+    done)"
 echo "1..$count"
