@@ -48,14 +48,14 @@ class Run:
 
     def read(self, name):
         """The text of a file, without what differs from run to run: numbers of processes and pipes, how much is on stderr by
-        now, and the two signals that the C library handles where there are threads."""
+        now, and the C library's own two signals: handled where there are threads, and ignored in children of posix_spawn (make)."""
         path = os.path.join(self.where, name)
         if not os.path.isfile(path):
             return ""
         text = death.said(self.where, name).replace(self.where, ".")
         text = re.sub(r"(?<=pipe:)\[\d+\]|(?<=socket:)\[\d+\]|(?<=/proc/)\d+|(?<=pid\.)\d+|(?<=ledger\.)\d+", "N", text)
         text = re.sub(r"(/err .*) offset \d+", r"\1", text)
-        return re.sub(r"(SigCgt:\s*)(\w+)", lambda m: f"{m.group(1)}{int(m.group(2), 16) & ~(3 << 31):x}", text)
+        return re.sub(r"(Sig(?:Cgt|Ign):\s*)(\w+)", lambda m: f"{m.group(1)}{int(m.group(2), 16) & ~(3 << 31):x}", text)
 
     def said(self):
         return "".join(line for line in self.read("err").splitlines(True) if " out of memory: " not in line)
