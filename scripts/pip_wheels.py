@@ -129,14 +129,15 @@ def provide(folder, name, fetch):
         if os.path.exists(os.path.join(target, "done")):
             return
         shutil.rmtree(target, ignore_errors=True)
-        if os.path.exists(target + ".skipped"):
-            os.unlink(target + ".skipped")
         try:
             fetch(target)
             with open(os.path.join(target, "done"), "w", encoding="utf-8"):
                 pass
+            if os.path.exists(target + ".skipped"):
+                os.unlink(target + ".skipped")
         except (OSError, zipfile.BadZipFile, Refused) as error:
             shutil.rmtree(target, ignore_errors=True)
-            with open(target + ".skipped", "w", encoding="utf-8") as out:
+            with open(target + ".why", "w", encoding="utf-8") as out:
                 print(error, file=out)
+            os.rename(target + ".why", target + ".skipped")  # (others read it without the lock)
             print(f"{os.path.basename(sys.argv[0])}: {name}: {error}", file=sys.stderr)

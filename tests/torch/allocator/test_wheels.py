@@ -92,6 +92,8 @@ def check_no_network():
     """without a network there is a reason, and nothing else"""
     with tempfile.TemporaryDirectory() as folder:
         reason = fetch(folder, read_pins(), PIP_CONFIG_FILE=os.devnull, PIP_INDEX_URL="http://127.0.0.1:9", PIP_FIND_LINKS="")
+        if "No module named pip" in reason:
+            raise tap.Skip(reason.strip())
         tap.equal(reason.strip(), "pip: No matching distribution found for torch")
 
 

@@ -16,6 +16,7 @@ SIM = os.path.join(BUILD, "sim")
 FETCH = os.path.join(ROOT, "scripts/fetch-torch.py")
 HERE = os.path.dirname(os.path.realpath(__file__))
 PATIENCE = 600  # a guard, no measure
+REFUSED = {}  # folder -> why it could not be fetched, by this process
 
 
 class Unavailable(Exception):
@@ -51,12 +52,15 @@ def fetched(version, whole=False, python=""):
     folder = os.path.join(DEPS, "torch", version + ("-whole" if whole else "") + (f"-{python}" if python else ""))
     if platform.machine() != "x86_64":
         raise Unavailable("the wheels are for x86-64")
+    if folder in REFUSED:
+        raise Unavailable(REFUSED[folder])
     if not os.path.exists(os.path.join(folder, "done")):
         command = [FETCH, "--whole", DEPS, *([python] if python else [])] if whole else [FETCH, DEPS, version]
         subprocess.run([sys.executable, *command], check=False, timeout=PATIENCE)
     if not os.path.exists(os.path.join(folder, "done")):
         with open(folder + ".skipped", encoding="utf-8") as reason:
-            raise Unavailable(reason.read().strip())
+            REFUSED[folder] = reason.read().strip()
+        raise Unavailable(REFUSED[folder])
     return folder
 
 
