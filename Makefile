@@ -121,7 +121,7 @@ PRELOAD_LDFLAGS = -shared -static-libgcc -Wl,-soname,libcutrace.so -Wl,-z,defs -
     -Wl,-z,noexecstack -Wl,--exclude-libs,ALL -Wl,--hash-style=both -Wl,-z,text
 PRELOAD_LIBS = $(BUILD)/preload/base/glibc_compat.o $(PRELOAD_ARCHIVES)
 
-.PHONY: all build-tests build-cuda check check-plan check-changed check-long bench install uninstall clean distclean lint format print-exports deps help coverage
+.PHONY: all build-tests build-cuda check check-plan check-changed check-long bench bench-programs install uninstall clean distclean lint format print-exports deps help coverage
 all:
 
 # Everything is rebuilt when the compiler, its flags or these files change: each target below has the stamp
@@ -176,7 +176,6 @@ all: $(BUILD)/libcutrace.so $(BUILD)/cutrace $(BUILD)/cutrace-report manual
 # ---------------------------------------------------------------- tests
 # A module adds what its suites need to TESTS (programs, libraries), and the suites are found by name.
 TESTS ?=
-JOBS ?= $(shell nproc)
 # A sanitised library cannot be preloaded into an ordinary program, nor a foreign one run without its emulator. Of what can run,
 # a leg has what it alone finds (scripts/check.sh); CUTRACE_FULL=1 has everything.
 SUITES_cross := $(if $(CUTRACE_FULL),unit,$(addprefix preload_,capture clock elf_symbols files first journal libunwind loaded_modules \
@@ -188,7 +187,7 @@ SUITES ?= $(if $(CROSS),$(SUITES_cross),$(if $(findstring thread,$(SAN)),$(SUITE
 build-tests: $(if $(SAN),$(BUILD)/cutrace-report,$(if $(CUTRACE_FULL),all,$(if $(CROSS),$(BUILD)/libcutrace.so,all))) $(TESTS)
 # What is compiled against CUDA's own headers (CUDA_INC); everything else is the same with any of them.
 build-cuda: $(BUILD)/libcutrace.so $(filter sim $(addprefix $(BUILD)/tests/,interception/% torch/blocks/% recorder/%),$(TESTS))
-RUN_SUITES = CUTRACE_BUILD=$(abspath $(BUILD)) CUTRACE_ROOT=$(CURDIR) CUTRACE_FULL=$(CUTRACE_FULL) JOBS=$(JOBS) \
+RUN_SUITES = CUTRACE_BUILD=$(abspath $(BUILD)) CUTRACE_ROOT=$(CURDIR) CUTRACE_FULL=$(CUTRACE_FULL) \
     CUTRACE_RUN='$(RUN)' CC='$(CC)' SAN='$(SAN)' CUDA_INC='$(abspath $(CUDA_INC))' tests/run-suites.sh
 check: build-tests
 	$(RUN_SUITES) $(SUITES)

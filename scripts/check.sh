@@ -10,7 +10,7 @@
 #   asan      what reads untrusted input, and the recorder's core: wrong accesses and undefined behaviour that end nothing
 #   tsan      what has threads: races that no run has lost yet
 #   aarch64   the recorder under emulation: what is written for one architecture
-#   clang     a build: what gcc lets pass
+#   clang     a build, with the programs of make bench: what gcc lets pass
 #   cuda      the hooks against CUDA 12's headers, and by clang against the newest: other types
 #   lint      scripts/lint.sh, in parts
 # CUTRACE_FULL=1 (make check-long): each leg has all that it can run, and the suites of check-long, by a seed that is drawn.
@@ -90,7 +90,7 @@ build_legs() {
     has aarch64 && builds+=("aarch64 CROSS=aarch64-linux-gnu build-tests")
     has asan && builds+=("asan SAN=address,undefined build-tests")
     has tsan && builds+=("tsan SAN=thread build-tests")
-    has clang && builds+=("clang BUILD=build/clang CC=clang DEBUG=1 CFLAGS=-g0 $([ -n "$whole" ] && echo build-tests || echo all)")
+    has clang && builds+=("clang BUILD=build/clang CC=clang DEBUG=1 CFLAGS=-g0 $([ -n "$whole" ] && echo build-tests || echo all bench-programs)")
     for version in $(has cuda && echo 12 newest); do
         if scripts/fetch-cuda-headers.sh "$version" build/deps >"$work/include" 2>"$log"; then
             builds+=("cuda-$version BUILD=build/cuda-$version CUDA_INC=$(cat "$work/include") DEBUG=1 CFLAGS=-g0 $(
@@ -177,8 +177,7 @@ else
     plan_lint lint-tools "tidy tools"
     plan_lint lint-tests "tidy tests"
     plan_lint lint rest
-    # (Suites that wait leave a processor to a third one.)
-    JOBS=$((jobs + jobs / 2)) suites tests/run-suites.sh --run "$work/plan"
+    suites tests/run-suites.sh --run "$work/plan"
 fi
 
 if [ -s "$recap" ]; then

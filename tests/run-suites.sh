@@ -21,7 +21,7 @@ set -u
 
 root=${CUTRACE_ROOT:-$(cd "$(dirname "$0")/.." && pwd)}
 build=${CUTRACE_BUILD:-$root/build}
-jobs=${JOBS:-$(nproc)}
+jobs=${JOBS:-$(($(nproc) * 3 / 2))} # suites that wait leave a processor to another one
 export CUTRACE_ROOT=$root CUTRACE_BUILD=$build CMOCKA_MESSAGE_OUTPUT=TAP PYTHONDONTWRITEBYTECODE=1
 export ASAN_OPTIONS=${ASAN_OPTIONS:-abort_on_error=0} UBSAN_OPTIONS=${UBSAN_OPTIONS:-print_stacktrace=1}
 
@@ -161,7 +161,7 @@ longest_first() { # PLAN
                 name = part[2]
                 if (!sub(".*/tests/unit/", "unit/", name) && !sub("^" root "tests/", "", name)) sub("^" root, "", name)
                 key = (part[1] == "" ? "" : part[1] ":") name
-                if (!(key in seconds)) key = name
+                if (!(key in seconds)) key = "gcc:" name
                 print (key in seconds ? seconds[key] : 20) "\t" line
             }
         }' | sort -s -t "$(printf '\t')" -k 1,1nr | cut -f 2-

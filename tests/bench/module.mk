@@ -103,8 +103,9 @@ endif
 
 # ---------------------------------------------------------------- only what is shipped is measured
 ifeq ($(SAN)$(CROSS),)
-TESTS += $(BENCH_PROGRAMS) # (so that they keep compiling)
-bench: $(BENCH_PROGRAMS)
+bench-programs: $(BENCH_PROGRAMS) # (CI builds them, so that they keep compiling)
+bench: bench-programs
+TESTS += $(BENCH)/peer_work # (of a suite, too)
 else
 BENCHES :=
 endif
