@@ -27,6 +27,7 @@
 #include <cutrace/format/format.h>
 #include <cutrace/format/xxh64.h>
 
+#include "../lib/seed.h"
 #include "base/options.h"
 #include "base/print.h"
 #include "base/signal_guard.h"
@@ -464,7 +465,7 @@ static void the_newest_chunks_fill_the_file(void **state) {
 
 static void pinned_chunks_stay(void **state) {
     (void)state;
-    for (int round = 0; round < 6; round++) {
+    for (unsigned round = 0, rounds = test_rounds(4, 6); round < rounds; round++) {
         const uint64_t bound = 256 * KIB;
         const size_t most = 4 * KIB;
         new_model(bound);
@@ -570,7 +571,7 @@ static void many_small_chunks_are_dropped_in_groups(void **state) {
 
 static void a_full_disk_shrinks_the_ring(void **state) {
     (void)state;
-    for (int round = 0; round < 20; round++) {
+    for (unsigned round = 0, rounds = test_rounds(5, 20); round < rounds; round++) {
         const uint64_t bound = 256 * KIB;
         new_model(bound);
         file.block = (size_t)512 << random_below(4);
@@ -620,7 +621,7 @@ static void a_chunk_that_never_fits_changes_nothing(void **state) {
 // Every call may fail, whole or in part.
 static void faults_leave_a_valid_file(void **state) {
     (void)state;
-    for (int round = 0; round < 10; round++) {
+    for (unsigned round = 0, rounds = test_rounds(3, 10); round < rounds; round++) {
         int failed = 0, done = 0;
         new_model(128 * KIB);
         file.block = 512;
@@ -647,7 +648,7 @@ static void faults_leave_a_valid_file(void **state) {
 // With every part of every call looked at, in files of all sizes, with a disk that ends.
 static void a_version_stays_until_a_newer_one_is_there(void **state) {
     (void)state;
-    for (int round = 0; round < 12; round++) {
+    for (unsigned round = 0, rounds = test_rounds(6, 12); round < rounds; round++) {
         const uint64_t bound = round % 4 ? (128 + random_below(256)) * KIB : 0;
         int versions = 0;
         new_model(bound);
@@ -667,8 +668,9 @@ static void a_version_stays_until_a_newer_one_is_there(void **state) {
 
 static void a_version_takes_nothing_that_is_needed(void **state) {
     (void)state;
+    const int rounds = (int)test_rounds(3, 10);
     int versions = 0, refused = 0;
-    for (int round = 0; round < 10; round++) {
+    for (int round = 0; round < rounds; round++) {
         const uint64_t bound = 256 * KIB;
         new_model(bound);
         file.look = look;
@@ -686,8 +688,8 @@ static void a_version_takes_nothing_that_is_needed(void **state) {
         for (uint64_t seq = 70; seq <= 110; seq++) // 41 chunks of 2 KiB: less than half of the file
             assert_true(now[seq]);
     }
-    assert_true(versions > 1000);
-    assert_int_equal(refused, 30);
+    assert_true(versions > 100 * rounds);
+    assert_int_equal(refused, 3 * rounds);
     // What comes next in the file is the restart chunk that all others depend on.
     new_model(64 * KIB);
     for (int i = 0; i < 20; i++)
@@ -702,7 +704,7 @@ static void a_version_takes_nothing_that_is_needed(void **state) {
 
 static void faults_lose_no_version(void **state) {
     (void)state;
-    for (int round = 0; round < 10; round++) {
+    for (unsigned round = 0, rounds = test_rounds(4, 10); round < rounds; round++) {
         int failed = 0, versions = 0;
         new_model(round % 2 ? 128 * KIB : 0);
         file.block = 512;
@@ -723,14 +725,14 @@ static void faults_lose_no_version(void **state) {
 static void versions_cost_no_space_and_three_more_writes(void **state) {
     (void)state;
     static size_t body[300][4];
-    for (int round = 0; round < 20; round++) {
+    for (unsigned round = 0, rounds = test_rounds(4, 20); round < rounds; round++) {
         uint64_t written[2], chunks[2], size[2], most = 0;
         for (int i = 0; i < 300; i++) {
             size_t all = 8 + random_below(8 * KIB);
             for (int k = 3; k >= 0; k--) {
                 body[i][k] = all;
-                all = round < 10 ? 8 + (all - 8) * (size_t)(k) / (size_t)(k + 1)
-                                 : 8 + random_below(all - 7);
+                all = round % 2 ? 8 + (all - 8) * (size_t)(k) / (size_t)(k + 1)
+                                : 8 + random_below(all - 7);
             }
         }
         for (int with = 0; with < 2; with++) {
@@ -755,7 +757,7 @@ static void versions_cost_no_space_and_three_more_writes(void **state) {
 
 static void what_others_cut_off_is_given_up(void **state) {
     (void)state;
-    for (int round = 0; round < 300; round++) {
+    for (unsigned round = 0, rounds = test_rounds(60, 300); round < rounds; round++) {
         new_model(64 * KIB);
         const int chunks = (int)random_below(100);
         for (int i = 0; i < chunks; i++)

@@ -66,6 +66,7 @@ def beside_a_spinning_thread(most):
             space = {}
             exec(f"def f{n % 100}(n):\n return n and f{n % 100}(n - 1)\nf{n % 100}(20)", space)
             del space
+    sys.setswitchinterval(1e-4)  # each comparison waits that long for the GIL
     t = threading.Thread(target=spin)
     t.start()
     try:
