@@ -15,6 +15,8 @@
 
 #include <cmocka.h>
 
+#include "../lib/seed.h"
+
 // ---- a world of its own: the same source again, under other names -----------------------------
 
 #define CT_CLOCK_SIMULATED
@@ -250,6 +252,7 @@ static void faults(void **state) {
 // ---- threads ----------------------------------------------------------------------------------
 
 #define READERS 3
+#define RUN_NS (test_rounds(500, 2500) * UINT64_C(1000000))
 static uint64_t (*read_clock)(void);
 static _Atomic uint64_t seen; // the greatest time that anybody has been told
 static _Atomic uint64_t reads, backwards;
@@ -315,7 +318,7 @@ static void threads_under_recalibration(void **state) {
         BASE_LINE_NS = 20000000, EVERY_NS = 20000000, BEND_NS = 15000000;
 #endif
         is_late = 0;
-        run_readers(sim_clock, calibrate_in_time, 1500000000, 51);
+        run_readers(sim_clock, calibrate_in_time, RUN_NS, 51);
     } while (is_late);
     print_message("# %llu lines\n", (unsigned long long)atomic_load(&now.number));
     assert_int_equal(atomic_load(&backwards), 0);
@@ -327,7 +330,7 @@ static void the_real_one(void **state) {
     errno = 4321;
     ct_clock_calibrate();
     assert_string_equal(ct_clock_get_source(), "clock");
-    run_readers(ct_clock_read, ct_clock_calibrate, 2500000000, 0);
+    run_readers(ct_clock_read, ct_clock_calibrate, RUN_NS, 0);
     assert_int_equal(atomic_load(&backwards), 0);
     print_message("# source: %s\n", ct_clock_get_source());
     uint64_t worst = 0;
