@@ -115,7 +115,7 @@ rm "$fake/build/suite-seconds" "$fake"/tests/x/test_{slow,quick}.sh
 # shellcheck disable=SC2046 # a list
 check "every suite in tests/changed-suites exists" "$(
     # shellcheck disable=SC2013 # words
-    for word in $(sed '/^#/d; s/^[^ ]*//' "$root/tests/changed-suites" | tr ' ' '\n' | sort -u); do
+    for word in $(sed '/^#/d; s/^[^ ]*//' "$root/tests/changed-suites" | tr ' ' '\n' | sed 's/^-//' | sort -u); do
         "$root/tests/run-suites.sh" --list "$word" 2>&1 >/dev/null
     done)"
 changed() { # FILE SUITES: what a change of the file runs
@@ -129,6 +129,9 @@ check "a changed file has its suites" "$(
     changed tests/unit/recorder_program.c "output test_recorder"
     changed tests/report/test_ring.py test_ring.py
     changed nowhere.c unit)"
+out=" $("$root/scripts/changed-suites.sh" HEAD tools/report/NEW.c)"
+check "what is behind a - is left out of a folder's suites" "$(
+    [[ $out == *" report/test_golden.py "* && $out != *" report/test_journal.py "* ]] || echo "$out")"
 
 # ---- layers and hook table, on a copy of the sources
 copy=$work/copy
