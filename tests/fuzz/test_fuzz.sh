@@ -1,18 +1,19 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Mutated traces, journals, texts and snapshots, by the seed: the report ends without a crash, and in a SAN= build without a
-# sanitizer finding. Of what is slow there are fewer runs, and a quarter in a build without sanitizers; CT_FUZZ_RUNS says another
-# number for all.
+# sanitizer finding. Of what is slow there are fewer runs; a quarter of them in a build without sanitizers, ten times as many with
+# CUTRACE_FULL=1. CT_FUZZ_RUNS says another number for all.
 set -u
 root=${CUTRACE_ROOT:-$(cd "$(dirname "$0")/../.." && pwd)}
 build=${CUTRACE_BUILD:-$root/build}
-all=${CT_FUZZ_RUNS:-${CUTRACE_FULL:+500000}}
-share=$([ -n "${SAN:-}" ] && echo 1 || echo 4)
+quarters=1
+[ -z "${SAN:-}" ] || quarters=4
+[ -z "${CUTRACE_FULL:-}" ] || quarters=40
 last=$(mktemp)
 failed=0
 
 fuzz() { # NUMBER RUNS WHAT PROGRAM SEED-FILE...
-    number=$1 runs=${all:-$(($2 / share))} what=$3 program=$4
+    number=$1 runs=${CT_FUZZ_RUNS:-$(($2 * quarters / 4))} what=$3 program=$4
     shift 4
     CT_FUZZ_LAST=$last "$build/tests/fuzz/$program" "$runs" "$@" >"$last.out" 2>&1
     status=$?
