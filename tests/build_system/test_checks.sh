@@ -187,7 +187,7 @@ edited "a misspelt row" preload/intercept/hooks.def 's/^CT_HOOK(cuMemFree_v2,/CT
 
 # ---- set-up on a machine that has no compiler
 mkdir "$work/bare"
-for tool in sh cat cut grep; do ln -s "$(command -v $tool)" "$work/bare/"; done
+for tool in sh cat cut grep; do ln -s "$(type -P $tool)" "$work/bare/"; done
 out=$(PATH=$work/bare sh "$root/scripts/setup.sh" build 2>&1)
 check "without a compiler, set-up wants every package of its list but what has no need of one" "$(
     for package in $(sh "$root/scripts/setup.sh" --list build); do
