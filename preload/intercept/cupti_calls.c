@@ -182,11 +182,13 @@ static int is_own_code(uintptr_t pc) {
 
 // Whether a call is made inside of another one's call-back: by this library, which is of no
 // interest, or by a signal handler, which is lost. If not, a handler has left that call-back by
-// siglongjmp.
+// siglongjmp. Where the stack cannot be followed it is taken for this library's, which makes some
+// calls in every call-back: so it is in a child whose fork has left the unwinder locked, and may be
+// where the driver has no unwind information.
 static __attribute__((noinline, cold)) int is_in_call_back(const CUpti_CallbackData *data) {
     const enum ct_enclosing found =
         ct_enclosing_find((uintptr_t)data->functionParams, busy, is_own_code);
-    ct_ring_count_lost(ct_enclosing_is_lost(found) && data->callbackSite == CUPTI_API_ENTER);
+    ct_ring_count_lost(found == CT_ENCLOSING_HANDLER && data->callbackSite == CUPTI_API_ENTER);
     if (found != CT_ENCLOSING_NONE)
         return 1;
     ct_own_code_in_call_back = 0;

@@ -108,7 +108,7 @@ static __attribute__((noinline)) enum ct_enclosing search_stack(struct search *s
 // libunwind is not called any more, or the fork takes too long.
 static int enter_unwinder(struct ct_ring *ring) {
     const struct timespec pause = {0, 100000};
-    for (unsigned i = 0; i < TRIES; i++) {
+    for (unsigned i = 0; i < TRIES && !ct_unwind_is_disabled(); i++) {
         if (!ct_unwind_enter(ring))
             return 0;
         ct_unwind_leave(ring);

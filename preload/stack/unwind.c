@@ -52,6 +52,10 @@ void ct_unwind_disable(void) {
     atomic_store(&is_disabled, 1);
 }
 
+int ct_unwind_is_disabled(void) {
+    return atomic_load(&is_disabled);
+}
+
 void ct_unwind_leave(struct ct_ring *ring) {
     atomic_store_explicit(&ring->unwinding, 0, memory_order_release);
 }

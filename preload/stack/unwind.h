@@ -31,6 +31,7 @@ void ct_unwind_leave(struct ct_ring *ring);
 // libunwind, or the loader that it asks, may be locked for ever: no thread of this process calls it
 // from now on.
 void ct_unwind_disable(void);
+int ct_unwind_is_disabled(void);
 
 // A shared object was unloaded: libunwind forgets what it knows of addresses.
 void ct_unwind_forget_code(void);
