@@ -30,8 +30,8 @@ static void some_calls(int n) {
     }
 }
 
-// Makes calls until it is stopped, but no more than its ring holds: on a busy machine what it is the
-// load of takes long, and the writer may have no core for as long.
+// Makes calls until it is stopped, but no more than its ring holds: on a busy machine forks take
+// long, and the writer may have no core for as long.
 static int rounds = 100;
 static void *load(void *unused) {
     cu.set_context(context);
