@@ -29,7 +29,7 @@ int ct_unwind_enter(struct ct_ring *ring);
 void ct_unwind_leave(struct ct_ring *ring);
 
 // libunwind, or the loader that it asks, may be locked for ever: no thread of this process calls it
-// from now on.
+// from now on. And whether that is so: then it is of no use to wait for it.
 void ct_unwind_disable(void);
 int ct_unwind_is_disabled(void);
 
