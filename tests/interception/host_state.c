@@ -50,7 +50,7 @@ static int by_number(const struct dirent **a, const struct dirent **b) {
 
 static void note_descriptor(int fd) {
     char link[64], target[PATH_MAX];
-    const int flags = fcntl(fd, F_GETFD); // (that of the folder of descriptors is closed by now)
+    const int flags = fcntl(fd, F_GETFD);
     snprintf(link, sizeof link, "/proc/thread-self/fd/%d", fd);
     const ssize_t n = readlink(link, target, sizeof target - 1);
     if (flags >= 0 && n > 0)
@@ -58,9 +58,18 @@ static void note_descriptor(int fd) {
              (unsigned)fcntl(fd, F_GETFL), flags, (long long)lseek(fd, 0, SEEK_CUR));
 }
 
+// Those that are open at each of LOOKS looks. Where the library has no table of its own, a thread
+// of its may have others for the moment of a call.
 void note_descriptors(void) {
+    enum { LOOKS = 20, PAUSE_US = 200 };
     struct dirent **names = NULL;
     const int n = scandir("/proc/thread-self/fd", &names, NULL, by_number);
+    for (int look = 0; look < LOOKS; look++) {
+        for (int i = 0; i < n; i++)
+            if (fcntl(atoi(names[i]->d_name), F_GETFD) < 0)
+                *names[i]->d_name = '.';
+        usleep(PAUSE_US);
+    }
     for (int i = 0; i < n; i++) {
         if (*names[i]->d_name != '.')
             note_descriptor(atoi(names[i]->d_name));
