@@ -51,6 +51,8 @@ BUILD_ROOT := $(BUILD)
 VARIANT := $(if $(SAN),-san-$(subst $(comma),-,$(SAN)))$(if $(ASSERTS),-asserts)$(if $(COVERAGE),-coverage)$(if $(CROSS),-$(CROSS))
 override BUILD := $(BUILD_ROOT)$(if $(VARIANT),/$(patsubst -%,%,$(VARIANT)))
 DEPS_DIR ?= build/deps
+# What can be tested: a foreign build runs in an emulator alone, a sanitised library cannot be preloaded into an ordinary program.
+KIND := $(if $(CROSS),cross,$(if $(findstring thread,$(SAN)),thread,$(if $(SAN),address,native)))
 BUILD_DEPS := $(DEPS_DIR)
 
 # ---------------------------------------------------------------- flags
@@ -174,19 +176,20 @@ include $(filter-out tests/sim/module.mk,$(wildcard tests/*/module.mk tests/*/*/
 all: $(BUILD)/libcutrace.so $(BUILD)/cutrace $(BUILD)/cutrace-report manual
 
 # ---------------------------------------------------------------- tests
-# A module adds what its suites need to TESTS (programs, libraries), and the suites are found by name.
-TESTS ?=
-# A sanitised library cannot be preloaded into an ordinary program, nor a foreign one run without its emulator. Of what can run,
-# a leg has what it alone finds (scripts/check.sh); CUTRACE_FULL=1 has everything.
-SUITES_cross := $(if $(CUTRACE_FULL),unit,$(addprefix preload_,capture clock elf_symbols files first journal libunwind loaded_modules \
-    merge_python oom_message options print stack_table)) test_library.sh emulated.sh
-SUITES_thread = $(UNIT_THREADED:%=unit/%) test_recorder.py test_output.py
+# A module adds what its suites need (programs, libraries) to TESTS_ and the kind of build; the suites are found by name.
+# A kind of build has what it alone finds (scripts/check.sh); CUTRACE_FULL=1 has all that it can run.
+SUITES_cross := $(if $(CUTRACE_FULL),unit,$(UNIT_cross)) test_library.sh emulated.sh
+SUITES_thread := $(UNIT_THREADED:%=unit/%) test_recorder.py test_output.py
 SUITES_address := $(if $(CUTRACE_FULL),unit test_frames.py test_journal.py,preload_* codec_* state_* watch_http_request test_recorder.py) \
     test_format.py test_fuzz.sh
-SUITES ?= $(if $(CROSS),$(SUITES_cross),$(if $(findstring thread,$(SAN)),$(SUITES_thread),$(if $(SAN),$(SUITES_address))))
-build-tests: $(if $(SAN),$(BUILD)/cutrace-report,$(if $(CUTRACE_FULL),all,$(if $(CROSS),$(BUILD)/libcutrace.so,all))) $(TESTS)
+SUITES ?= $(SUITES_$(KIND))
+BUILT_native := all
+BUILT_cross := $(if $(CUTRACE_FULL),all,$(BUILD)/libcutrace.so)
+BUILT_thread := $(BUILD)/cutrace-report
+BUILT_address := $(BUILD)/cutrace-report
+build-tests: $(BUILT_$(KIND)) $(TESTS_$(KIND))
 # What is compiled against CUDA's own headers (CUDA_INC); everything else is the same with any of them.
-build-cuda: $(BUILD)/libcutrace.so $(filter sim $(addprefix $(BUILD)/tests/,interception/% torch/blocks/% recorder/%),$(TESTS))
+build-cuda: $(BUILD)/libcutrace.so $(filter sim $(addprefix $(BUILD)/tests/,interception/% torch/blocks/% recorder/%),$(TESTS_native))
 RUN_SUITES = CUTRACE_BUILD=$(abspath $(BUILD)) CUTRACE_ROOT=$(CURDIR) CUTRACE_FULL=$(CUTRACE_FULL) \
     CUTRACE_RUN='$(RUN)' CC='$(CC)' SAN='$(SAN)' CUDA_INC='$(abspath $(CUDA_INC))' tests/run-suites.sh
 check: build-tests

@@ -48,7 +48,8 @@ $(EXPORTS): $(wildcard preload/intercept/*.def) scripts/print-exports.h
 	    sed -n 's/.*CT_EXPORT \([A-Za-z_0-9]*\).*/\1/p' | LC_ALL=C sort -u >$@
 print-exports: $(EXPORTS)
 	@cat $(EXPORTS)
-TESTS += $(EXPORTS)
+TESTS_native += $(EXPORTS)
+TESTS_cross += $(EXPORTS)
 
 # The version script: exported is what the hook table names, and nothing else.
 $(BUILD)/preload/exports.map: $(EXPORTS)

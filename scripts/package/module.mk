@@ -14,9 +14,7 @@ MAKE_PACKAGE = SOURCE_DATE_EPOCH=$(SOURCE_DATE_EPOCH) VERSION='$(VERSION)' ARCH=
     STAGE='$(abspath $(PACKAGE_STAGE))' RELEASE='$(abspath $(RELEASE_DIR))'
 
 # (What the suites package, where the archives that are linked in are installed.)
-ifeq ($(CROSS)$(SAN)$(COVERAGE)$(filter-out /%,$(LIBDW)),)
-TESTS += $(BUILD)/package/cutrace-report
-endif
+TESTS_native += $(if $(COVERAGE)$(filter-out /%,$(LIBDW)),,$(BUILD)/package/cutrace-report)
 
 .PHONY: wheel deb tarball release package-stage
 package-stage: all $(BUILD)/package/cutrace-report

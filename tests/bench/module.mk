@@ -102,10 +102,10 @@ $(BENCH)/cupti: tests/bench/cupti.c $(BUILD)/sim/libcuda.so.1 $(BUILD)/sim/cupti
 endif
 
 # ---------------------------------------------------------------- only what is shipped is measured
-ifeq ($(SAN)$(CROSS),)
+TESTS_native += $(BENCH)/peer_work # (of a suite, too)
+ifeq ($(KIND),native)
 bench-programs: $(BENCH_PROGRAMS) # (CI builds them, so that they keep compiling)
 bench: bench-programs
-TESTS += $(BENCH)/peer_work # (of a suite, too)
 else
 BENCHES :=
 endif

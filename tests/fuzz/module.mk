@@ -3,7 +3,8 @@
 # `make CC=clang build/tests/fuzz/libfuzzer_reader` makes it a libFuzzer target.
 
 FUZZERS := $(patsubst %,$(BUILD)/tests/fuzz/fuzz_%,quick reader seek text snapshot zip)
-TESTS += $(FUZZERS)
+TESTS_native += $(FUZZERS)
+TESTS_address += $(FUZZERS)
 
 $(FUZZERS): $(BUILD)/tests/fuzz/%: tests/fuzz/%.c $(BUILD)/tools/report.a
 	@mkdir -p $(@D)

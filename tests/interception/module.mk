@@ -28,9 +28,7 @@ WAYS_CUPTI := $(if $(CUPTI_INC),profiler)
 
 WAYS_PROGRAMS := $(WAYS_CUPTI) host leaves_calls signal_storm plain/libcuda.so.1 driver_asan memory_saver driver driver_elf driver_entry versioned/libcuda.so.1 $(WAYS_RUNTIME) exceptions $(WAYS_LINKED) $(WAYS_LOADED) $(WAYS_ALONE) $(WAYS_LIBRARIES:%=%.so)
 
-ifeq ($(SAN)$(CROSS),) # a sanitized library cannot be preloaded, a foreign one cannot be run like this
-TESTS += $(WAYS_PROGRAMS:%=$(WAYS)/%)
-endif
+TESTS_native += $(WAYS_PROGRAMS:%=$(WAYS)/%)
 
 # As users compile it: with the public header, and with no others of the tree.
 $(WAYS)/elf_annotates.o: WAYS_CFLAGS += -Iinclude

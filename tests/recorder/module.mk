@@ -7,9 +7,7 @@ DEATH_PROGRAMS := $(patsubst tests/recorder/%.c,$(DEATH)/%,$(filter-out tests/re
 DEATH_LIBRARIES := $(patsubst tests/recorder/%.c,$(DEATH)/%.so,$(wildcard tests/recorder/lib*.c))
 DEATH_STUB := $(DEATH)/stub/libcuda.so.1
 
-ifeq ($(SAN)$(CROSS),) # a sanitized library cannot be preloaded, a foreign one cannot be run like this
-TESTS += $(DEATH_PROGRAMS) $(DEATH_LIBRARIES) $(DEATH_STUB)
-endif
+TESTS_native += $(DEATH_PROGRAMS) $(DEATH_LIBRARIES) $(DEATH_STUB)
 
 .PHONY: recorder-programs
 recorder-programs: $(DEATH_PROGRAMS) $(DEATH_LIBRARIES) $(DEATH_STUB)

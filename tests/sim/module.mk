@@ -15,9 +15,8 @@ SIM_PLAIN_OBJECTS := $(SIM_DRIVER:%=$(SIM_OUT)/%.o)
 SIM_DRIVER_OBJECTS := $(if $(CUPTI_INC),$(patsubst $(SIM_OUT)/%.o,$(SIM_OUT)/traced/%.o,$(filter-out \
     %/resolver.o,$(SIM_PLAIN_OBJECTS))) $(SIM_OUT)/resolver.o $(SIM_OUT)/trace_points.o,$(SIM_PLAIN_OBJECTS))
 
-ifeq ($(SAN),) # no sanitized program loads it
-TESTS += sim
-endif
+TESTS_native += sim
+TESTS_cross += sim
 .PHONY: sim
 sim: $(addprefix $(SIM_OUT)/,libcuda.so.1 libcuda.so libnvidia-ml.so.1 libcudart.so.13 libcudart.so.12 \
     libcudart.so libsimcudart.a $(if $(CUPTI_INC),cupti/libcupti.so.12 cupti/libcupti.so.13))

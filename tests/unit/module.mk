@@ -12,15 +12,15 @@ UNIT_STATE := $(patsubst tests/unit/%.c,$(UNIT_DIR)/%,$(wildcard tests/unit/stat
 UNIT_REPORT_PROGRAMS := $(UNIT_DIR)/programs/moments_program $(UNIT_DIR)/programs/allocator_program
 UNIT_PROGRAMS := $(filter-out $(UNIT_REPORT_PROGRAMS),$(patsubst tests/unit/%.c,$(UNIT_DIR)/programs/%,$(wildcard tests/unit/*_program.c)))
 
-# The thread sanitizer has nothing to say of a test without threads.
+# The thread sanitizer has nothing to say of a test without threads; of another architecture, most is the same.
 UNIT_THREADED := $(patsubst tests/unit/%.c,%,$(filter-out %_program.c,$(shell grep -ls pthread_create tests/unit/*.c)))
-ifneq ($(findstring thread,$(SAN)),)
-TESTS += $(UNIT_THREADED:%=$(UNIT_DIR)/%) $(UNIT_PROGRAMS)
-else ifneq ($(CROSS)$(if $(CUTRACE_FULL),,$(SAN)),)
-TESTS += $(UNIT_PRELOAD) $(UNIT_PROGRAMS) $(if $(SAN)$(CUTRACE_FULL),$(UNIT_WATCH) $(UNIT_STATE)) $(if $(CUTRACE_FULL),$(UNIT_REPORT))
-else
-TESTS += $(UNIT_PRELOAD) $(UNIT_REPORT) $(UNIT_WATCH) $(UNIT_STATE) $(UNIT_PROGRAMS) $(UNIT_REPORT_PROGRAMS)
-endif
+UNIT_cross := $(addprefix preload_,capture clock elf_symbols files first journal libunwind loaded_modules merge_python oom_message \
+    options print stack_table)
+UNIT_EVERY := $(UNIT_PRELOAD) $(UNIT_REPORT) $(UNIT_WATCH) $(UNIT_STATE)
+TESTS_native += $(UNIT_EVERY) $(UNIT_PROGRAMS) $(UNIT_REPORT_PROGRAMS)
+TESTS_cross += $(if $(CUTRACE_FULL),$(UNIT_EVERY),$(UNIT_cross:%=$(UNIT_DIR)/%))
+TESTS_thread += $(UNIT_THREADED:%=$(UNIT_DIR)/%) $(UNIT_PROGRAMS)
+TESTS_address += $(UNIT_PRELOAD) $(UNIT_WATCH) $(UNIT_STATE) $(UNIT_PROGRAMS) $(if $(CUTRACE_FULL),$(UNIT_REPORT))
 
 UNIT_RECORDING = $(PRELOAD_RECORDING_OBJS) $(BUILD)/preload/base/glibc_compat.o $(PRELOAD_ARCHIVES)
 

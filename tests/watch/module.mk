@@ -3,9 +3,7 @@
 
 WATCH_HOLD := $(BUILD)/tests/watch/hold
 WATCH_HOLDS := $(BUILD)/tests/watch/libholds.so
-ifeq ($(SAN)$(CROSS),) # (a sanitized library cannot be preloaded)
-TESTS += $(WATCH_HOLD) $(WATCH_HOLDS)
-endif
+TESTS_native += $(WATCH_HOLD) $(WATCH_HOLDS)
 
 $(WATCH_HOLD): tests/watch/hold.c
 	@mkdir -p $(@D)

@@ -13,9 +13,7 @@ CAPTURE_CFLAGS := -std=gnu11 -g -Wall -Wextra -pthread
 # (that of tests/unit is read later than this file)
 CAPTURE_RECORDING := $(PRELOAD_RECORDING_OBJS) $(BUILD)/preload/base/glibc_compat.o $(PRELOAD_ARCHIVES)
 
-ifeq ($(SAN)$(CROSS),) # a sanitised library cannot be preloaded, a foreign one not be run like this
-TESTS += $(CAPTURE_PROGRAMS:%=$(CAPTURE)/%)
-endif
+TESTS_native += $(CAPTURE_PROGRAMS:%=$(CAPTURE)/%)
 
 $(CAPTURE)/libcapture.so: tests/stacks/capture/libcapture.c $(CAPTURE_RECORDING)
 	@mkdir -p $(@D)

@@ -3,11 +3,8 @@
 # embed one.
 
 PYTHON_TESTS := $(BUILD)/tests/stacks/python
-ifeq ($(SAN)$(CROSS),) # a sanitized library cannot be loaded, a foreign one cannot be run like this
-TESTS += $(addprefix $(PYTHON_TESTS)/,libwalk.so libfake_interpreter.so libfake_interpreter_little.so embeds_python local_interpreter)
-else ifneq ($(findstring address,$(SAN)),) # except where the program loads the sanitizer first
-TESTS += $(PYTHON_TESTS)/libwalk.so
-endif
+TESTS_native += $(addprefix $(PYTHON_TESTS)/,libwalk.so libfake_interpreter.so libfake_interpreter_little.so embeds_python local_interpreter)
+TESTS_address += $(if $(CUTRACE_FULL),$(PYTHON_TESTS)/libwalk.so) # (a program can load it that loads the sanitizer first)
 
 # Linked to glibc 2.28's symbol versions, like libcutrace.so: other interpreters bring their own libc.
 $(PYTHON_TESTS)/libwalk.so: tests/stacks/python/libwalk.c $(PRELOAD_RECORDING_OBJS) $(BUILD)/preload/base/glibc_compat.o $(PRELOAD_ARCHIVES)

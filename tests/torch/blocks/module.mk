@@ -9,9 +9,7 @@ BLOCKS_CXXFLAGS = -std=c++17 -O2 -g -Wall -Wextra $(if $(filter 1,$(WERROR)),-We
 # take it for the first.
 BLOCKS_PROGRAMS := first/libc10_cuda.so second/libc10_cuda.so uses_allocator libconstructor.so
 
-ifeq ($(SAN)$(CROSS),) # as in tests/interception
-TESTS += $(BLOCKS_PROGRAMS:%=$(BLOCKS)/%)
-endif
+TESTS_native += $(BLOCKS_PROGRAMS:%=$(BLOCKS)/%)
 
 $(BLOCKS)/first/libc10.so $(BLOCKS)/second/libc10_b.so: tests/torch/blocks/c10.cpp
 	@mkdir -p $(@D)
