@@ -99,14 +99,16 @@ static int by_clone(void) {
     return child_calls(bare_clone());
 }
 // The child ends by exit: its handlers and destructors run.
-static int by_fork_and_exit(void) {
-    (void)calls();
-    const pid_t pid = fork();
+static int child_exits(pid_t pid) {
     if (pid == 0) {
         some_calls(120);
         exit(0);
     }
     return wait_for(pid);
+}
+static int by_fork_and_exit(void) {
+    (void)calls();
+    return child_exits(fork());
 }
 static int by_quiet_fork(void) {
     (void)calls();
@@ -115,6 +117,23 @@ static int by_quiet_fork(void) {
         exit(0);
     some_calls(40);
     return wait_for(pid);
+}
+static void some_failures(int n) {
+    for (int i = 0; i < n; i++) {
+        CUdeviceptr p;
+        (void)cu.alloc(&p, (size_t)1 << 50);
+        cu.returned();
+    }
+}
+// The last failures have no line yet: they are summed up, and a sum was printed less than a second
+// ago.
+static int by_fork_after_failures(void) {
+    (void)calls();
+    some_failures(12);
+    usleep(100000);
+    some_failures(3);
+    usleep(100000); // the writer thread takes them out
+    return child_exits(fork());
 }
 // Before the parent uses CUDA: both can.
 static int by_early_fork(void) {
@@ -297,6 +316,7 @@ static const struct {
     {"fork", by_fork},
     {"clone", by_clone},
     {"fork-and-exit", by_fork_and_exit},
+    {"fork-after-failures", by_fork_after_failures},
     {"quiet-fork", by_quiet_fork},
     {"early-fork", by_early_fork},
     {"generations", by_generations},

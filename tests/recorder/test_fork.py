@@ -4,6 +4,7 @@
 import hashlib
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -47,6 +48,14 @@ KINDS = {"fork": (2, 1), "clone": (2, 1), "fork-and-exit": (2, 1), "quiet-fork":
 for _kind, _counts in KINDS.items():
     case(f"{_kind}: each process has its trace, whole, and names its parent's")(
         lambda kind=_kind, counts=_counts: multiplies(kind, *counts))
+
+
+@case("a child does not say its parent's failed allocations again")
+def _():
+    where, status = run(program("fork_kinds"), "fork-after-failures", env={"CUTRACE_QUIET": None})
+    summed = re.findall(r"^cutrace: (?:(\d+) more failed, .*: )?GPU 0 out of memory: ", said(where), re.M)
+    told = sum(1 + int(more or 0) for more in summed)
+    return [f"exit status {status}, {told} failures are said of 15: {said(where)}"] if status or told != 15 else []
 
 
 @case("a storm of forks under load: no deadlock, nothing lost")
