@@ -253,7 +253,9 @@ static void s_vmm(void) {
     T(cuMemCreate, &other, (size_t)1 << 50, &prop, 0);
     T(cuMemMap, va, 20 * MIB, 0, h, 0);
     T(cuMemMap, va + 20 * MIB, 2 * MIB, 0, h2, 0);
-    T(cuMemMap, va, 20 * MIB, 0, h, 0); // is mapped
+    T(cuMemMap, va, 20 * MIB, 0, h, 0);                 // is mapped
+    T(cuMemMap, va + 22 * MIB, 2 * MIB, 6 * MIB, h, 0); // a part of it, once more
+    T(cuMemUnmap, va + 22 * MIB, 2 * MIB);
     T(cuMemSetAccess, va, 22 * MIB, &access, 1);
     T(cuMemSetAccess, UNKNOWN_PTR, 2 * MIB, &access, 1);
     T(cuMemRetainAllocationHandle, &imported, (void *)(uintptr_t)va);

@@ -188,7 +188,7 @@ def is_call(e):
 
 
 def show(e):
-    keys = ("api", "op", "ptr", "handle", "bytes", "pool", "device", "context", "stream", "result")
+    keys = ("api", "op", "ptr", "handle", "offset", "bytes", "pool", "device", "context", "stream", "result")
     return " ".join(f"{k}={e[k]}" for k in keys if e.get(k) is not None)
 
 
@@ -214,7 +214,7 @@ def is_size_of(seen, true):
 def differences(seen, true):
     """Names of the fields in which a trace event and a ledger line differ."""
     out = [k for k in ("op", "result") if seen[k] != true[k]]
-    for k in ("ptr", "handle"):
+    for k in ("ptr", "handle", "offset"):
         if number(seen.get(k)) != number(true.get(k)) and (true["api"], k) not in ONE_SIDED:
             out.append(k)
     # What an impossible array would have taken is the trace's to say.
