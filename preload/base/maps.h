@@ -19,7 +19,7 @@ struct ct_mapping {
 int ct_maps_read(const char *file, int (*visit)(void *user, const struct ct_mapping *m),
                  void *user);
 
-// The part of a path behind the last slash.
+// The part of a path after the last slash.
 const char *ct_maps_base_name(const char *path);
 
 #endif

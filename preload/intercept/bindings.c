@@ -250,7 +250,7 @@ static void add_symbol(const struct tables *t, const char *texts, uint32_t index
 
 // Symbols are read in parts; names at once, if they are not too many.
 static void find_hooked(const struct tables *t) {
-    static char texts[TEXT_BYTES + 16]; // zeros behind the last name
+    static char texts[TEXT_BYTES + 16]; // zeros after the last name
     static ElfW(Sym) part[1024];
     const uint32_t all = count_undefined(t);
     const int at_once = t->text_bytes <= TEXT_BYTES;

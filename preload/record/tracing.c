@@ -42,14 +42,14 @@ enum { NOT_OPEN, OPENING, OPEN };
 static _Atomic int opened;
 
 static _Atomic int exiting;
-static _Atomic int
-    is_bare; // a child of a bare clone(2): the C library's locks may be held for ever
+// A child of a bare clone(2), in which the C library's locks may be held for ever.
+static _Atomic int is_bare;
 
 enum { UNWATCHED, SETTING_UP, WATCHING };
 static _Atomic int watching;     // set once; children inherit it
 static _Atomic int has_handlers; // pthread_atfork was called
-static _Atomic int
-    *_Atomic alive; // 1 on a page that the kernel clears in every child; NULL before it is set up
+// 1, on a page that the kernel clears in every child; NULL before it is set up.
+static _Atomic int *_Atomic alive;
 
 // ---- forks ----------------------------------------------------------------------------------
 

@@ -27,7 +27,7 @@
 struct search {
     uintptr_t from, mark;
     int (*is_it)(uintptr_t pc);
-    int has_started; // the frame with `from` is behind
+    int has_started; // the frame with `from` has been passed
     int in_handler;  // so is one of a signal
     int has_passed;  // so is one with `mark`, which was not it
 };
@@ -79,7 +79,7 @@ static int take_frame(unw_cursor_t *cursor, struct frame *f, int is_call) {
     f->is_signal = returns_from_signal(f->pc);
     f->end = f->sp; // of the outermost frame, which holds nothing of ours
     // Where there is no unwind information libunwind goes on by guessing. A return address with
-    // information behind it and none before is of no call: makecontext has put it there.
+    // information after it and none before is of no call: makecontext has put it there.
     if (!f->is_signal && ct_rule_is_lost(f->pc + !is_call))
         return is_call && !ct_rule_is_lost(f->pc + 1) ? 0 : -1;
     const int rc = unw_step(cursor);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Encodes a chunk as it stands in the file: prefix, zstd frame, digest, filler.
+// Encodes a chunk in its form in the file: prefix, zstd frame, digest, filler.
 #include "store/chunk_encode.h"
 
 #include <errno.h>

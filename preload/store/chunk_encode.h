@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Encodes a chunk as it stands in the file: prefix, zstd frame, digest, filler. The caller passes
+// Encodes a chunk in its form in the file: prefix, zstd frame, digest, filler. The caller passes
 // the body part by part. One chunk, and one thread, at a time.
 #ifndef CT_STORE_CHUNK_ENCODE_H
 #define CT_STORE_CHUNK_ENCODE_H

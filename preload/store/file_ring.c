@@ -20,19 +20,19 @@
 //       failed step it describes what the file then contains, and the next append continues from
 //       there.
 //   R4  s.end <= s.bound.
-//   R5  The next chunk goes to span s.next, directly behind the newest chunk, so the oldest chunks
+//   R5  The next chunk goes to span s.next, directly after the newest chunk, so the oldest chunks
 //       are overwritten first. The place moves only over protected chunks, and what it skips in
 //       front of them becomes free space.
 //   R6  A protected chunk is not overwritten: make_fit ends its protection first where nothing else
 //       makes room.
 //   R7  The restart chunk that the chunk being appended depends on, and all chunks since, are not
 //       overwritten.
-//   R8  A provisional chunk is a version of the chunk that is appended next. Versions lie behind
-//       s.next, with nothing but free space between them, a newer one behind an older one. A
+//   R8  A provisional chunk is a version of the chunk that is appended next. Versions lie after
+//       s.next, with nothing but free space between them, a newer one after an older one. A
 //       version becomes free space only after a newer one, or the chunk itself, is committed.
 //   R9  So the chunk itself goes in front of its newest version if it fits there. If not, it is
-//       first put behind that version like one more, but so far back that it fits in front then. A
-//       file that has no room for that keeps the free space in front: the chunk goes behind.
+//       first put after that version like one more, but so far back that it fits in front then. A
+//       file that has no room for that keeps the free space in front: the chunk goes after it.
 //
 // Each step keeps R1, also when it is cut in the midst:
 //   cover   Writes one word at p: the header of a frame that ends where the last frame to be
@@ -332,7 +332,7 @@ static int fits(size_t i, uint64_t n) {
     return room >= n || n - room <= get_growth_room();
 }
 
-// The span behind the next protected run, or the first span if there is none.
+// The span after the next protected run, or the first span if there is none.
 static size_t skip_protected(size_t i) {
     while (i < s.spans && !is_protected(i))
         i++;
@@ -368,7 +368,7 @@ static int make_fit(uint64_t n) {
 }
 
 // Moves s.next to where n bytes fit. Covers the chunks that it skips, because they are older than
-// those behind them (R5).
+// those after them (R5).
 static int advance_next(int fd, uint64_t n) {
     while (!fits(s.next, n)) {
         size_t gap_end = s.next;
@@ -399,7 +399,7 @@ static int make_room(int fd, size_t i, uint64_t n) {
     return cover(fd, i, to);
 }
 
-// Puts a chunk into span i, which is free space, behind its first `gap` bytes.
+// Puts a chunk into span i, which is free space, after its first `gap` bytes.
 static int write_and_commit(int fd, size_t i, uint64_t gap, const struct span *chunk,
                             const uint8_t *data) {
     const uint64_t start = s.span[i].at, at = start + gap;
@@ -447,7 +447,7 @@ static size_t find_version_place(void) {
     return newest < s.spans ? newest + 1 : s.next;
 }
 
-// Puts a version behind the others, at least `distance` bytes behind the start of s.next.
+// Puts a version after the others, at least `distance` bytes after the start of s.next.
 static int put_version(int fd, const uint8_t *data, uint64_t n, uint64_t distance) {
     const size_t i = find_version_place();
     const uint64_t least = get_place(s.next) + distance, at = get_place(i);

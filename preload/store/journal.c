@@ -204,7 +204,7 @@ static int map_chunks(int fd) {
     return 0;
 }
 
-// Maps the header, the tables behind it, and the memory for chunks. On error undoes both and
+// Maps the header, the tables after it, and the memory for chunks. On error undoes both and
 // removes the file.
 static int map_file(int fd, struct ct_journal **h) {
     int rc = 0;

@@ -154,7 +154,7 @@ static int modules_are_equal(const struct ct_loaded_module *a, const struct ct_l
            !memcmp(a->build_id, b->build_id, a->build_id_bytes);
 }
 
-// Index in `sorted` of the first module that starts behind the address.
+// Index in `sorted` of the first module that starts after the address.
 static size_t find_index(uint64_t address) {
     size_t low = 0, high = sorted_n;
     while (low < high) {

@@ -44,7 +44,7 @@ int ct_loaded_modules_merge(void);
 // Finds the module of an address. NULL if there is none. Drain lock held.
 struct ct_loaded_module *ct_loaded_modules_find(uint64_t address);
 
-// Module n in the order of finding; NULL behind the last one. Drain lock held.
+// Module n in the order of finding; NULL after the last one. Drain lock held.
 struct ct_loaded_module *ct_loaded_modules_get(size_t n);
 
 // In a forked child: empties the table, which another thread may have been changing, and opens the

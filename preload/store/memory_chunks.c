@@ -66,7 +66,7 @@ static uint64_t next_entry(uint64_t position) {
     return position + (n ? WORD + n : bytes_to_end(position));
 }
 
-// Moves the tail so that the n bytes behind the head, which do not pass the end of the ring, may be
+// Moves the tail so that the n bytes after the head, which do not pass the end of the ring, may be
 // overwritten. -ENOSPC: there is no memory for them, and the ring has become shorter.
 static int make_room(struct ct_journal *h, uint64_t n) {
     const uint64_t head = atomic_load(&h->chunks_head);

@@ -10,7 +10,7 @@
 #define CT_NAME_MAX_LITERALS 8192u
 #define CT_NAME_MAX_TEXTS 4096u
 
-// Ids 1 .. CT_NAME_MAX_LITERALS are literals, the ids behind them are copied texts.
+// Ids 1 .. CT_NAME_MAX_LITERALS are literals, the ids after them are copied texts.
 #define CT_NAME_IDS (1 + CT_NAME_MAX_LITERALS + CT_NAME_MAX_TEXTS)
 
 // Interns a string literal, or a text that lives as long as the process: the table keeps the

@@ -328,8 +328,8 @@ static inline int publish(struct ct_ring *r, struct ct_event *event) {
     const uint64_t head = atomic_load_explicit(&s->head, memory_order_relaxed);
     const uint64_t last_ns = atomic_load_explicit(&s->last_ns, memory_order_relaxed);
     uint64_t new_head = head;
-    if (self.last_now <
-        last_ns) // of the previous owner, whose time was moved ahead to be strictly increasing
+    // The ring's previous owner moved its time ahead, to be strictly increasing.
+    if (self.last_now < last_ns)
         self.last_now = last_ns;
     r->begun_at = head;
     if (is_full(r, head, MOST_BYTES))

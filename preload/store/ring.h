@@ -92,8 +92,8 @@ uint64_t ct_ring_announced_bound(struct ct_ring *ring);
 
 // The record at byte *at of the ring, whose head is known to be further on; moves *at over a gap at
 // the end. Only the fields that are present may be read, and only until the tail moves on. (Where
-// another program has written to the journal, *at may be behind the head, and the record's end
-// behind the ring's: the drainer looks.)
+// another program has written to the journal, *at may be after the head, and the record's end
+// after the ring's: the drainer looks.)
 static inline const struct ct_event *ct_ring_record(const struct ct_ring *r, uint64_t *at) {
     const struct ct_event *e = (const void *)(r->data + (*at & r->mask));
     if (e->present)

@@ -37,7 +37,7 @@ void ct_trace_file_drop_provisional(void);
 
 // Protects chunks first_seq .. last_seq, also future ones, from being overwritten. A call replaces
 // the range that an earlier call gave for `which`; first_seq > last_seq removes it. first_seq is a
-// restart chunk: without it a reader cannot use the chunks behind it. At most half of the file is
+// restart chunk: without it a reader cannot use the chunks after it. At most half of the file is
 // protected. Beyond that, whole restart intervals lose their protection, the oldest one of the
 // longer range first.
 void ct_trace_file_protect(uint64_t first_seq, uint64_t last_seq, enum ct_protected which);

@@ -107,7 +107,7 @@ static void add_children_of_thread(const char *path, struct pids *p) {
     char text[4096];
     const size_t n = ct_read_file(path, text, sizeof text);
     unsigned pid = 0;
-    for (size_t i = 0; i < n; i++) { // each number has a blank behind it
+    for (size_t i = 0; i < n; i++) { // each number has a blank after it
         if (text[i] >= '0' && text[i] <= '9') {
             pid = pid * 10 + (unsigned)(text[i] - '0');
             continue;
@@ -188,7 +188,7 @@ void ct_children_look(void) {
     for (unsigned i = 0; i < p.count; i++) {
         look_at(p.list[i], of);
         (void)add_children_of(p.list[i],
-                              &p); // they stand behind the others, and are looked at, too
+                              &p); // they stand after the others, and are looked at, too
     }
     publish();
 }

@@ -165,7 +165,7 @@ static size_t append(char *out, size_t at, size_t size, struct ct_cli_text t) {
     return at + ct_print(out + at, size - at, "%s%.*s", at ? " " : "", (int)t.n, t.at);
 }
 
-// Whether a value is recorded as it stands.
+// Whether a value is recorded unchanged.
 static int is_harmless(const struct ct_cli_flag *f, struct ct_cli_text value) {
     const struct ct_cli_text clean = ct_cli_clean(f->kind, value);
     return f->kind == CT_CLI_FLAG_SWITCH
@@ -173,7 +173,7 @@ static int is_harmless(const struct ct_cli_flag *f, struct ct_cli_text value) {
                : f->kind != CT_CLI_FLAG_NAME && clean.at == value.at && clean.n == value.n;
 }
 
-// The flag that an argument names, of which the value may follow behind `*equals`.
+// The flag that an argument names, of which the value may follow after `*equals`.
 static const struct ct_cli_flag *find_flag(struct ct_cli_text t, int letters, const char **equals) {
     while (t.n && *t.at == '-')
         t = ct_cli_skip(t, 1);
@@ -242,7 +242,7 @@ struct ancestor {
     char file[256]; // the program that it runs: the end of its path
 };
 
-// The number behind a label of /proc/PID/status; UINT32_MAX: there is none.
+// The number after a label of /proc/PID/status; UINT32_MAX: there is none.
 static unsigned read_field(const char *status, const char *label) {
     const char *at = strstr(status, label);
     unsigned value = 0;

@@ -195,7 +195,7 @@ static uint64_t get_own_bytes(int ordinal) {
 }
 
 // Free memory of a device and what this process has of the rest, which two functions answer: both
-// were so at `t_ns`, if the free memory is the same before and behind that. Else the process's part
+// were so at `t_ns`, if the free memory is the same before and after that. Else the process's part
 // is not known, and the time is that of the last answer.
 struct reading {
     struct ct_nvml_memory memory;
@@ -293,7 +293,7 @@ static void publish_release(void) {
 
 int ct_nvml_sample(void (*record)(struct ct_event *)) {
     const int rc = sample_devices(UINT64_MAX, 0, record);
-    publish_release(); // behind the sample, which is waited for
+    publish_release(); // after the sample, which is waited for
     return rc;
 }
 

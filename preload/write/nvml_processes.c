@@ -4,7 +4,7 @@
 // (two numbers of MIG), and 32 in version 3 of some releases of 535, which also wrote the memory
 // that confidential computing protects (github.com/XuehaiPan/nvitop/pull/79; a version 3 with 16
 // bytes: pull/226 there). So the size is read off: the buffer is filled with a pattern, and what
-// NVML wrote ends behind the last entry.
+// NVML wrote ends after the last entry.
 #include "write/nvml_processes.h"
 
 #include <string.h>

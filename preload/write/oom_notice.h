@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is said on stderr about memory that was refused: which failures, when, and by whom.
+// Out-of-memory lines on stderr: which failures, when, and from which thread.
 //
 // 1. What PyTorch raises is said at its report (block-oom), under which its allocator waits. A call
 //    that PyTorch's allocator repeats (oom_caller.h) is not said by itself: if a block follows in

@@ -79,7 +79,7 @@ static void note_at(const char *path, size_t n, size_t i) {
     }
 }
 
-// The place behind the last folder of installed packages in a path; 0: there is none.
+// The place after the last folder of installed packages in a path; 0: there is none.
 static size_t find_installed(const char *path, size_t n) {
     static const char *const folders[] = {"/site-packages/", "/dist-packages/"};
     enum { LENGTH = sizeof "/site-packages/" - 1 };

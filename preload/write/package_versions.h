@@ -15,7 +15,7 @@ void ct_package_versions_note(const char *path, size_t n);
 // Whether folders are noted that were not read yet. Any thread.
 int ct_package_versions_has_unread(void);
 
-// Publishes a version; with CUTRACE_PRIVATE without the label behind a +, which may be the name of
+// Publishes a version; with CUTRACE_PRIVATE without the label after a +, which may be the name of
 // its maker. Any thread.
 void ct_package_versions_publish(const char *key, const char *version);
 

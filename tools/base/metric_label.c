@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-// The digits behind label=" that a quote ends.
+// The digits after label=" that a quote ends.
 static void copy_digits(const char *from, char *to) {
     const size_t n = strspn(from, "0123456789");
     if (n && n <= CT_METRIC_LABEL_DIGITS && from[n] == '"')

@@ -5,7 +5,7 @@
 
 enum { CT_METRIC_LABEL_DIGITS = 12 };
 
-// Copies the whole number that a label has as its value; "" if it has none. `labels` begins behind
+// Copies the whole number that a label has as its value; "" if it has none. `labels` begins after
 // the brace.
 void ct_metric_label_copy(const char *labels, const char *label,
                           char to[CT_METRIC_LABEL_DIGITS + 1]);

@@ -10,7 +10,7 @@
 struct ct_openmetrics {
     FILE *out;
     int is_prometheus; // 0.0.4: no units, no type `info`, and no end
-    const char *time;  // behind each value: " SECONDS", or ""
+    const char *time;  // after each value: " SECONDS", or ""
 };
 
 // Texts are words of this program. A metric without a unit has "".

@@ -149,7 +149,7 @@ static void put_bash_cutrace(void) {
     fputs(" --help --version' -- \"$current\"))\n        return\n    fi\n"
           "    command=${COMP_WORDS[1]}\n",
           stdout);
-    // The first word of the program to run: behind the options.
+    // The first word of the program to run: after the options.
     fputs("    if [ \"$command\" = run ] || [ \"$command\" = doctor ]; then\n"
           "        for ((i = 2; i < COMP_CWORD; i++)); do\n"
           "            case ${COMP_WORDS[i]} in\n"

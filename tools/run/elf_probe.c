@@ -42,7 +42,7 @@ static size_t read_at(int fd, void *buffer, size_t n, uint64_t offset) {
     return got > 0 ? (size_t)got : 0;
 }
 
-// "#! /path argument": the kernel passes all behind the path as one argument.
+// "#! /path argument": the kernel passes all after the path as one argument.
 static void read_script(struct ct_elf_probe *p, char *line) {
     p->kind = CT_ELF_SCRIPT;
     line[strcspn(line, "\n")] = 0;

@@ -12,7 +12,7 @@
 
 #include "run/elf_probe.h"
 
-enum { DEEPEST = 8 }; // scripts and wrappers behind each other
+enum { DEEPEST = 8 }; // scripts and wrappers after each other
 
 static void inspect(struct ct_findings *f, char *const *command, int depth);
 
@@ -137,7 +137,7 @@ static int takes_next_word(const struct wrapper *w, const char *option) {
     return option[1] && option[1] != '-' && !option[2] && strchr(w->letters, option[1]);
 }
 
-// Goes on behind the wrapper's own words.
+// Goes on after the wrapper's own words.
 static void follow(struct ct_findings *f, const struct wrapper *w, char *const *command,
                    int depth) {
     const int is_env = strcmp(w->name, "env") == 0;

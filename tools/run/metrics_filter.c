@@ -57,7 +57,7 @@ static void copy_labels(const char *line, size_t name, char to[LABELS_LETTERS]) 
     to[n + (n != 0)] = 0;
 }
 
-// A value as it stands there, if it is a number.
+// The text of a value, if it is a number.
 static int copy_value(const char *from, char *to) {
     char *end;
     const size_t blanks = strspn(from, " \t"), n = strspn(from + blanks, "+-.0123456789eE");

@@ -25,7 +25,7 @@ static int read_words(struct ct_words *w, struct ct_preload *p) {
         case CT_WORD_run_INJECT:
             p->inject = 1;
             break;
-        case CT_WORD_PLAIN: // the command, and all behind it is its own
+        case CT_WORD_PLAIN: // the command, and all after it is its own
             w->at--;
             return 0;
         case CT_WORD_HELP:

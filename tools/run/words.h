@@ -25,7 +25,7 @@ enum ct_word {
 
 struct ct_words {
     enum ct_run_command command;
-    int argc; // of `argv`, which begins behind the command
+    int argc; // of `argv`, which begins after the command
     char **argv;
     int at;            // the next word
     int options_ended; // by --
@@ -34,7 +34,7 @@ struct ct_words {
 
 // -1: there is no such command; `nearest` is the one that may have been meant, or NULL.
 int ct_words_find_command(const char *name, const char **nearest);
-// Reads the next word. The value of an option may be the word behind it, unless the table has it in
+// Reads the next word. The value of an option may be the word after it, unless the table has it in
 // brackets: then it may be left out, and `value` is NULL.
 enum ct_word ct_words_next(struct ct_words *w);
 
@@ -42,7 +42,7 @@ enum ct_word ct_words_next(struct ct_words *w);
 void ct_words_print_help(FILE *out, enum ct_run_command command);
 void ct_words_print_all_help(FILE *out);
 
-// Says on stderr, behind "cutrace: ", why a command fails, and returns the exit code.
+// Says on stderr, after "cutrace: ", why a command fails, and returns the exit code.
 int ct_words_fail(int code, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 #endif

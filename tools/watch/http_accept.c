@@ -15,7 +15,7 @@ static unsigned read_weight(const char *text) {
     return weight < 1000 ? weight : 1000;
 }
 
-// Whether one of the parameters behind a type, ";name=value;...", is this one; NULL, or its value.
+// Whether one of the parameters after a type, ";name=value;...", is this one; NULL, or its value.
 static const char *find_parameter(const char *at, size_t n, const char *name) {
     const char *end = at + n;
     const size_t length = strlen(name);

@@ -70,7 +70,7 @@ static struct ct_human_text text_of(const struct ct_watch_process *p, enum ct_ro
     }
 }
 
-// As it is shown: what is steady is 0, what is not known comes behind what falls.
+// As it is shown: what is steady is 0, what is not known comes after what falls.
 static double growth_of(const struct ct_trend *t) {
     if (t->kind == CT_TREND_RISING || t->kind == CT_TREND_FALLING)
         return t->slope;

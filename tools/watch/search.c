@@ -17,7 +17,7 @@ const char *ct_watch_search_default(char *to, size_t size) {
     if (!pattern || strlen(pattern) >= size)
         pattern = "";
     (void)snprintf(to, size, "%s", pattern);
-    to[strcspn(to, "%")] = 0; // what is behind it differs between processes
+    to[strcspn(to, "%")] = 0; // what is after it differs between processes
     char *slash = strrchr(to, '/');
     if (!slash)
         (void)snprintf(to, size, ".");

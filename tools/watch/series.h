@@ -12,7 +12,7 @@ enum { CT_SERIES_STEP_S = 5, CT_SERIES_POINTS = 121 }; // ten minutes
 struct ct_series_of_device {
     struct ct_trend_point own[CT_SERIES_POINTS], whole[CT_SERIES_POINTS];
     size_t own_count, whole_count;
-    uint64_t own_level, whole_level; // behind the last event
+    uint64_t own_level, whole_level; // after the last event
     int whole_known;
 };
 

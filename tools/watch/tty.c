@@ -97,7 +97,7 @@ void ct_tty_end(struct ct_tty *t) {
 // ---- keys ---------------------------------------------------------------------------------------
 
 static const struct {
-    const char *sequence; // behind ESC
+    const char *sequence; // after ESC
     enum ct_key key;
 } sequences[] = {{"[A", CT_KEY_UP},         {"OA", CT_KEY_UP},    {"[B", CT_KEY_DOWN},
                  {"OB", CT_KEY_DOWN},       {"[C", CT_KEY_RIGHT}, {"OC", CT_KEY_RIGHT},
@@ -132,7 +132,7 @@ static int can_read(unsigned ms) {
     return poll(&in, 1, (int)ms) > 0;
 }
 
-// Reads more behind what is there. Returns 0 at the end of the input.
+// Reads more after what is there. Returns 0 at the end of the input.
 static int read_more(struct ct_tty *t) {
     memmove(t->bytes, t->bytes + t->at, t->count - t->at);
     t->count -= t->at;

@@ -77,7 +77,7 @@ static int keep(struct ct_watch_list *l, const struct ct_watch_options *o) {
     l->ticked_user = k;
     if (!o->once)
         code = is_shown ? run_with_screen(l, k, o) : ct_service_run(l, o);
-    // (once more behind a service: where a pod ends, its process has just been killed)
+    // (once more after a service: where a pod ends, its process has just been killed)
     if (!is_shown && !code)
         ct_keeper_look(k, 1);
     if ((o->once && k->has_failed) || fflush(stdout) || ferror(stdout))

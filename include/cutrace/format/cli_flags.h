@@ -42,7 +42,7 @@ struct ct_cli_sink {
     int letters; // read aliases of one letter
 };
 
-// Arguments in memory, each with `separator` behind it; behind the last one it may be missing.
+// Arguments in memory, each with `separator` after it; after the last one it may be missing.
 struct ct_cli_arguments {
     const char *at, *end;
     char separator;

@@ -101,7 +101,7 @@ static inline enum ct_noise_group ct_noise_classify_python(const char *file, con
     return ct_noise_classify(CT_NOISE_FILE, both);
 }
 
-// Reads the next name of a mangled one, "3foo", and moves *at behind it. Returns its length and, in
+// Reads the next name of a mangled one, "3foo", and moves *at after it. Returns its length and, in
 // *name, where it begins; 0 if there is none.
 static inline size_t ct_noise_next_name(const char **at, const char *end, const char **name) {
     const char *from = *at;

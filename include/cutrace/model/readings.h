@@ -228,8 +228,8 @@ static inline void ct_readings_apply_sample(struct ct_readings *r, const struct 
 
 // ---- calls that a reading did not know of -------------------------------------------------------
 
-// An allocation arrives that was under way at the last readings, of which nobody knew then: what
-// they had more than the reading before it, up to its size, is counted as tracked now.
+// Corrects the readings that were taken while this allocation was in flight: their extra
+// unexplained bytes, up to its size, become tracked.
 static inline void ct_readings_correct(struct ct_device_usage *d, uint64_t start_ns,
                                        uint64_t bytes) {
     struct ct_earlier_reading *before = NULL;

@@ -18,7 +18,7 @@ struct ct_block_tree {
     int by_address;
 };
 
-// The array of nodes: node i begins `stride` * i bytes behind `nodes`.
+// The array of nodes: node i begins `stride` * i bytes after `nodes`.
 struct ct_tree_nodes {
     void *nodes;
     uint32_t stride;

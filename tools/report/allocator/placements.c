@@ -47,7 +47,7 @@ static void note_oom(struct placements *p, const struct ct_replay *r, const stru
         p->limit_high = refused;
 }
 
-// Follows an event of a block: a free before it is applied, all others behind that.
+// Follows an event of a block: a free before it is applied, all others after that.
 static void note_block(struct placements *p, const struct ct_replay *r, const struct ct_event *e) {
     const uint32_t thread = ct_recorded_thread(e);
     const uint64_t own = r->pool.device[p->device].own_bytes;

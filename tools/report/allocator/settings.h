@@ -24,7 +24,7 @@ struct ct_allocator_settings {
     uint32_t fraction_ppm;  // per_process_memory_fraction, likewise; 0: not set
     // roundup_power2_divisions, by the power of two of the size in MiB; 0: none
     uint32_t divisions[CT_ALLOCATOR_DIVISIONS];
-    int has_rest; // the list ends with ">:N", which is for the sizes behind `last`
+    int has_rest; // the list ends with ">:N", which is for the sizes after `last`
     unsigned last;
 };
 

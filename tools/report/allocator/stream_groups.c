@@ -284,7 +284,7 @@ void ct_stream_groups_note_refusal(struct ct_stream_groups *g, uint32_t thread, 
     if (least > g->settings.max_split)
         least = g->settings.max_split;
     const int is_first = open_refused(g, thread);
-    if (is_first || g->refused.bytes) { // not behind a limit of PyTorch's own
+    if (is_first || g->refused.bytes) { // not after a limit of PyTorch's own
         g->refused.bytes = bytes;
         g->refused.refusals++;
     }

@@ -43,9 +43,8 @@ enum ct_what_if_side_name {
     CT_WHAT_IF_CHECK,       // the recorded settings on the recorded device
     CT_WHAT_IF_RECORDED,    // the recorded settings on the asked device
     CT_WHAT_IF_ASKED,       // the asked settings there
-    CT_WHAT_IF_ASKED_LEAST, // likewise, each request as small as it may have been, and with each
-                            // empty_cache() that may have been
-    CT_WHAT_IF_ASKED_MIXED, // likewise, each of any size in between, with some; from here on
+    CT_WHAT_IF_ASKED_LEAST, // as ASKED: each request as small, and each empty_cache(), that may be
+    CT_WHAT_IF_ASKED_MIXED, // as ASKED: the first of three runs with random request sizes
     CT_WHAT_IF_ASKED_APART = CT_WHAT_IF_ASKED_MIXED + 3, // as ASKED, with as many streams as can be
     CT_WHAT_IF_SIDES,
 };

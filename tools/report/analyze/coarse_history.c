@@ -42,7 +42,7 @@ struct ct_coarse_summary ct_coarse_history_summarize(const struct ct_trace *t, i
 // ---- the plot -----------------------------------------------------------------------------------
 
 // Returns whether exact events cover a part of [from, to); sets *whole if they cover all of it.
-// Exact events begin with the trace's first chunk or behind an exact checkpoint, and end where
+// Exact events begin with the trace's first chunk or after an exact checkpoint, and end where
 // chunks were overwritten.
 static int is_covered(const struct ct_trace *t, uint64_t from, uint64_t to, int *whole) {
     uint64_t start = t->index.chunks[0].gap ? UINT64_MAX : 0;

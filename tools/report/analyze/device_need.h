@@ -54,7 +54,7 @@ enum ct_need_fit {
     CT_NEED_UNKNOWN,  // on what was not read or seen, or on what may be of other processes
 };
 
-// For each event of a scan, behind ct_replay_apply.
+// For each event of a scan, after ct_replay_apply.
 void ct_device_needs_note(struct ct_device_needs *n, const struct ct_scan *s,
                           const struct ct_event *e);
 // The same for the need of one device.

@@ -48,7 +48,7 @@ struct ct_driver_requests {
 struct ct_driver_request *ct_driver_requests_follow(struct ct_driver_requests *d,
                                                     const struct ct_replay *r,
                                                     const struct ct_event *e, uint64_t number);
-// Where such a part begins behind the events with which it warmed up.
+// Where such a part begins after the events with which it warmed up.
 void ct_driver_requests_begin_part(struct ct_driver_requests *d);
 // Adds what threads had asked for at the end of an earlier part, in which no request failed.
 // Returns 0 if that decides on what was found in this one.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The failed allocations of a trace, and the incidents that they are parts of. An incident is one
 // request of the program that ran out of memory, however many calls failed for it: those of one
-// request to the driver (driver_requests.h), and PyTorch's report (block-oom) behind them.
+// request to the driver (driver_requests.h), and PyTorch's report (block-oom) after them.
 #ifndef CT_INCIDENTS_H
 #define CT_INCIDENTS_H
 

@@ -102,7 +102,7 @@ static void apply(struct ct_joint_pass *p, const struct ct_event *e, uint64_t nu
 struct part_pass {
     struct ct_joint_pass pass;
     struct ct_part *part;
-    int wanted_all; // of what it read, but for what lies behind the last event that is wanted
+    int wanted_all; // of what it read, but for what lies after the last event that is wanted
 };
 
 static int has_ended(const struct ct_joint_pass *p) {

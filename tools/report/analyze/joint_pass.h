@@ -11,14 +11,14 @@ struct ct_joint_division;
 
 struct ct_joint_analysis {
     void *self;
-    // For each event: before it is applied, and behind that. `before` returns whether the analysis
+    // For each event: before it is applied, and after that. `before` returns whether the analysis
     // goes on; if not, it is called no more, and the state is the one that it ends with.
     int (*before)(void *self, const struct ct_replay *r, const struct ct_event *e, uint64_t number);
     void (*behind)(void *self, const struct ct_replay *r, const struct ct_event *e,
                    uint64_t number);
     void (*end)(void *self, const struct ct_replay *r);
-    // Before a gap in the events, with the number and the time of the first one behind it; the
-    // state is still that before it. Returns whether the analysis goes on behind it.
+    // Before a gap in the events, with the number and the time of the first one after it; the
+    // state is still that before it. Returns whether the analysis goes on after it.
     int (*before_gap)(void *self, const struct ct_replay *r, uint64_t number, uint64_t next_ns);
     // As a replay calls them. All but `before` may be NULL.
     void *objects_self; // for these; NULL: `self`
@@ -42,7 +42,7 @@ struct ct_joint_division {
     // When all parts have ended: adds what the next one has found to the first one. Returns 0 if
     // the trace has to be read as a whole.
     int (*append)(void *first, const void *next);
-    // When all have been added: takes that over. The analysis is ended behind that, with the state
+    // When all have been added: takes that over. The analysis is ended after that, with the state
     // of the last part, whose times are exact.
     void (*take)(void *self, void *first);
     void (*free)(void *of_part);

@@ -23,17 +23,17 @@ struct ct_moment ct_moment_find(const struct ct_scan *s, const struct ct_trace *
 
 // Where a replay ends.
 struct bound {
-    uint64_t event; // the first one behind it
+    uint64_t event; // the first one after it
     uint64_t t_ns;  // of the last ones
 };
 
-// A gap behind the moment ends the replay.
+// A gap after the moment ends the replay.
 static void want(const struct bound *b, struct ct_replay *r) {
     r->last_wanted = b->event ? b->event - 1 : 0;
     r->last_wanted_ns = b->t_ns;
 }
 
-// Whether a keyframe's checkpoint says what is live behind a gap, and the moment lies before that.
+// Whether a keyframe's checkpoint says what is live after a gap, and the moment lies before that.
 static int is_behind_gap(const struct ct_keyframe *k, const struct bound *b,
                          const struct ct_index *x) {
     return x->chunks[k->point.first].reset && ct_index_first_ns(x, k->point.first) > b->t_ns;
@@ -98,7 +98,7 @@ void ct_moment_read_before(struct ct_live_totals *to, struct ct_trace *t, uint64
     ct_sharing_free(&sharing);
 }
 
-// Whether the state behind the scan is that of the moment.
+// Whether the state after the scan is that of the moment.
 static int is_behind(const struct ct_moment *m, const struct ct_scan *s) {
     return m->event == UINT64_MAX && !s->exceeded && s->keyframes.latest_ns <= m->t_ns;
 }

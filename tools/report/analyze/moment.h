@@ -6,8 +6,8 @@
 #include "analyze/scan.h"
 
 enum ct_moment_kind {
-    CT_MOMENT_OOM,  // behind the OOM that crossed capacity
-    CT_MOMENT_PEAK, // behind the event of a device's peak
+    CT_MOMENT_OOM,  // after the OOM that crossed capacity
+    CT_MOMENT_PEAK, // after the event of a device's peak
     CT_MOMENT_END,  // of the range
     CT_MOMENT_TIME,
 };
@@ -19,7 +19,7 @@ struct ct_moment {
     uint64_t t_ns;
 };
 
-// Whether an event, or the first one behind a gap, is still before the moment.
+// Whether an event, or the first one after a gap, is still before the moment.
 static inline int ct_moment_includes(const struct ct_moment *m, uint64_t number, uint64_t t_ns) {
     return number <= m->event && t_ns <= m->t_ns;
 }

@@ -14,7 +14,7 @@ void ct_moment_part_read(struct ct_moment_part *p, struct ct_trace *t,
         ct_definitions_finish(&t->definitions);
 }
 
-// Whether an event is behind the moment: an event has a number, and another moment a time.
+// Whether an event is after the moment: an event has a number, and another moment a time.
 static int is_behind(const struct ct_moment *m, const struct ct_event *e, uint64_t number) {
     if (m->event != UINT64_MAX)
         return number > m->event;

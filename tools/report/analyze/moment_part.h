@@ -10,7 +10,7 @@ struct ct_moment_part {
     struct ct_trace_part part;
     struct ct_moment moment;
     struct ct_replay state; // if the part is known
-    uint64_t replayed;      // events behind the checkpoint, or from the start
+    uint64_t replayed;      // events after the checkpoint, or from the start
 };
 
 // Reads what the part needs of the trace, of which ct_trace_headers_open and

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The first change of a stack behind a candidate saves the stack's totals, so capturing a candidate
+// The first change of a stack after a candidate saves the stack's totals, so capturing a candidate
 // copies nothing.
 #include "analyze/peak_totals.h"
 

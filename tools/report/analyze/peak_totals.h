@@ -43,7 +43,7 @@ void ct_peak_totals_add(struct ct_peak_totals *p, enum ct_holding_kind kind, uin
 // The same for what has slept, of the bytes that are held.
 void ct_peak_totals_add_resumed(struct ct_peak_totals *p, enum ct_holding_kind kind, uint32_t stack,
                                 uint64_t bytes);
-// Captures the state behind an event of a device (an index) as its new candidate.
+// Captures the state after an event of a device (an index) as its new candidate.
 void ct_peak_totals_capture(struct ct_peak_totals *p, enum ct_totals_moment moment,
                             const struct ct_replay *r, int device, uint64_t event);
 // Returns the memory split at a candidate; all unknown and 0 if none was captured.

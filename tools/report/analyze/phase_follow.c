@@ -101,7 +101,7 @@ static const struct ct_phase_at *get_last(struct ct_phase_follow *f, uint32_t th
 }
 
 // An event whose stack names no phase, by the ranges of its thread. A range that ended leaves
-// nothing known behind it.
+// nothing known after it.
 static int follow_ranges(struct ct_phase_follow *f, uint32_t thread, const struct ct_string *range,
                          struct ct_phase_at *at) {
     const int was_in_range = thread < f->thread_count && f->of_thread[thread].by_range;

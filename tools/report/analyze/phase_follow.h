@@ -27,7 +27,7 @@ struct ct_phase_follow {
 // their order.
 const struct ct_phase_at *ct_phase_follow_event(struct ct_phase_follow *f,
                                                 const struct ct_event *e);
-// Where such a part begins behind the events with which it warmed up.
+// Where such a part begins after the events with which it warmed up.
 void ct_phase_follow_begin_part(struct ct_phase_follow *f);
 // The phases at the begin of such a part, for ct_phase_follow_prepend; ct_phase_follow_free frees
 // it.

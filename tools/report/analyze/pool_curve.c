@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// An instant gets the state before the first event behind it.
+// An instant gets the state before the first event after it.
 #include "analyze/pool_curve.h"
 
 #include <cutrace/format/assert.h>

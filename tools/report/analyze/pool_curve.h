@@ -13,7 +13,7 @@ struct ct_pool_curve_point {
     uint64_t t_ns; // the instant
     struct ct_torch_pool_totals figures;
     // Since the instant before: the state with the most free bytes outside the largest free block;
-    // not known behind the last request.
+    // not known after the last request.
     uint64_t worst_ns;
     struct ct_torch_pool_totals worst;
 };
@@ -41,7 +41,7 @@ void ct_pool_curve_init(struct ct_pool_curve *c, uint64_t from_ns, uint64_t to_n
 void ct_pool_curve_advance(struct ct_pool_curve *c, const struct ct_replay *r, uint64_t t_ns);
 // Leaves out the instants before t_ns: what was live then is not known.
 void ct_pool_curve_skip(struct ct_pool_curve *c, uint64_t t_ns);
-// Updates the worst state. Call it behind an event that may have changed the pool of a device (an
+// Updates the worst state. Call it after an event that may have changed the pool of a device (an
 // index). `is_request`: it asked for memory of the device.
 void ct_pool_curve_update(struct ct_pool_curve *c, const struct ct_replay *r, int device,
                           uint64_t t_ns, int is_request);
@@ -50,7 +50,7 @@ void ct_pool_curve_update(struct ct_pool_curve *c, const struct ct_replay *r, in
 void ct_pool_curve_begin_part(struct ct_pool_curve *c, uint64_t t_ns);
 // Adds the part before such a part. It is empty then.
 void ct_pool_curve_prepend(struct ct_pool_curve *c, struct ct_pool_curve *before);
-// To be called at the end: forgets the worst states behind the last requests.
+// To be called at the end: forgets the worst states after the last requests.
 void ct_pool_curve_finish(struct ct_pool_curve *c);
 void ct_pool_curve_free(struct ct_pool_curve *c);
 

@@ -32,7 +32,7 @@ static struct ct_program_region *find(const struct ct_program_pools *p, uint64_t
     return &p->regions[i];
 }
 
-// Empties a place; what lies behind it moves up, so that every search still finds it.
+// Empties a place; what lies after it moves up, so that every search still finds it.
 static void erase(struct ct_program_pools *p, struct ct_program_region *r) {
     size_t hole = (size_t)(r - p->regions), i = hole;
     for (;;) {

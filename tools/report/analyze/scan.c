@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Each event is looked at before and behind its application to the replay, because a crossing, a
+// Each event is looked at before and after its application to the replay, because a crossing, a
 // request of PyTorch's and a column of the plot need the state before it.
 #include "analyze/scan.h"
 
@@ -391,9 +391,9 @@ struct ct_device_memory ct_scan_memory(const struct ct_scan *s, int device) {
     return m;
 }
 
-// Notes the first event behind which more than the budget is in use, or would be if its call had
+// Notes the first event after which more than the budget is in use, or would be if its call had
 // not failed, with the state before it. A reading shows what was in use already: its state is the
-// one behind it.
+// one after it.
 static void note_budget(struct ct_scan *s, int index, const struct ct_oom_event *before,
                         const struct ct_event *e) {
     struct ct_device_scan *d = &s->device[index];

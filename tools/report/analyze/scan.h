@@ -78,7 +78,7 @@ struct ct_scan_division {
 
 struct ct_scan_request {
     uint64_t from_ns, to_ns;
-    uint64_t end_event; // the first event behind the range, by number; 0: none
+    uint64_t end_event; // the first event after the range, by number; 0: none
     int device;         // -1 = all
     uint64_t capacity;  // the budget; 0 = none. The pass ends where it is exceeded
     unsigned columns;   // 0 = no plot
@@ -87,7 +87,7 @@ struct ct_scan_request {
     int blocks;               // follow PyTorch's blocks, even if points is 0
     int keyframes;            // take keyframes for another replay
     struct ct_phases *phases; // for the phases of OOMs; may be NULL
-    // Called behind each event that was applied; may be NULL.
+    // Called after each event that was applied; may be NULL.
     void (*applied)(void *applied_user, const struct ct_replay *r, const struct ct_event *e,
                     uint64_t number);
     void *applied_user;
@@ -102,7 +102,7 @@ struct ct_scan {
     struct ct_incidents incidents;
     struct ct_stack_totals totals[CT_HOLDING_STACKS]; // by kind
     struct ct_plot_column *plot[CT_DEVICES];          // NULL for devices not seen
-    struct ct_replay end; // the state behind the last event of the range
+    struct ct_replay end;                             // the state after the last event of the range
     struct ct_pool_curve curve;
     struct ct_pool_growths growths;
     struct ct_segment_streams streams;

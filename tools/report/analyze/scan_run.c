@@ -146,7 +146,7 @@ static void free_parts(struct scan_parts *x) {
 
 // ---- whether there are parts --------------------------------------------------------------------
 
-// The first failed request by the recorder's notes: what becomes of it is in all events behind it.
+// The first failed request by the recorder's notes: what becomes of it is in all events after it.
 // 0: no part can be told from the one before, because memory is shared. (What is noted is a claim;
 // the parts find out.)
 static uint64_t find_last_begin(struct ct_trace *t) {

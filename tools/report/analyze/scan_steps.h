@@ -5,13 +5,13 @@
 
 #include "analyze/scan.h"
 
-// Whether an event is behind the last one of the range.
+// Whether an event is after the last one of the range.
 static inline int ct_scan_is_behind(const struct ct_scan_request *q, const struct ct_event *e,
                                     uint64_t number) {
     return e->t_ns > q->to_ns || (q->end_event && number >= q->end_event);
 }
 
-// The begin; before each event is read, and then that event; behind the last one.
+// The begin; before each event is read, and then that event; after the last one.
 void ct_scan_begin(struct ct_scan *s, const struct ct_trace *t,
                    const struct ct_scan_request *request);
 void ct_scan_expect(struct ct_scan *s);

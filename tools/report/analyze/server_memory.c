@@ -76,14 +76,14 @@ static void note_cache(struct ct_server_memory *m, struct ct_phases *phases,
     m->window.known = m->serves = 0;
 }
 
-// ---- behind it ----------------------------------------------------------------------------------
+// ---- after it -----------------------------------------------------------------------------------
 
 static void begin_window(struct ct_server_window *w, uint64_t bytes) {
     *w = (struct ct_server_window){
         .known = 1, .least = bytes, .before = UINT64_MAX, .pending = UINT64_MAX};
 }
 
-// What an event leaves counts only where a step allocates behind it: behind the last one the
+// What an event leaves counts only where a step allocates after it: after the last one the
 // program ends, and frees.
 static void note_step(struct ct_server_window *w, uint64_t bytes, int is_certain) {
     if (is_certain && w->pending < w->least)

@@ -25,10 +25,10 @@ struct ct_server_memory {
     int start_known, start_is_read;
     uint64_t start_free;
     // The profile run: the most in PyTorch's blocks beyond what stays of it, and what was free
-    // behind it.
+    // after it.
     int has_profile, behind_known;
     uint64_t profile_bytes, behind_free;
-    int has_trial, has_graphs; // CUDA graphs were captured before the cache was made; behind it
+    int has_trial, has_graphs; // CUDA graphs were captured before the cache was made; after it
     // The KV cache, and what the buffers of the runner, among them block tables, those of the
     // sampler and the weights held then.
     int has_cache;
@@ -41,7 +41,7 @@ struct ct_server_memory {
     int slept;
     // Working state.
     enum ct_phase phase; // of the last event whose stack has one
-    int is_loading;      // or behind it
+    int is_loading;      // or after it
     uint64_t profile_most;
     struct ct_server_window window;
 };
@@ -50,7 +50,7 @@ struct ct_server_memories {
     struct ct_server_memory device[CT_DEVICES];
 };
 
-// For each event, behind ct_replay_apply. `at`: its phase.
+// For each event, after ct_replay_apply. `at`: its phase.
 void ct_server_memories_note(struct ct_server_memories *m, struct ct_phases *phases,
                              const struct ct_phase_at *at, const struct ct_replay *r,
                              const struct ct_event *e, uint64_t number);

@@ -38,7 +38,7 @@ struct ct_untracked_curve {
 
 // Begins with the coarse history, if events were overwritten. `device`: an index.
 void ct_untracked_curve_begin(struct ct_untracked_curve *c, const struct ct_trace *t, int device);
-// For each event, in their order, behind ct_replay_apply.
+// For each event, in their order, after ct_replay_apply.
 void ct_untracked_curve_note(struct ct_untracked_curve *c, const struct ct_replay *r, int device,
                              const struct ct_event *e);
 // Adds the curve of the next part, the same as if its events had been noted, too. Returns 0 and

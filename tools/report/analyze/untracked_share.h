@@ -18,7 +18,7 @@ struct ct_untracked_share {
     } device[CT_DEVICES];
 };
 
-// For each event, behind ct_replay_apply.
+// For each event, after ct_replay_apply.
 void ct_untracked_share_note(struct ct_untracked_share *s, const struct ct_replay *r,
                              const struct ct_event *e);
 // Does so for each event of a pass.

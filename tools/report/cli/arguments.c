@@ -460,7 +460,7 @@ static int check_format(const struct parser *p) {
     return 0;
 }
 
-// At one moment, top and frag read the events behind a checkpoint. Only all events tell when the
+// At one moment, top and frag read the events after a checkpoint. Only all events tell when the
 // OOM or the peak was.
 static int check_quick_moment(const struct parser *p) {
     const enum ct_time_kind kind = p->o->at.kind;

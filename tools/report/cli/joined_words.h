@@ -5,7 +5,7 @@
 
 #include <stddef.h>
 
-// Whether the second word, one space behind the first, belongs to it: "8.19" and "MiB", "GPU" and
+// Whether the second word, one space after the first, belongs to it: "8.19" and "MiB", "GPU" and
 // "0", "63" and "blocks". Both may have escape sequences around them.
 int ct_joined_words(const char *first, size_t first_bytes, const char *second, size_t second_bytes);
 // Returns the length of an escape sequence (a colour), 0 if none begins there.

@@ -23,7 +23,7 @@ int ct_report_trace(const struct ct_arguments *o, const struct ct_terminal *term
 // Says why a trace is not shown. `in_list`: it is an element of a JSON list, which is null then.
 int ct_report_error(const struct ct_error *error, int in_list);
 
-// Judges the conditions of --fail-on, behind the report. `before`: of a diff, else NULL.
+// Judges the conditions of --fail-on, after the report. `before`: of a diff, else NULL.
 int ct_report_judge(struct ct_view *v, struct ct_view *before);
 
 #endif

@@ -263,7 +263,7 @@ static int is_hex(const char *s, size_t n) {
     return i == n;
 }
 
-// Without the version behind ".so", and without the tag that a wheel's libraries have:
+// Without the version after ".so", and without the tag that a wheel's libraries have:
 // "libfoo-1a2b3c4d.so.2" is "libfoo".
 static struct ct_string plain_library(struct ct_string path) {
     struct ct_string s = base_of(path);

@@ -2,7 +2,7 @@
 // What of one trace is the same code as what of another: two versions of a program have other line
 // numbers, two machines other paths, two builds other libraries.
 //
-// A file is the same one if the paths are equal, or are equal behind site-packages and the like, or
+// A file is the same one if the paths are equal, or are equal after site-packages and the like, or
 // if each is the one with the longest common end of all that have this name. A function is the same
 // if its name and its file are. Its line counts only if one trace has every line of the function
 // that the other has: if each has lines that the other lacks, the function was changed, and a line
@@ -41,7 +41,7 @@ struct ct_site_key {
 void ct_site_identity_init(struct ct_site_identity *d, struct ct_call_sites *a,
                            struct ct_call_sites *b);
 // Lets the labels of both sides show as many callers: as many as the side with more of them shows
-// for a call site. To be called behind ct_site_groups_refine of both.
+// for a call site. To be called after ct_site_groups_refine of both.
 void ct_site_identity_unify_depths(struct ct_site_identity *d,
                                    const struct ct_live_totals *totals[CT_SIDES]);
 struct ct_site_key ct_site_identity_key(struct ct_site_identity *d, int side,

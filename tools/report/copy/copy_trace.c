@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Two passes over the trace where the copy begins later: the first one replays up to there, the
-// second one copies. Gaps of the trace stay gaps of the copy, with the checkpoints behind them.
+// second one copies. Gaps of the trace stay gaps of the copy, with the checkpoints after them.
 #include "copy/copy_trace.h"
 
 #include <cutrace/model/failures.h>
@@ -185,7 +185,7 @@ static void add_info(struct copy *c) {
 
 // ---- the range ----------------------------------------------------------------------------------
 
-// How many events the trace has before and behind the range.
+// How many events the trace has before and after the range.
 static void count_left_out(struct copy *c) {
     const struct ct_trace *t = c->t;
     struct ct_event e;

@@ -25,7 +25,7 @@ struct ct_copy_request {
 
 struct ct_copied {
     uint64_t before, events,
-        after;        // events that were left out before and behind, and that are there
+        after;        // events that were left out before and after, and that are there
     uint64_t from_ns; // where the copy begins, 0: with the trace
     int moved;        // it begins earlier than asked for, where the trace's own checkpoint is
 };

@@ -242,7 +242,7 @@ static int is_public_folder(struct ct_string path) {
     return 0;
 }
 
-// Appends folders up to `to`, which is behind a slash or is the end.
+// Appends folders up to `to`, which is after a slash or is the end.
 static void put_folders(struct ct_scrub *s, struct ct_buffer *out, const char *at, const char *to) {
     while (at < to) {
         const struct ct_string c = next_component(at, to);

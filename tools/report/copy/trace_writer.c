@@ -84,7 +84,7 @@ static void append_events(struct ct_trace_writer *w, struct ct_chunk *head) {
     w->event_count = 0;
 }
 
-// Writes the chunk as it stands; `checkpoint` is the content of its CHECKPOINT section, or NULL.
+// Writes the chunk unchanged; `checkpoint` is the content of its CHECKPOINT section, or NULL.
 static void end_chunk(struct ct_trace_writer *w, const struct ct_buffer *checkpoint) {
     struct ct_chunk head = {.version = CT_FORMAT_VERSION,
                             .flags = w->flags,

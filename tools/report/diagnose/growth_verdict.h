@@ -14,7 +14,7 @@ struct ct_verdict *ct_growth_verdict_add(const struct ct_trace_case *c, const st
                                          struct ct_verdicts *v, enum ct_scenario scenario,
                                          uint64_t bytes, double confidence, const char *summary);
 // Adds the evidence that a growth is: "2.44 GiB in 26 allocations since +15.695 s, 1.20 GiB a
-// minute, steady". `what` stands behind the bytes, "" for nothing.
+// minute, steady". `what` stands after the bytes, "" for nothing.
 struct ct_evidence *ct_growth_verdict_add_shape(const struct ct_trace_case *c,
                                                 const struct ct_growth_shape *s, const char *what,
                                                 struct ct_verdict *v);

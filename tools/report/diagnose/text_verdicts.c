@@ -32,7 +32,7 @@ const struct ct_text_fact *ct_text_verdicts_main_oom(const struct ct_text_facts 
 }
 
 // Errors that name their cause come before messages that only say that memory ran out; errors of
-// another kind behind these.
+// another kind after these.
 static int weigh_error(const struct ct_text_fact *e) {
     switch (e->kind) {
     case CT_TEXT_KIND_NOT_MEMORY:

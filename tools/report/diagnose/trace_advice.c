@@ -252,7 +252,7 @@ static int64_t scale(const struct ct_judged *j, int64_t now, int64_t step) {
 }
 
 // How advice on such a setting begins: the values say what to do, if the new one is known. (No
-// colon, because one stands behind the setting.)
+// colon, because one stands after the setting.)
 static const char *begin_lower(const struct ct_verdict *v, const char *to) {
     if (*to)
         return v->advice_count ? "or this, because " : "";

@@ -28,7 +28,7 @@ __attribute__((format(printf, 1, 0))) static char *print_list(const char *format
     return text;
 }
 
-// Makes a text of the arguments behind `format`.
+// Makes a text of the arguments after `format`.
 #define PRINT(to, format)                  \
     do {                                   \
         va_list list;                      \

@@ -22,7 +22,7 @@ struct ct_export_format_row {
 extern const struct ct_export_format_row ct_export_formats[CT_EXPORT_FORMATS];
 
 // The names of formats, and of tables, with "|" before each: a choice of the command line is the
-// string behind the first one.
+// string after the first one.
 extern const char ct_export_format_names[], ct_export_table_names[];
 
 #endif

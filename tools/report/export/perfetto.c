@@ -74,7 +74,7 @@ enum { SEQUENCE = 1 };
 
 // Numbers of tracks. Those of counters and threads follow each other.
 enum { OF_PROCESS = 1, OF_PHASES = 2, OF_FAILURES = 3, OF_COUNTERS = 1000, OF_THREADS = 100000 };
-#define OF_RANGES (UINT64_C(1) << 40)    // behind all numbers of threads
+#define OF_RANGES (UINT64_C(1) << 40)    // after all numbers of threads
 #define OF_STARTED (UINT64_C(1) << 44)   // ranges of the process
 #define OF_LIFETIMES (UINT64_C(1) << 48) // those of a list follow each other
 enum lifetime_kind { OF_DRIVER, OF_PYTORCH, LIFETIME_KINDS };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writes messages of Protocol Buffers: fields one behind the other in memory, a message inside
+// Writes messages of Protocol Buffers: fields one after the other in memory, a message inside
 // another one as bytes. The encoding is that of protobuf.dev/programming-guides/encoding.
 #ifndef CT_PROTOBUF_H
 #define CT_PROTOBUF_H

@@ -175,7 +175,7 @@ static void write_allocation(void *user, const struct ct_allocation_row *row) {
     if (CT_HAS(e, member))         \
     put_number(w, CT_COLUMN_events_##column, e->member)
 
-// The state that the writer is given is that behind the event.
+// The state that the writer is given is that after the event.
 static void put_phase(struct writer *w, const struct ct_replay *r, const struct ct_event *e) {
     if (!w->has_open)
         w->open = r->live.open;

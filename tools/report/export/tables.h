@@ -12,7 +12,7 @@ enum ct_export_table {
     CT_TABLES
 };
 
-// The columns of all tables are numbered one behind the other; CT_FIRST_ is a table's first one.
+// The columns of all tables are numbered one after the other; CT_FIRST_ is a table's first one.
 enum {
 #define CT_EXPORT_TABLE(name, help) CT_FIRST_##name, CT_BEFORE_##name = CT_FIRST_##name - 1,
 #define CT_EXPORT_COLUMN(table, name, type, help) CT_COLUMN_##table##_##name,

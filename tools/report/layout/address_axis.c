@@ -14,7 +14,7 @@ static uint64_t end_of(const struct ct_address_range *r) {
     return r->start + r->bytes;
 }
 
-// The position of the first range that ends at an address or behind it.
+// The position of the first range that ends at an address or after it.
 static size_t find_position(const struct ct_address_axis *a, uint64_t address) {
     size_t from = 0, to = a->count;
     while (from < to) {

@@ -24,7 +24,7 @@ struct ct_address_axis {
 // Adds a range; overlapping and adjacent ones become one. Where there are too many, the nearest
 // neighbours become one with the gap between them.
 void ct_address_axis_add(struct ct_address_axis *a, uint64_t start, uint64_t bytes);
-// Divides the ranges into rows; to be called behind the last one.
+// Divides the ranges into rows; to be called after the last one.
 void ct_address_axis_finish(struct ct_address_axis *a);
 // The range that has an address, or NULL.
 const struct ct_address_range *ct_address_axis_find(const struct ct_address_axis *a,

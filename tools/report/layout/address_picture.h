@@ -6,7 +6,7 @@
 #include "layout/address_axis.h"
 #include "layout/held_now.h"
 
-// What a row of a column shows, or the position of the call site that holds most of it, behind
+// What a row of a column shows, or the position of the call site that holds most of it, after
 // these.
 enum { CT_ADDRESS_NOTHING, CT_ADDRESS_IDLE, CT_ADDRESS_MANY, CT_ADDRESS_SITES };
 // Added to the latter two: most of the row is idle, and their blocks lie in the rest of it.

@@ -25,7 +25,7 @@ struct window {
     uint64_t from, to; // events
 };
 
-// A state behind an event.
+// A state after an event.
 struct state {
     int known;
     uint64_t event, t_ns, live, blocks;
@@ -44,7 +44,7 @@ struct ct_notable_pass {
     struct window windows[MOST_FAILURES];
     unsigned window_count;
     uint64_t live, blocks; // at the moment that was added last
-    struct state pending;  // behind an allocation whose block may be the next event
+    struct state pending;  // after an allocation whose block may be the next event
 };
 
 static void add(struct ct_notable_pass *p, uint64_t event) {
@@ -136,7 +136,7 @@ static int allocates(const struct ct_event *e) {
 }
 
 // PyTorch takes memory for a block: between the two events it seems to be of no pool. The state
-// behind the block stands for both.
+// after the block stands for both.
 static void note(struct ct_notable_pass *p, const struct ct_event *e, uint64_t number) {
     const struct ct_live_device *d = &p->replay->live.device[p->device];
     const uint32_t thread = CT_HAS(e, thread) ? e->thread : 0;

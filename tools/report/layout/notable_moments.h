@@ -18,7 +18,7 @@ struct ct_notable_moments {
     uint64_t failures[CT_NOTABLE_FAILURES];
     size_t failure_count;
     uint32_t slots;   // for so many objects, all that was live at any time
-    uint64_t *events; // ascending: the state behind each
+    uint64_t *events; // ascending: the state after each
     size_t count;
     uint64_t
         last[CT_NOTABLE_PARTS];    // of them, the last one of each part of the time, or UINT64_MAX

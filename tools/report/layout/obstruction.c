@@ -45,7 +45,7 @@ static void add_block(struct ct_obstruction *w, const struct ct_object *b) {
         (struct ct_obstructing_block){b->key, b->bytes, b->t_ns, ct_object_event(b), b->stack};
 }
 
-// Tries the places of one segment from left to right; each begins behind a block (or at the
+// Tries the places of one segment from left to right; each begins after a block (or at the
 // segment's start) and covers the fewest blocks that make it large enough. blocks[0] to blocks[n -
 // 1] are all blocks of the segment.
 static void try_segment(struct ct_obstruction *best, uint64_t *best_bytes,

@@ -17,7 +17,7 @@ enum { CT_SERIES_LIVE = 400, CT_SERIES_COLUMNS = 80 };
 // The rows, from the lowest band to the highest. Components are rows twice: in PyTorch's blocks,
 // and elsewhere.
 enum {
-    CT_SERIES_DRIVER = CT_COMPONENTS + 2, // behind PyTorch's blocks, segments and idle memory
+    CT_SERIES_DRIVER = CT_COMPONENTS + 2, // after PyTorch's blocks, segments and idle memory
     CT_SERIES_REST = CT_SERIES_DRIVER + CT_COMPONENTS,
     CT_SERIES_ROWS = CT_SERIES_REST + CT_ACCOUNT_ROWS - CT_ACCOUNT_MEMPOOL_IDLE,
 };

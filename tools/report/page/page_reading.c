@@ -67,7 +67,7 @@ char *ct_page_reading_print(const struct ct_view *v, enum ct_command command,
 
 typedef void print_fn(const void *shown, struct ct_view *v);
 
-// The text has the labels that the page's call sites have everywhere,
+// Prints a view as text, with the labels that the page's call sites have everywhere.
 static void print_text(struct ct_page_reading *r, const struct ct_view *v, enum ct_command command,
                        const void *shown, print_fn *print) {
     struct printed p;
@@ -76,8 +76,8 @@ static void print_text(struct ct_page_reading *r, const struct ct_view *v, enum 
     r->text[command] = end_print(&p);
 }
 
-// the document those of the command, which knows of nothing else. Of a trace of which nothing is
-// known the document says so.
+// Prints a view as JSON, with the labels that the command alone would give. If nothing is known of
+// the trace, the document says that.
 static void print_json(struct ct_page_reading *r, const struct ct_view *v, enum ct_command command,
                        const void *shown, print_fn *print) {
     struct ct_call_sites sites;

@@ -109,7 +109,7 @@ void ct_summary_set_siblings(const struct ct_view *v, struct ct_account *a, int 
         ct_siblings_free(&found);
 }
 
-// Makes the accounts of the devices behind the last event.
+// Makes the accounts of the devices after the last event.
 static void read_end(struct ct_summary *s) {
     struct ct_live_totals live;
     for (int d = 0; d < CT_DEVICES; d++) {

@@ -119,7 +119,7 @@ static int resolve(struct ct_view *v, const char *option, const struct ct_time *
 }
 
 // What is live in a gap is not known: goes back to the last event before it. Returns the time asked
-// for if it lies in a gap or behind one, else 0.
+// for if it lies in a gap or after one, else 0.
 static uint64_t leave_gap(const struct ct_trace *t, const struct ct_time *time, uint64_t *t_ns) {
     const uint64_t asked_ns = *t_ns;
     struct ct_trace_gap gap;

@@ -23,7 +23,7 @@ struct ct_view {
     FILE *out;
     uint64_t from_ns, to_ns; // the range of --from and --to
     struct ct_instant at;    // of --at, if it is a time or an event
-    // The time of --at, else of --to, if it lies in a gap of the events, or behind one and what is
+    // The time of --at, else of --to, if it lies in a gap of the events, or after one and what is
     // live is not known again; 0: it does not. Views show the last event before the gap instead.
     uint64_t in_gap_ns;
     const struct ct_companions *companions; // of --log, --error and --metrics; NULL: none

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a part of a trace (../replay/parts.h) says of the processes on the devices, to be noted
-// behind all that comes before it.
+// after all that comes before it.
 //
 // What an event says depends on those before it: whether it belongs to an answer of NVML's that has
 // begun, when memory changed last, what a process held. A part does not know them, so it keeps its
@@ -23,7 +23,7 @@ enum ct_neighbour_event_kind {
 struct ct_neighbour_event {
     uint64_t t_ns;
     uint64_t began_ns; // of a call
-    uint64_t tracked;  // on the device, behind the event
+    uint64_t tracked;  // on the device, after the event
     uint64_t value;    // of a process (neighbours.h)
     uint32_t pid, name;
     int device; // index

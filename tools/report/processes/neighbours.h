@@ -65,7 +65,7 @@ struct ct_neighbours {
     struct ct_neighbour_part *part; // of a part of the trace that is not the first: all there is
 };
 
-// For each event, in their order, behind ct_replay_apply.
+// For each event, in their order, after ct_replay_apply.
 void ct_neighbours_note(struct ct_neighbours *n, const struct ct_replay *r,
                         const struct ct_event *e);
 // Before the first event: they are of a part of the trace, to be appended to what comes before it.

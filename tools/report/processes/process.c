@@ -133,7 +133,7 @@ static void add_untracked(struct curves *c, const struct ct_replay *r, int devic
     ct_tracked_curve_add(&c->untracked[device], t_ns, t_ns, u->process_untracked);
 }
 
-// Between the last event before a gap and the first one behind it nothing is known.
+// Between the last event before a gap and the first one after it nothing is known.
 static void end_before_gap(struct curves *c, const struct ct_replay *r) {
     for (int d = 0; d < CT_DEVICES; d++) {
         if (c->level[d])
@@ -326,7 +326,7 @@ void ct_process_name(const struct ct_process *p, char *to) {
 
 // ---- the second pass ----------------------------------------------------------------------------
 
-// What is known at the moment. `gap`: it lies in a gap of the events, or behind one.
+// What is known at the moment. `gap`: it lies in a gap of the events, or after one.
 static enum ct_process_knowledge judge(const struct ct_process *p, uint64_t applied, int gap) {
     const uint64_t t = p->moment_ns;
     if (p->start_known && t < p->start_ns)

@@ -14,7 +14,7 @@
 enum ct_process_knowledge {
     CT_PROCESS_KNOWN,
     CT_PROCESS_NOT_STARTED, // it began later, so it holds nothing
-    CT_PROCESS_LAST_SEEN,   // its last event was shortly before: the state is the one behind that
+    CT_PROCESS_LAST_SEEN,   // its last event was shortly before: the state is the one after that
     CT_PROCESS_UNKNOWN,     // its last event was long before, or the events were overwritten
     CT_PROCESS_ENDED,       // it ended long before, so it holds nothing
 };
@@ -101,7 +101,7 @@ int ct_process_was_replaced_by(const struct ct_process *p, const struct ct_proce
 int ct_process_is_replaced(const struct ct_process *p, uint64_t t_ns);
 // Reads who it is, and nothing of its events. `p` is zeroed.
 void ct_process_identify(struct ct_process *p, const struct ct_trace *t);
-// Reads the state behind the last event up to a time, which becomes its moment, and not behind
+// Reads the state after the last event up to a time, which becomes its moment, and not after
 // event number `last`.
 void ct_process_read_state(struct ct_process *p, struct ct_trace *t, struct ct_phases *phases,
                            uint64_t t_ns, uint64_t last);

@@ -129,7 +129,7 @@ static const struct ct_process *find_failed(const struct ct_processes *all) {
     return best;
 }
 
-// A process in the sum of a GPU's curves. Nothing is known of it before its first event and behind
+// A process in the sum of a GPU's curves. Nothing is known of it before its first event and after
 // its last one.
 struct member {
     const struct ct_process_device *device;

@@ -10,7 +10,7 @@
 enum { HAS_RESULT = 1, HAS_DURATION = 2, HAS_STACK = 4 };
 
 // An event has one correction, and its time is its own, to the tick. A trace that has more in a
-// tick contradicts itself: of the times behind so many, none is looked at.
+// tick contradicts itself: of the times after so many, none is looked at.
 enum { MOST_IN_A_TICK = 64 };
 
 struct ct_amends_entry {
@@ -86,7 +86,7 @@ void ct_amends_sort(struct ct_amends *a) {
     a->is_sorted = 1;
 }
 
-// The first entry of a thread at a time or behind it, or of a later thread.
+// The first entry of a thread at a time or after it, or of a later thread.
 static size_t find_first(const struct ct_amends *a, uint32_t thread, uint64_t t_ns) {
     size_t from = 0, to = a->count;
     while (from < to) {

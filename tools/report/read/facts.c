@@ -44,7 +44,7 @@ static void put(struct ct_fact_list *facts, const char *name, const char *at, si
     fact->value = ct_heap_copy(at, n);
 }
 
-// The part of a key behind its prefix; NULL: it has another one, or a NUL.
+// The part of a key after its prefix; NULL: it has another one, or a NUL.
 static char *copy_name(const struct ct_string *key, const char *prefix) {
     const size_t n = strlen(prefix);
     if (key->length <= n || memcmp(key->at, prefix, n) != 0 || memchr(key->at, 0, key->length))

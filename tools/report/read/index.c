@@ -22,7 +22,7 @@ struct scan {
     struct ct_index *index;
     const struct ct_source *source;
     uint64_t end; // of the bytes to scan
-    // A digest may be here, behind the body of the last chunk in the index; UINT64_MAX: nowhere.
+    // A digest may be here, after the body of the last chunk in the index; UINT64_MAX: nowhere.
     uint64_t digest_at;
 };
 

@@ -10,10 +10,10 @@
 
 struct ct_index_chunk {
     struct ct_chunk head;  // its checksum matches
-    uint64_t rounded_ns;   // behind a gap: by so much its first record's time is rounded down
+    uint64_t rounded_ns;   // after a gap: by so much its first record's time is rounded down
     uint64_t offset;       // of the prefix
     uint64_t body;         // offset of the zstd frame
-    uint32_t digest_bytes; // of the frame with its digest, right behind that; 0: it has none
+    uint32_t digest_bytes; // of the frame with its digest, right after that; 0: it has none
     int gap;               // chunks before it are missing,
     int overwritten;       // because a ring file overwrote them: no loss
     // What reading the body showed:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A replay knows what is live from the start of the process on, and behind a gap from the end of an
+// A replay knows what is live from the start of the process on, and after a gap from the end of an
 // exact checkpoint on. Before that its figures are lower than the recorder's, which knew all. So a
 // peak that the recorder noted there is only a bound.
 #include "read/recorder_notes.h"

@@ -7,7 +7,7 @@
 
 struct ct_seek_point {
     size_t first, last; // the chunks of the checkpoint's first and last part
-    uint64_t event;     // number of the first event behind the checkpoint
+    uint64_t event;     // number of the first event after the checkpoint
 };
 
 struct ct_seek_points {

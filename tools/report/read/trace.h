@@ -40,13 +40,13 @@ struct ct_trace {
     uint64_t torn;     // events that were being recorded when the process was killed
 
     // A part of another trace (INFO trim.*): events of it that are not here, before the first one
-    // and behind the last one; the other one's end was missing.
+    // and after the last one; the other one's end was missing.
     uint64_t trimmed_before, trimmed_after;
     int end_was_missing;
 
     // A ring file.
     uint64_t overwritten_events;
-    uint64_t overwritten_before; // number of the first event behind the last of them
+    uint64_t overwritten_before; // number of the first event after the last of them
     int exact;                   // the state at the end is known in full,
     uint64_t exact_from_ns;      // since then; 0: since the start of the process
     struct ct_history *history;  // the newest one, or NULL
@@ -81,7 +81,7 @@ enum ct_step {
     CT_STEP_END,
     CT_STEP_EVENT,
     // Events are missing, and no checkpoint says what became of the state. With the number and the
-    // time of the first event behind them.
+    // time of the first event after them.
     CT_STEP_GAP,
     CT_STEP_RESET,    // likewise; a checkpoint begins, or nothing that was known is of use
     CT_STEP_OBJECT,   // an object of a checkpoint, as the event that created it, with its number
@@ -148,11 +148,11 @@ int ct_trace_define(struct ct_trace *t, const struct ct_index_chunk *c, struct c
 // corrections, and which part of a checkpoint it has.
 void ct_trace_begin_bodies(struct ct_trace *t);
 void ct_trace_open_chunk(struct ct_trace *t, size_t chunk);
-// The gap in the events in which a time lies, or behind which it lies while what is live is not
+// The gap in the events in which a time lies, or after which it lies while what is live is not
 // known again.
 struct ct_trace_gap {
     uint64_t from_ns;  // of the last event before the gap; 0: there is none
-    uint64_t next_ns;  // of the first one behind it; UINT64_MAX: there is none
+    uint64_t next_ns;  // of the first one after it; UINT64_MAX: there is none
     uint64_t known_ns; // since when what is live is known again; UINT64_MAX: it is not
 };
 // Returns 0 if what is live at the time is known. (Behind an incomplete trace it counts as known.)

@@ -18,7 +18,7 @@ struct bound {
 
 // ---- choosing -----------------------------------------------------------------------------------
 
-// The first chunk whose events are all behind the moment.
+// The first chunk whose events are all after the moment.
 static size_t find_end(const struct ct_index *x, const struct bound *b) {
     for (size_t i = 0; i < x->count; i++) {
         const struct ct_chunk *h = &x->chunks[i].head;
@@ -45,7 +45,7 @@ static int is_before(const struct ct_index *x, const struct ct_seek_point *p,
 }
 
 // Where a replay of all chunks knows what is live: at once, if the trace has the start of the
-// process, else behind the first exact checkpoint. Returns 0 if it nowhere does.
+// process, else after the first exact checkpoint. Returns 0 if it nowhere does.
 static int find_start(const struct ct_trace *t, struct ct_seek_point *p) {
     const struct ct_index *x = &t->index;
     *p = (struct ct_seek_point){0};

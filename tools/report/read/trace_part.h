@@ -16,11 +16,11 @@ struct ct_trace_part {
     struct ct_seek_point point;
     size_t begin, end;      // its chunks
     uint64_t failed_frees;  // by the digests of all chunks: AMENDs that say that a free had failed
-    uint64_t unread_amends; // chunks behind the part with such AMENDs that could not be read
+    uint64_t unread_amends; // chunks after the part with such AMENDs that could not be read
     uint64_t lost;          // by the digests up to its end: events that the recorder lost
 };
 
-// Chooses the part for the moment behind the last event up to a number and a time (each may be
+// Chooses the part for the moment after the last event up to a number and a time (each may be
 // UINT64_MAX). `is_end`: the moment is the end of what the file has.
 void ct_trace_part_choose(struct ct_trace_part *p, const struct ct_trace *t, uint64_t event,
                           uint64_t t_ns, int is_end);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The thread that has decompressed the next chunk hands it on, and those behind it that are ready,
+// The thread that has decompressed the next chunk hands it on, and those after it that are ready,
 // while the others decompress.
 #include "read/unpack_in_order.h"
 

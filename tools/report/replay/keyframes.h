@@ -20,7 +20,7 @@ struct ct_exact_times {
 // The state before an event.
 struct ct_keyframe {
     struct ct_seek_point point;
-    uint64_t event;     // the first one behind the checkpoint
+    uint64_t event;     // the first one after the checkpoint
     uint64_t latest_ns; // the latest time of the events before it
     uint64_t digest;
     struct ct_exact_times times;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A part begins with what a checkpoint claims, and ends where the next one begins: at the chunk in
-// which its checkpoint is complete or, if it warms up, at the one behind that.
+// which its checkpoint is complete or, if it warms up, at the one after that.
 #include "replay/parts.h"
 
 #include <inttypes.h>
@@ -141,7 +141,7 @@ static void note_small(struct ct_parts *p, const struct range *r) {
     }
 }
 
-// The first event behind the place where the state last began anew. (The first part finds it, too.)
+// The first event after the place where the state last began anew. (The first part finds it, too.)
 static void note_known(struct ct_parts *p, const struct ct_index *x) {
     size_t i = x->count;
     while (i && !x->chunks[i - 1].reset)

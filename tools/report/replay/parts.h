@@ -18,7 +18,7 @@ struct ct_part {
     // Its own events are from this one on, and before that one. Those between the checkpoint and
     // the first one belong to the part before, too: the part warms up with them.
     uint64_t from_event, end_event;
-    uint64_t warm_ns; // the prefix's time of the first event behind the checkpoint
+    uint64_t warm_ns; // the prefix's time of the first event after the checkpoint
     int is_small;     // it ends before others
     int has_readings;
     struct ct_replay *replay;   // from its first event on
@@ -32,7 +32,7 @@ struct ct_parts {
     size_t count;         // 0: the trace is read as a whole
     const struct ct_trace *trace;
     // The first event from which on all are known, by the prefix of its chunk; 0, 0: the trace
-    // begins with it. All parts but the first begin behind it.
+    // begins with it. All parts but the first begin after it.
     uint64_t known_event, known_ns;
     atomic_int spare, none;    // processors that no part uses; and 0
     atomic_size_t chunks_read; // for the progress
@@ -58,7 +58,7 @@ void ct_parts_begin(struct ct_parts *p, const struct ct_trace *t,
 void ct_parts_end(struct ct_parts *p, int are_used);
 
 // Of one part, from any thread, with a replay of its own, which has no readings unless parts warm
-// up: the first event behind the checkpoint, to be called once; and those that follow. They return
+// up: the first event after the checkpoint, to be called once; and those that follow. They return
 // as ct_replay_next does. A part that is not sound may have fewer.
 const struct ct_event *ct_part_first(struct ct_part *part, struct ct_replay *r, uint64_t *number);
 const struct ct_event *ct_part_next(struct ct_part *part, struct ct_replay *r, uint64_t *number);

@@ -22,7 +22,7 @@ struct ct_readahead_step {
 
 // Consecutive steps. The last step of the last batch is CT_STEP_END.
 enum { CT_READAHEAD_BATCH = 256 };
-// An allocation is known ahead of a reading that has at most so many events behind it.
+// An allocation is known ahead of a reading that has at most so many events after it.
 enum { CT_READAHEAD_EVENTS = 2048 };
 struct ct_readahead_batch {
     struct ct_readahead_step step[CT_READAHEAD_BATCH];

@@ -19,24 +19,24 @@ struct ct_replay {
     // Set before the first event where others work beside this one: see ct_readahead_begin.
     atomic_int *spare;
     int has_no_readings; // set before the first event: nobody looks at them
-    int tiles;           // set before the first event: replay the blocks of PyTorch's pools, too,
-    struct ct_segment_watch watch; // likewise, zero if nobody watches
+    int tiles;           // set before the first event: replay the blocks of PyTorch's pools, too
+    struct ct_segment_watch watch; // set before the first event; zero if nobody watches
     // Called before a gap makes the state unknown, while it is still that of the last event.
-    // `number`, `t_ns`: of the first event behind the gap. May be NULL. Returns whether the replay
+    // `number`, `t_ns`: of the first event after the gap. May be NULL. Returns whether the replay
     // goes on.
     int (*before_gap)(void *gap_user, uint64_t number, uint64_t t_ns);
     void *gap_user;
-    // Behind which event, by number or by time, nothing is wanted (UINT64_MAX: all is). A replay
-    // ends before a gap with nothing wanted behind it.
+    // The last event that is wanted, by number and by time (UINT64_MAX: all are). A replay ends
+    // before a gap with no wanted event after it.
     uint64_t last_wanted, last_wanted_ns;
     int has_begun; // an event was returned
     int is_known;  // what is live: no event is missing, or a checkpoint has restored it since
     struct ct_torch_pool pool;
-    uint8_t *foreign; // ... with this: see ct_torch_segments_foreign_stacks
+    uint8_t *foreign; // for ct_torch_segments_foreign_stacks: `foreign_count` of them
     size_t foreign_count;
     struct ct_resumers resumers;
     uint64_t resets;            // how often a checkpoint was to restore the state after a gap
-    uint64_t gaps;              // the same, and the gaps without a checkpoint behind them
+    uint64_t gaps;              // resets, and the gaps that no checkpoint follows
     struct ct_readahead *ahead; // of the trace that is being replayed, or NULL
     const struct ct_readahead_batch *batch;
     unsigned at;                       // the next step in the batch

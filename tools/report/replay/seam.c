@@ -50,7 +50,7 @@ static const struct ct_earlier_reading *get_earlier(const struct ct_device_usage
                : NULL;
 }
 
-// A call that begins behind the checkpoint asks for readings back to the last one before its begin.
+// A call that begins after the checkpoint asks for readings back to the last one before its begin.
 static int fits_earlier(const struct ct_device_usage *a, const struct ct_device_usage *b,
                         uint64_t warm_ns) {
     if (!a->last.known || a->last.t_ns <= warm_ns)

@@ -23,7 +23,7 @@ struct ct_small_state {
 struct ct_small_state ct_small_state_copy(const struct ct_replay *r);
 
 struct ct_seam {
-    // Of the first event behind the checkpoint (at most), and of the first one of the part's own.
+    // Of the first event after the checkpoint (at most), and of the first one of the part's own.
     uint64_t warm_ns, t_ns;
     struct ct_small_state state;
     int pool_is_on;

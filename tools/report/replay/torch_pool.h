@@ -46,9 +46,9 @@ struct ct_free_blocks {
 // The figures of a device at one time.
 struct ct_torch_pool_totals {
     int known;          // blocks were seen
-    int reported;       // PyTorch reported its totals:
-    uint64_t allocated; // with the last block,
-    uint64_t reserved;  // likewise, adjusted by PyTorch's segments since then
+    int reported;       // PyTorch reported its totals
+    uint64_t allocated; // its total with the last block
+    uint64_t reserved;  // its total with the last block, adjusted by its segments since then
     // reserved - segment_bytes - asleep_segment_bytes after the last event of a block
     int64_t unreconciled;
     uint64_t blocks, block_bytes;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // An object has all that its row needs but its end, so that nothing is kept for each of them. At a
-// gap the live objects are set aside: those that the checkpoint behind it does not have again have
+// gap the live objects are set aside: those that the checkpoint after it does not have again have
 // ended in the gap.
 #include "sites/allocation_rows.h"
 
@@ -9,7 +9,7 @@ struct pass {
     struct ct_replay replay;
     const struct ct_event *e; // that is being applied, or NULL
     uint64_t number;
-    uint64_t known_from;       // the first event behind the last gap
+    uint64_t known_from;       // the first event after the last gap
     struct ct_map was_segment; // events of allocations that have held a block
     struct ct_allocation_row *aside;
     size_t aside_count, aside_room;

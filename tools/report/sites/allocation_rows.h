@@ -21,20 +21,20 @@ struct ct_allocation_row {
     int is_sum;
     uint64_t event, t_ns; // of the allocation
     enum ct_row_end end;
-    uint64_t end_event, end_t_ns; // CT_ROW_UNKNOWN: the first event behind the gap
+    uint64_t end_event, end_t_ns; // CT_ROW_UNKNOWN: the first event after the gap
     uint32_t end_stack, end_thread;
     uint64_t key; // address; of a VMM object or an array its handle
     int is_handle;
     uint64_t bytes, count;
     int device; // CUDA ordinal or CT_NO_DEVICE
     uint32_t stack, api, thread, space, flags;
-    uint64_t known_from; // the first event behind which it is known to be live
+    uint64_t known_from; // the first event after which it is known to be live
 };
 
 struct ct_allocation_rows {
     uint64_t from_ns, to_ns; // rows are of what was live in this range
     int device;              // -1: all
-    // Either may be NULL. A row is valid during the call. `event` is called behind each event of
+    // Either may be NULL. A row is valid during the call. `event` is called after each event of
     // the range, on whatever device.
     void (*row)(void *user, const struct ct_allocation_row *row);
     void (*event)(void *user, const struct ct_replay *r, const struct ct_event *e, uint64_t number);
@@ -42,7 +42,7 @@ struct ct_allocation_rows {
 };
 
 void ct_allocation_rows_read(const struct ct_allocation_rows *request, struct ct_trace *t);
-// Whether the allocation of a row was live behind an event.
+// Whether the allocation of a row was live after an event.
 int ct_allocation_row_is_live_at(const struct ct_allocation_row *row, uint64_t event);
 const char *ct_row_end_name(enum ct_row_end end);
 

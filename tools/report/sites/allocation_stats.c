@@ -364,7 +364,7 @@ static int read_in_parts(struct ct_allocation_stats *s, struct ct_trace *t,
     const struct ct_parts_request all = {
         .last_event = UINT64_MAX, .last_ns = UINT64_MAX, .before_event = UINT64_MAX};
     struct ct_parts parts;
-    if (request->to_ns < t->t_last_ns) // what lies behind must not be read
+    if (request->to_ns < t->t_last_ns) // later events must not be read
         return 0;
     ct_parts_begin(&parts, t, &all);
     if (!parts.count)

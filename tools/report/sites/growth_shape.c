@@ -60,7 +60,7 @@ static unsigned count_parts(const struct kept *k, size_t from, size_t to, unsign
     return n;
 }
 
-// The end of a step: behind the last one that was taken in the same part or, of a growth in steps,
+// The end of a step: after the last one that was taken in the same part or, of a growth in steps,
 // in the parts that follow without a gap.
 static size_t find_end_of_step(const struct kept *k, size_t first, enum ct_growth_kind kind) {
     unsigned last = ct_least_stretch_part(&k->parts, k->list[first].t_ns);
@@ -210,7 +210,7 @@ static enum ct_growth_kind name_leak(const struct kept *k, size_t first) {
     return 3 * used >= 2 * parts ? CT_GROWTH_KIND_STEADY : CT_GROWTH_KIND_STEPWISE;
 }
 
-// What is kept behind the first step, in the time behind it.
+// What is kept after the first step, in the time after it.
 static void measure_rate(struct ct_growth_shape *s, const struct kept *k, size_t first) {
     const size_t next = find_end_of_step(k, first, s->kind);
     s->grown_bytes = bytes_of(k, next, k->count);

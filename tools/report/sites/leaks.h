@@ -14,7 +14,7 @@
 #include "sites/untracked_growth.h"
 #include "symbols/phases.h"
 
-// A growth that takes less time is not told: a minute behind a start-up whose end is known, else as
+// A growth that takes less time is not told: a minute after a start-up whose end is known, else as
 // long as one may last. One that ends in an OOM, with work between its steps, needs no more time
 // than these.
 #define CT_LEAKS_SHORTEST_NS UINT64_C(60000000000)

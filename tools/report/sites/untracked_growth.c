@@ -73,7 +73,7 @@ void ct_untracked_growth_find(struct ct_untracked_growth *g, const struct ct_unt
     if (!p->count)
         return;
     l.from_ns = later(limits->from_ns, p->list[0].t_ns);
-    l.to_ns = earlier(limits->to_ns, p->last_ns); // behind the last reading nothing is known
+    l.to_ns = earlier(limits->to_ns, p->last_ns); // after the last reading nothing is known
     l.exact_from_ns = 0;
     l.is_by_parts = 1;
     g->known = l.to_ns > l.from_ns;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Entries of a history have the size that was asked for, and blocks the size that they have. So a
-// block that was freed behind the moment comes back with its size rounded to PyTorch's step: what
+// block that was freed after the moment comes back with its size rounded to PyTorch's step: what
 // PyTorch did not split off (less than 1 MiB) counts as free then.
 #include "snapshot/snapshot_pool.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // PyTorch's pool of a device by a snapshot: at its end, or just before an entry of the history, to
-// which the entries behind it are undone, the newest first.
+// which the entries after it are undone, the newest first.
 #ifndef CT_SNAPSHOT_POOL_H
 #define CT_SNAPSHOT_POOL_H
 

@@ -66,7 +66,7 @@ static enum ct_snapshot_state read_state(value v) {
     return CT_SNAPSHOT_INACTIVE;
 }
 
-// Blocks lie one behind the other; torch before 2.1 does not say where.
+// Blocks lie one after the other; torch before 2.1 does not say where.
 static uint64_t read_block(struct ct_snapshot *s, value dict, uint64_t address) {
     enum { ADDRESS, SIZE, REQUESTED, STATE, FRAMES, HISTORY, KEYS };
     static const char *const names[KEYS] = {"address", "size",   "requested_size",

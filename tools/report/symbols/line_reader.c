@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The answers lie in memory that the processes share, so that those are there that came before the
-// end. Where it ended is the module whose file did it: another process goes on behind that.
+// end. Where it ended is the module whose file did it: another process goes on after that.
 #include "symbols/line_reader.h"
 
 #include <errno.h>

@@ -76,7 +76,7 @@ static uint32_t find_rules_of_path(struct ct_phases *p, uint32_t path) {
     return p->of_path[path] = end_list(p, from);
 }
 
-// The name of a function of Python without its class: the part behind the last dot.
+// The name of a function of Python without its class: the part after the last dot.
 static struct ct_string get_own_name(struct ct_string name) {
     const char *dot = name.length ? memrchr(name.at, '.', name.length) : NULL;
     if (dot) {

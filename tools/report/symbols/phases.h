@@ -33,7 +33,7 @@ struct ct_phases {
     const struct ct_phase_rules *rules; // the user's; may be NULL
     struct ct_phase_of_node *nodes;     // by node; 0 is that of no frame
     size_t node_count;
-    // Lists of the rows that fit a path, or a frame, one behind the other; each ends with NULL.
+    // Lists of the rows that fit a path, or a frame, one after the other; each ends with NULL.
     const struct ct_phase_rule **fits;
     size_t fits_count, fits_room;
     uint32_t *of_path, *of_frame; // by string, by frame: where its list begins; 0: not known yet

@@ -8,7 +8,7 @@
 
 #include "read/definitions.h"
 
-// The name of the outermost range that the event's thread is in, behind the event; without one that
+// The name of the outermost range that the event's thread is in, after the event; without one that
 // of the oldest range of the process (range-start). NULL: it is in none. `open`: before the event.
 // Ranges without a name and those of range_noise.def do not count.
 const struct ct_string *ct_ranges_find(const struct ct_definitions *n,

@@ -6,7 +6,7 @@
 
 #include <stddef.h>
 
-// Where the sentence of a line begins, behind what was put before it.
+// Where the sentence of a line begins, after what was put before it.
 size_t ct_clean_skip_prefix(const char *line, size_t length);
 // The time in what was put before a sentence, `prefix` letters: a time of day, with the date if one
 // stands before it: "11-23 20:25:27", "2026-02-24T20:21:58". Returns its length, 0 if there is

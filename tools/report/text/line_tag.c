@@ -46,7 +46,7 @@ static void add_source(struct ct_line_tag *tag, const char *p, size_t at, size_t
     tag->source = hash ? hash : 1;
 }
 
-// "(Worker_TP0 pid=456)", "(RayWorkerWrapper pid=9, ip=10.0.0.2)". `at`: behind the bracket.
+// "(Worker_TP0 pid=456)", "(RayWorkerWrapper pid=9, ip=10.0.0.2)". `at`: after the bracket.
 static void read_tag(const char *p, size_t at, size_t end, struct ct_line_tag *tag) {
     static const char pid[] = "pid=", ip[] = "ip=";
     const size_t name_end = end_of_name(p, at, end), pid_at = find(p, at, end, pid);

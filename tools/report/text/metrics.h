@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A server's metrics over time: scrapes of its Prometheus page one behind the other, each behind a
+// A server's metrics over time: scrapes of its Prometheus page one after the other, each after a
 // line "# scraped SECONDS" (since 1970, with a fraction). Memory is bounded: where there are more
 // scrapes than are kept, neighbours become one.
 #ifndef CT_METRICS_H

@@ -216,7 +216,7 @@ static int follows(const struct cursor *c, size_t at, const char *rest) {
     return 1;
 }
 
-// The rest of a template behind a field and what closes the group that the field ends.
+// The rest of a template after a field and what closes the group that the field ends.
 static const char *rest_of(const char *t) {
     while (*t == ']')
         t++;

@@ -64,11 +64,11 @@ enum { CT_TEXT_WORD_SIZE = 300 };
 
 struct ct_template_match {
     enum ct_text_kind kind;
-    enum ct_text_flag flag; // of kind FLAG: which one; its value stands behind the match
+    enum ct_text_flag flag; // of kind FLAG: which one; its value stands after the match
     const char *source;     // who says it, as the table has it: "vLLM 0.1 and later"
     struct ct_text_value values[CT_TEXT_FIELDS];
     char word[CT_TEXT_WORD_SIZE]; // of a field of letters, the last one
-    size_t end;                   // behind the match
+    size_t end;                   // after the match
 };
 
 enum ct_text_role ct_template_role(enum ct_text_kind kind);
@@ -76,7 +76,7 @@ enum ct_text_role ct_template_role(enum ct_text_kind kind);
 const char *ct_template_kind_name(enum ct_text_kind kind);
 // Finds the template that matches at `at`, the first of the table. Returns 0 if none does.
 int ct_template_match(const char *text, size_t length, size_t at, struct ct_template_match *m);
-// Whether `literal` stands at *at, blanks and ends of lines aside; if so, moves *at behind it.
+// Whether `literal` stands at *at, blanks and ends of lines aside; if so, moves *at after it.
 int ct_template_match_literal(const char *text, size_t length, size_t *at, const char *literal);
 // Reads a number with its unit, if it has one, as a template's field of type `gib` or `dec` does.
 int ct_template_read_number(const char *text, size_t length, size_t *at, struct ct_text_value *v);

@@ -217,7 +217,7 @@ static size_t count_incidents(const struct ct_scan *s, int device, enum ct_oom_r
 
 // ---- text ---------------------------------------------------------------------------------------
 
-// Prints " at the OOM, +5.944 s" behind a device (-1: behind something of no device).
+// Prints " at the OOM, +5.944 s" after a device (-1: after something of no device).
 static void print_moment(struct ct_view *v, const struct ct_moment *m, int device) {
     static const char *const words[] = {" at the OOM", " at the peak", " at the end", ""};
     fputs(words[m->kind], v->out);

@@ -70,7 +70,7 @@ static void print_key(struct ct_view *v, const char *key) {
     fprintf(v->out, "%s%*s " CT_WRAP_HANG, key, (int)(n < KEY ? KEY - n : 0), "");
 }
 
-// Where a flag was given is a fact of its own, KEY.from. The text has it behind the flag's value.
+// Where a flag was given is a fact of its own, KEY.from. The text has it after the flag's value.
 static const char origin[] = ".from";
 enum { ORIGIN = sizeof origin - 1, MOST_KEY = 200 };
 

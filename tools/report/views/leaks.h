@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The view leaks in steps, for who shares its passes or shows it twice.
+// The view leaks in steps, for callers that share its passes or print it as text and JSON.
 #ifndef CT_VIEW_LEAKS_H
 #define CT_VIEW_LEAKS_H
 

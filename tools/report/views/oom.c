@@ -208,7 +208,7 @@ static size_t print_alike(struct ct_view *v, const struct ct_scan *s, size_t k, 
 struct described {
     struct ct_moment moment; // of --at: the last incident that began by then
     int has_moment;
-    size_t end; // behind it
+    size_t end; // after it
 };
 
 static struct described find_described(const struct ct_view *v, const struct ct_scan *s) {

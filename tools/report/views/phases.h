@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The view phases in steps, for who shares its pass or shows it twice.
+// The view phases in steps, for callers that share its pass or print it as text and JSON.
 #ifndef CT_VIEW_PHASES_H
 #define CT_VIEW_PHASES_H
 

@@ -229,7 +229,7 @@ static int make_chunk(struct symbolize *s, size_t i) {
 
 // ---- the file -----------------------------------------------------------------------------------
 
-// Returns the offset behind a chunk, its digest and its filler.
+// Returns the offset after a chunk, its digest and its filler.
 static uint64_t end_of(const struct ct_source *source, const struct ct_index_chunk *c,
                        uint64_t most) {
     const uint64_t at = ct_index_end_of(c);
