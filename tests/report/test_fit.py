@@ -318,7 +318,6 @@ class Server:
         self.step, self.after, self.others = 300 * M, 0, 0
         self.max_len, self.seqs, self.tokens = 2048, 128, 8192
         self.cache_size = None
-        self.more = {}  # of INFO
         self.lacks = 0  # so much is missing for the request that fails at the end; 0: none fails
         for name, value in given.items():
             setattr(self, name, value)
@@ -332,7 +331,7 @@ class Server:
         return {"flag." + k: str(v) for k, v in flags.items() if v is not None}
 
     def record(self, name):
-        p = Process(self.total, **self.flags(), **{"process.program": "vllm", "version.vllm": "0.33.0", **self.more})
+        p = Process(self.total, **self.flags(), **{"process.program": "vllm", "version.vllm": "0.33.0"})
         p.nvml(self.outside, self.others)
         p.tensor(2 * M, INIT)
         p.reads(self.outside + self.others, INIT)
@@ -507,115 +506,6 @@ def advice():
     server = Server(cache_size=11 * G, lacks=64 * M)
     safe = str(server.rooms(server.total)[0] // M * M)
     equal(advised(server.record("advice.size"), "--metrics", server.metrics("advice.size")), {"--kv-cache-memory-bytes": {safe}})
-
-
-def two_points(now, other, at):
-    """By how many bytes a step of `at` tokens takes more than that of `now`: at least and at most, in fractions."""
-    low, high = sorted(((now.tokens, now.activations), (other.tokens, other.activations)))
-    error = max(32 * M, max(low[1], high[1]) // 32)
-    run, rise = high[0] - low[0], high[1] - low[1]
-    if at == now.tokens:
-        return 0, 0
-    if at >= high[0]:
-        least = high[1] + Fraction(max(rise - error, 0) * (at - high[0]), run)
-        most = Fraction((high[1] + error) * at, high[0])
-    else:
-        least = Fraction(high[1] * at, high[0]) if at > low[0] else Fraction(low[1] * at, low[0])
-        most = low[1] + error + (Fraction(rise * (at - low[0]), run) if at > low[0] else 0)
-    return least - error - now.activations, most - now.activations
-
-
-def tokens_by_two(now, other, capacity):
-    """(safe, fails) of max_num_batched_tokens, by trying one value after the other."""
-    cache_low, cache_high = now.cache_on(capacity)
-    room_low, room_high = now.rooms(capacity)
-
-    def fits(at):
-        more = two_points(now, other, at)[1]
-        if now.cache_size:
-            return 2 * more <= room_low - now.cache
-        return more <= min(room_low - cache_high, cache_low - now.request())
-
-    def fails(at):
-        more = two_points(now, other, at)[0]
-        if now.cache_size:  # a step has the tokens of the cache at most; the profile run comes before the cache
-            in_step = two_points(now, other, min(at, now.blocks * now.block_tokens))[0]
-            outside = now.outside + now.after + (now.others if capacity == now.total else 0)
-            return in_step > room_high - now.cache or more > room_high + outside + now.buffers
-        return more > cache_high - now.request()
-    farthest = 4 * max(now.tokens, other.tokens)
-    safe = max((n for n in range(256, farthest + 1, 256) if fits(n)), default=None)
-    low, high = 0, 16 * farthest
-    if not fails(high):
-        return safe, None
-    while high - low > 1:
-        low, high = ((low + high) // 2, high) if not fails((low + high) // 2) else (low, (low + high) // 2)
-    return safe, high
-
-
-def by_other(now, other, name, *more):
-    """What fit says of now with the recording of other."""
-    vllm, b = bounds_of(now.record(name), "--metrics", now.metrics(name), "--other", other.record(name + ".other"), *more)
-    return vllm["other"], {flag: (x["safe"], x["fails"]) for flag, x in b.items()}
-
-
-@case("two recordings: beyond both at least by the line through them, at most in proportion")
-def two_recordings():
-    for i, (given, tokens, activations, mib) in enumerate((
-            ({}, 4096, 360, None), ({}, 16384, 1380, None), ({}, 4096, 360, 20 * 1024), ({}, 4096, 360, 40 * 1024),
-            ({"cache_size": 4 * G}, 2048, 180, None), ({"cache_size": 4 * G}, 16384, 1390, 20 * 1024),
-            ({"share": Fraction(97, 100), "after": 100 * M, "step": 100 * M}, 1024, 90, None),
-            ({"share": Fraction(97, 100), "after": 600 * M, "step": 100 * M}, 1024, 90, None), ({}, 4096, 690, None))):
-        now = Server(**given)
-        other = Server(**{**given, "tokens": tokens, "activations": activations * M, "step": 80 * M})
-        capacity = mib * M if mib else now.total
-        said, got = by_other(now, other, f"two.{i}", *([f"--capacity={mib}MiB"] if mib else []))
-        equal((said["flag"], said["recorded"], said["why_unknown"]), ("--max-num-batched-tokens", tokens, None))
-        equal((said["bytes_here"], said["bytes_there"]), (now.activations, other.activations))
-        want = tuple(str(n) if n else None for n in tokens_by_two(now, other, capacity))
-        equal(got["--max-num-batched-tokens"], want, f"two.{i}")
-
-
-@case("two recordings of the number of requests: buffers and activations together")
-def two_of_requests():
-    now, other = Server(), Server(seqs=1024, buffers=600 * M, activations=900 * M)
-    said, got = by_other(now, other, "requests")
-    equal((said["flag"], said["bytes_here"], said["bytes_there"]), ("--max-num-seqs", 706 * M, 1500 * M))
-    rise = 1500 * M - 706 * M - 1500 * M // 32
-    more = now.cache - now.request() + 706 * M - 1500 * M + 1500 * M // 32  # above the higher point, when the cache is spent
-    equal(got["--max-num-seqs"][1], str(1024 + math.ceil(Fraction((more + 1) * (1024 - 128), rise))))
-    safe, slack = int(got["--max-num-seqs"][0]), min(now.rooms(now.total)[0] - now.cache, now.cache - now.request())
-    at_most = [Fraction((1500 * M + 1500 * M // 32) * n, 1024) - 706 * M for n in (safe, safe + 8)]  # in proportion
-    check(at_most[0] <= slack < at_most[1], (safe, at_most, slack))
-
-
-@case("a recording that differs in more than one setting, or in anything else, is not used, and why is said")
-def no_recording():
-    now = Server()
-    alone = bounds_of(now.record("alone"), "--metrics", now.metrics("alone"))[1]
-    for i, (given, info, why) in enumerate((
-            ({}, {}, "neither"), ({"tokens": 4096, "seqs": 64}, {}, "differs, and"), ({"tokens": 4096, "max_len": 1024}, {}, "--max-model-len"),
-            ({"tokens": 4096, "share": Fraction(8, 10)}, {}, "--gpu-memory-utilization"), ({"tokens": 4096, "weights": 11 * G}, {}, "weights"),
-            ({"tokens": 4096, "total": 40 * G}, {}, "another device"), ({"tokens": 4096}, {"version.vllm": "0.32.0"}, "version"),
-            ({"tokens": 4096}, {"version.torch": "2.13"}, "version"), ({"tokens": 4096}, {"process.env.VLLM_X": "1"}, "environment"),
-            ({"tokens": 4096}, {"flag.dtype": "float16"}, "a flag"), ({"tokens": 4096}, {"device.0.name": "another"}, "another device"),
-            ({"tokens": None}, {}, "--max-num-batched-tokens is known of one"), ({"tokens": "99999999999999999999"}, {}, "no numbers"))):
-        other = Server(**given)
-        other.more = info
-        said, got = by_other(now, other, f"no.{i}")
-        check(why in (said["why_unknown"] or ""), f"{given} {info}: {said}")
-        equal((said["flag"], said["recorded"]), (None, None))
-        equal(got, {f: (b["safe"], b["fails"]) for f, b in alone.items()}, str(given))
-    p = Process(24 * G)
-    p.tensor(G)
-    path = p.save("stranger")
-    check("no vLLM server" in bounds_of(now.record("with"), "--other", path)[0]["other"]["why_unknown"])
-    shown = report("fit", "--other", path, now.record("with"))[1].decode()
-    check("tells nothing" in shown and "no vLLM server" in " ".join(shown.split()), shown)
-    code, _, err = report("fit", "--other", "/nowhere.zst", path)
-    check(code == 3 and b"/nowhere.zst" in err, err)
-    for words in (("--other-log=/dev/null",), ("--other=-",), ("--other", path, path)):
-        equal(report("fit", *words, path)[0], 2, words)
 
 
 @case("a cache whose size is set: the utilization is not judged, the size is")

@@ -122,7 +122,7 @@ def every_key_is_documented():
             keys(json.loads(read_json(view, trace, "--log", text, "--metrics", scrapes, *(() if view == "info" else ("--error", "x")))),
                  view, found)
     served = os.path.join(ROOT, "tests/report/vllm/http-server/")
-    keys(json.loads(read_json("fit", served + "trace.zst", "--metrics", served + "metrics.txt", "--other", served + "trace.zst")), "fit", found)
+    keys(json.loads(read_json("fit", served + "trace.zst", "--metrics", served + "metrics.txt")), "fit", found)
     keys(json.loads(read_json("fit", os.path.join(ROOT, "tests/report/pytorch/fragmentation/trace.zst"), "--allocator", "")), "fit", found)
     for path in FILES:
         for view in VIEWS:

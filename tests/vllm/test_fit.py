@@ -37,19 +37,12 @@ class Recorded:
     run: Case
     mib: int | None
     tried: dict
-    other: dict = dataclasses.field(default_factory=dict)  # a setting -> its value in a second recording
 
 
 RUNS = [
     Recorded(Case("same-device", "", arguments=EVERYTHING, steps=[SHORT]), None,
              {"--gpu-memory-utilization": "both", "--max-model-len": "both", "--max-num-batched-tokens": "safe",
               "--max-num-seqs": "safe"}),
-    Recorded(Case("two-recordings-of-tokens", "", arguments=EVERYTHING, steps=[SHORT]), None,
-             {"--max-num-batched-tokens": "both"}, {"max_num_batched_tokens": 4096}),
-    Recorded(Case("two-recordings-of-requests", "", arguments=EVERYTHING, steps=[SHORT]), None,
-             {"--max-num-seqs": "both"}, {"max_num_seqs": 4096}),
-    Recorded(Case("two-recordings-cache-is-set", "", arguments={**EVERYTHING, "kv_cache_memory_bytes": 6 << 30},
-                  steps=[SHORT]), None, {"--max-num-batched-tokens": "both"}, {"max_num_batched_tokens": 2048}),
     Recorded(Case("graphs", "", arguments={**EVERYTHING, **FULL_GRAPHS}, steps=[SHORT],
                   environment={"SIM_GRAPH_KB": 16384}), None, {"--gpu-memory-utilization": "both"}),
     Recorded(Case("smaller-device", "", arguments=EVERYTHING, steps=[SHORT]), 15360,
@@ -84,21 +77,11 @@ def value_of(flag, text):
     return float(text) if flag == "--gpu-memory-utilization" else int(text)
 
 
-def second_of(row, changes):
-    """The options that name another recording, with the changed settings."""
-    if not changes:
-        return []
-    run = BED.serve(f"fit-{row.name}-other", dataclasses.replace(row, arguments={**row.arguments, **changes}))
-    check(re.search(r"^DONE", run.log, re.M), "the other recording did not serve")
-    return ["--other", run.traces[0], "--other-log", run.path("log.txt")]
-
-
 def judge(recorded):
     row = recorded.run
     first = BED.serve(f"fit-{row.name}-first", row)
     check(re.search(r"^DONE", first.log, re.M), "the recorded run did not serve")
     more = [f"--capacity={recorded.mib}MiB"] if recorded.mib else []
-    more += second_of(row, recorded.other)
     environment = {"SIM_MEM_MB": recorded.mib} if recorded.mib else {}
     shown = json.loads(report("fit", "--json", "--log", first.path("log.txt"), *more, first.traces[0])[1])
     settings = {s["flag"]: s for s in shown["devices"][0]["vllm"]["bounds"]}

@@ -230,10 +230,6 @@ static int set_value(struct ct_arguments *o, enum ct_argument a, const char *val
         return set_text(&o->log, value);
     case CT_ARGUMENT_METRICS:
         return set_text(&o->metrics, value);
-    case CT_ARGUMENT_OTHER:
-        return set_text(&o->other, value);
-    case CT_ARGUMENT_OTHER_LOG:
-        return set_text(&o->other_log, value);
     case CT_ARGUMENT_ERROR:
         return set_text(&o->error_text, value);
     case CT_ARGUMENT_LENGTHS:
@@ -431,19 +427,6 @@ static int check_diff(const struct parser *p) {
     return 0;
 }
 
-// fit compares one trace with another recording.
-static int check_other(const struct parser *p) {
-    const struct ct_arguments *o = p->o;
-    if (o->other_log && !o->other)
-        return ct_error_set(p->error, CT_EXIT_USAGE,
-                            "--other-log: it is the log of --other, which is not given");
-    if (o->other && o->path_count > 1)
-        return ct_error_set(p->error, CT_EXIT_USAGE, "--other takes one trace beside it");
-    if (o->other && strcmp(o->other, "-") == 0)
-        return ct_error_set(p->error, CT_EXIT_USAGE, "--other: name a file");
-    return 0;
-}
-
 // A format of `export` has no use for some of its options.
 static int check_format(const struct parser *p) {
     static const struct {
@@ -503,7 +486,7 @@ static int check_arguments(const struct parser *p) {
     for (int a = 0; a < CT_ARGUMENTS; a++)
         if (p->given[a] && !ct_argument_table_takes(o->command, (enum ct_argument)a))
             return report_unused_option(p, (enum ct_argument)a);
-    if (check_output(p) || check_diff(p) || check_format(p) || check_quick(p) || check_other(p))
+    if (check_output(p) || check_diff(p) || check_format(p) || check_quick(p))
         return -1;
     if (o->lines.debuginfod && (!servers || !*servers))
         return ct_error_set(p->error, CT_EXIT_USAGE,

@@ -25,17 +25,16 @@ struct ct_arguments {
     int json, no_pager, strict, quick, no_journal, force, all_frames, noise, licenses, help,
         version;
     int segments, tree;
-    const char *output;            // NULL = not given
-    const char *log, *metrics;     // files beside the trace; NULL = not given
-    const char *other, *other_log; // another recording, and its log; NULL = not given
-    const char *error_text;        // a message; NULL = not given
-    const char *rules;             // likewise: a file of rules for phases
-    const char *lengths;           // likewise: a list of requests' tokens
-    uint64_t block_tokens;         // of --block-size, 0 = not given
-    uint64_t capacity;             // 0 = not given
-    int capacity_decimal;          // its unit was a power of 1000
-    const char *capacity_text;     // as typed
-    const char *allocator;         // settings of PyTorch's allocator; NULL = not given
+    const char *output;        // NULL = not given
+    const char *log, *metrics; // files beside the trace; NULL = not given
+    const char *error_text;    // a message; NULL = not given
+    const char *rules;         // likewise: a file of rules for phases
+    const char *lengths;       // likewise: a list of requests' tokens
+    uint64_t block_tokens;     // of --block-size, 0 = not given
+    uint64_t capacity;         // 0 = not given
+    int capacity_decimal;      // its unit was a power of 1000
+    const char *capacity_text; // as typed
+    const char *allocator;     // settings of PyTorch's allocator; NULL = not given
     struct ct_allocator_settings allocator_settings;
     char allocator_error[CT_ALLOCATOR_SETTINGS_ERROR]; // what is wrong with them
     int device;                                        // -1 = all

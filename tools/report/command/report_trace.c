@@ -55,49 +55,6 @@ static int show_with_companions(struct ct_view *v, int in_list) {
     return status;
 }
 
-// Opens the other recording with its own log. Returns 0, or an exit code with *error set; in both
-// cases the caller closes it.
-static int open_other(struct ct_opened_trace *other, struct ct_companions *beside,
-                      const struct ct_view *v, const struct ct_phase_rules *rules,
-                      struct ct_error *error) {
-    struct ct_arguments o = *v->options;
-    o.log = o.other_log;
-    o.metrics = o.error_text = NULL;
-    *beside = (struct ct_companions){0};
-    int status = ct_opened_trace_open(other, &o, v->terminal, o.other, error);
-    if (status)
-        return status;
-    ct_opened_trace_begin(other, rules);
-    if (ct_companions_read(&o, beside, error))
-        return (int)error->status;
-    ct_companions_choose_lines(beside, &other->trace);
-    other->view.companions = beside;
-    ct_restrictions_warn(&other->view);
-    return 0;
-}
-
-// Shows a trace with what stands beside it, and the recording of --other.
-static int show_with_other(struct ct_view *v, const struct ct_phase_rules *rules, int in_list) {
-    struct ct_opened_trace other;
-    struct ct_companions beside;
-    struct ct_error error;
-    if (!v->options->other)
-        return show_with_companions(v, in_list);
-    int status = open_other(&other, &beside, v, rules, &error);
-    if (status)
-        status = ct_report_error(&error, in_list);
-    else {
-        v->other = &other.view;
-        status = show_with_companions(v, in_list);
-        v->other = NULL;
-    }
-    ct_companions_free(&beside);
-    if (other.view.phases)
-        ct_opened_trace_end(&other);
-    ct_opened_trace_close(&other);
-    return status;
-}
-
 int ct_report_judge(struct ct_view *v, struct ct_view *before) {
     fflush(stdout);
     return ct_gate_judge(v, before);
@@ -112,7 +69,7 @@ static int report_opened(struct ct_opened_trace *s, const struct ct_phase_rules 
     if (!s->options.json)
         v->out = ct_terminal_open_text(v->terminal, stdout);
     ct_opened_trace_begin(s, rules);
-    int status = show_with_other(v, rules, place->in_list);
+    int status = show_with_companions(v, place->in_list);
     if (v->out != stdout)
         fclose(v->out);
     if (s->options.fail_on.count)

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// One run has one point of each relation, and a second recording (vllm_slope.h) another one. Where
-// a relation is known (the cache is the rest of a budget, tokens have a fixed size), a bound is
-// exact to a block. Where only that it grows at most in proportion is known (activations, buffers
-// of requests), the proportion gives a value that is certain to fit, and none that is certain not
-// to.
+// One run has one point of each relation. Where a relation is known (the cache is the rest of a
+// budget, tokens have a fixed size), a bound is exact to a block. Where only that it grows at most
+// in proportion is known (activations, buffers of requests), the proportion gives a value that is
+// certain to fit, and none that is certain not to.
 #include "diagnose/vllm_fit.h"
 
 #include <inttypes.h>
@@ -21,7 +20,6 @@ enum { FARTHEST = 4 };
 struct fit {
     struct ct_vllm_fit *to;
     const struct ct_vllm_budget *b;
-    const struct ct_vllm_slope *slope; // or NULL
     enum ct_human_units units;
     // The memory for the cache while it serves: so much for certain, and no more than that. May be
     // negative.
@@ -239,122 +237,6 @@ static void explain_slack(const struct fit *f, struct ct_fit_setting *s, int64_t
             size(f, slack).text, size(f, b->cache_low).text, count(whole(&b->max_len)).text);
 }
 
-// ---- the same by two recordings -----------------------------------------------------------------
-
-// By utilization the cache gives what activations take, and steps take it once more in pieces;
-// without that bound, whether the sum fits does not change. Where the size of the cache is set,
-// only the room beside it counts.
-static int fits_at(const struct fit *f, int64_t at) {
-    const struct ct_vllm_budget *b = f->b;
-    const int is_set = b->cache_size.source != CT_SETTING_UNKNOWN;
-    int64_t more = ct_vllm_slope_most(f->slope, at);
-    const int64_t room = f->room_low - b->cache_high;
-    // What falls with the number of requests may be buffers, which leave no pieces.
-    if (more < 0 && !f->slope->is_step)
-        more = 0;
-    if (is_set)
-        return 2 * more <= room;
-    return more <= room && more <= b->cache_low - f->one;
-}
-
-// Where the size of the cache is set: a step has no more tokens than the cache, and the profile run
-// comes before it. What the number of requests takes at once is not known then.
-static int fails_with_set_cache(const struct fit *f, int64_t at) {
-    const struct ct_vllm_budget *b = f->b;
-    const int64_t in_step = ct_vllm_slope_least(f->slope, smaller(at, b->tokens)),
-                  in_profile = ct_vllm_slope_least(f->slope, at);
-    return f->slope->is_step && (in_step > f->room_high - b->cache_low ||
-                                 in_profile > f->room_high + b->outside + b->buffers);
-}
-
-// By utilization, vLLM does not start where the cache has no room for one request.
-static int fails_at(const struct fit *f, int64_t at) {
-    const struct ct_vllm_budget *b = f->b;
-    if (b->cache_size.source != CT_SETTING_UNKNOWN)
-        return fails_with_set_cache(f, at);
-    return ct_vllm_slope_least(f->slope, at) > b->cache_high - f->one;
-}
-
-// The largest number of whole steps that fits; 0: none does.
-static int64_t find_safe(const struct fit *f, int64_t step, int64_t farthest) {
-    int64_t low = 0, high = farthest / step + 1; // `low` fits, `high` does not
-    while (high - low > 1) {
-        const int64_t middle = low + (high - low) / 2;
-        if (fits_at(f, middle * step))
-            low = middle;
-        else
-            high = middle;
-    }
-    return low * step;
-}
-
-// The smallest value that does not fit; 0: none is known.
-static int64_t find_failing(const struct fit *f, int64_t farthest) {
-    int64_t low = 0, high = farthest; // `high` fails
-    if (!fails_at(f, farthest))
-        return 0;
-    while (high - low > 1) {
-        const int64_t middle = low + (high - low) / 2;
-        if (fails_at(f, middle))
-            high = middle;
-        else
-            low = middle;
-    }
-    return high;
-}
-
-static void explain_slope(const struct fit *f, struct ct_fit_setting *s, const char *what) {
-    const struct ct_vllm_slope *l = f->slope;
-    const int64_t farther = larger(l->now.at, l->other.at) * 2;
-    add(s->because, "%s: %s at %s, and %s at %s in the other recording, each uncertain by %s", what,
-        size(f, l->now.bytes).text, count(l->now.at).text, size(f, l->other.bytes).text,
-        count(l->other.at).text, size(f, l->error).text);
-    add(s->because,
-        "beyond both at least by the line through them and at most in proportion: at %s %s to %s",
-        count(farther).text, size(f, l->now.bytes + ct_vllm_slope_least(l, farther)).text,
-        size(f, l->now.bytes + ct_vllm_slope_most(l, farther)).text);
-}
-
-static void explain_limits(const struct fit *f, struct ct_fit_setting *s) {
-    const struct ct_vllm_budget *b = f->b;
-    const int64_t room = f->room_low - b->cache_high;
-    if (b->cache_size.source != CT_SETTING_UNKNOWN)
-        add(s->because,
-            "beside the KV cache, which stays as it is set, %s to %s more fit, for certain half of "
-            "the first, as steps leave as much again in pieces; a step has at most the %s tokens "
-            "of the cache, but the profile run all of them",
-            size(f, room).text, size(f, f->room_high - b->cache_low).text, count(b->tokens).text);
-    else
-        add(s->because,
-            "the KV cache of %s gives it, and must keep the %s of one request of %s tokens; pieces "
-            "of steps have room for %s more",
-            size(f, b->cache_low).text, size(f, f->one).text, count(whole(&b->max_len)).text,
-            size(f, room).text);
-}
-
-static void fit_by_slope(struct fit *f, struct ct_fit_setting *s, int64_t step, const char *what) {
-    const struct ct_vllm_slope *l = f->slope;
-    const int64_t farthest = larger(l->now.at, l->other.at) * FARTHEST,
-                  most = farthest * FARTHEST * FARTHEST;
-    explain_slope(f, s, what);
-    explain_limits(f, s);
-    s->safe = find_safe(f, step, farthest);
-    if (s->safe < l->now.at && fits_at(f, l->now.at))
-        s->safe = l->now.at;
-    s->fails = find_failing(f, most);
-    if (s->fails && s->fails <= s->safe)
-        s->fails = s->safe + 1;
-    if (!s->fails && !l->is_step && f->b->cache_size.source != CT_SETTING_UNKNOWN)
-        add(s->unknown, "from which value on it fails, because the size of the KV cache is set");
-    else if (!s->fails)
-        add(s->unknown, "whether it fails anywhere up to %s: by the line it does not",
-            count(most).text);
-    if (!s->safe)
-        add(s->unknown, "which value is low enough: a recording with a lower one would tell");
-}
-
-// ---- by one recording, else by two --------------------------------------------------------------
-
 // `grows`: bytes that grow at most in proportion to the setting.
 static void fit_in_proportion(struct fit *f, struct ct_fit_setting *s, int64_t grows, int64_t step,
                               const char *what) {
@@ -371,15 +253,9 @@ static void fit_in_proportion(struct fit *f, struct ct_fit_setting *s, int64_t g
                           : b->why_no_need);
         return;
     }
-    const int is_by_slope = f->slope && f->slope->known && strcmp(f->slope->flag, s->flag) == 0;
-    if (!is_by_slope)
-        add(s->because, "%s: %s at %s", what, size(f, grows).text, count(now).text);
+    add(s->because, "%s: %s at %s", what, size(f, grows).text, count(now).text);
     if (!f->one) {
         add(s->unknown, "%s", b->tokens ? "max_model_len is not known" : tokens_unknown);
-        return;
-    }
-    if (is_by_slope) {
-        fit_by_slope(f, s, step, what);
         return;
     }
     const int64_t slack = find_slack(f);
@@ -389,25 +265,26 @@ static void fit_in_proportion(struct fit *f, struct ct_fit_setting *s, int64_t g
         s->fails = 0;
         add(s->unknown,
             "%s is missing, in proportion that of %s; a trace with a lower value would "
-            "tell how much that gives back (--other)",
+            "tell how much that gives back",
             size(f, -slack).text, count(now - value).text);
         return;
     }
     explain_slack(f, s, slack);
     s->safe = smaller(larger(value / step * step, now), now * FARTHEST);
     add(s->unknown, "how much less it takes than in proportion, and so how far it could go beyond, "
-                    "a trace with another value would tell (--other)");
+                    "a trace with another value would tell");
 }
 
 static void fit_step(struct fit *f) {
     struct ct_fit_setting *s = begin(f, "--max-num-batched-tokens", &f->b->step_tokens);
-    fit_in_proportion(f, s, ct_vllm_slope_bytes(f->b, 1), 256,
+    fit_in_proportion(f, s, f->b->step, 256,
                       "the activations of the profile run grow at most in proportion to it");
 }
 
 static void fit_requests(struct fit *f) {
+    const struct ct_vllm_budget *b = f->b;
     struct ct_fit_setting *s = begin(f, "--max-num-seqs", &f->b->requests);
-    fit_in_proportion(f, s, ct_vllm_slope_bytes(f->b, 0), 8,
+    fit_in_proportion(f, s, b->step + b->buffers + b->sampler + b->graphs, 8,
                       "buffers of requests, the sampler and graphs grow at most in proportion to "
                       "it, and the profile run with them");
 }
@@ -466,9 +343,8 @@ static void read_load(struct fit *f, const struct ct_metrics *m) {
 }
 
 void ct_vllm_fit_find(struct ct_vllm_fit *to, const struct ct_vllm_budget *b,
-                      const struct ct_vllm_slope *slope, const struct ct_metrics *metrics,
-                      enum ct_human_units units) {
-    struct fit f = {.to = to, .b = b, .slope = slope, .units = units};
+                      const struct ct_metrics *metrics, enum ct_human_units units) {
+    struct fit f = {.to = to, .b = b, .units = units};
     *to = (struct ct_vllm_fit){.count = 0};
     if (!b->known)
         return;

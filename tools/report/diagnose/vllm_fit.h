@@ -6,7 +6,7 @@
 
 #include "base/human.h"
 #include "diagnose/metrics_verdicts.h"
-#include "diagnose/vllm_slope.h"
+#include "diagnose/vllm_budget.h"
 
 enum { CT_FIT_SETTINGS = 5, CT_FIT_TEXT = 700 };
 
@@ -30,11 +30,9 @@ struct ct_vllm_fit {
     char load[CT_FIT_TEXT], load_change[CT_FIT_TEXT];
 };
 
-// `b` must stay. `metrics`: NULL: there are none. `slope`: of a second recording; NULL: there is
-// none.
+// `b` must stay. `metrics`: NULL: there are none.
 void ct_vllm_fit_find(struct ct_vllm_fit *f, const struct ct_vllm_budget *b,
-                      const struct ct_vllm_slope *slope, const struct ct_metrics *metrics,
-                      enum ct_human_units units);
+                      const struct ct_metrics *metrics, enum ct_human_units units);
 // The bound of a flag, or NULL.
 const struct ct_fit_setting *ct_vllm_fit_setting(const struct ct_vllm_fit *f, const char *flag);
 // Its recorded value, in the units of its bounds; 0: not known.

@@ -58,34 +58,9 @@ static int find_budget(const struct ct_fit_read *f, int device, struct ct_vllm_b
     return 1;
 }
 
-static struct ct_vllm_recording make_recording(const struct ct_fit_read *f, int device,
-                                               const struct ct_vllm_budget *budget) {
-    return (struct ct_vllm_recording){.budget = budget,
-                                      .memory = &f->servers.device[device],
-                                      .definitions = &f->v->trace->definitions,
-                                      .device = device,
-                                      .facts = &f->facts,
-                                      .log = log_of(f->v)};
-}
-
-static void find_slope(const struct ct_fit_read *f, const struct ct_fit_read *other, int device,
-                       struct ct_fit_vllm *to) {
-    struct ct_vllm_budget budget;
-    if (!find_budget(other, device, &budget))
-        budget = (struct ct_vllm_budget){.why = "it is of no vLLM server on this device"};
-    const struct ct_vllm_recording now = make_recording(f, device, &to->budget),
-                                   beside = make_recording(other, device, &budget);
-    ct_vllm_slope_find(&to->slope, &now, &beside);
-}
-
-int ct_fit_read_vllm(const struct ct_fit_read *f, const struct ct_fit_read *other, int device,
-                     struct ct_fit_vllm *to) {
+int ct_fit_read_vllm(const struct ct_fit_read *f, int device, struct ct_fit_vllm *to) {
     if (!find_budget(f, device, &to->budget))
         return 0;
-    to->slope = (struct ct_vllm_slope){.known = 0};
-    if (other && to->budget.known)
-        find_slope(f, other, device, to);
-    ct_vllm_fit_find(&to->fit, &to->budget, other ? &to->slope : NULL, metrics_of(f->v),
-                     f->v->options->units);
+    ct_vllm_fit_find(&to->fit, &to->budget, metrics_of(f->v), f->v->options->units);
     return 1;
 }

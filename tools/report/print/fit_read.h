@@ -20,7 +20,6 @@ struct ct_fit_read {
 
 struct ct_fit_vllm {
     struct ct_vllm_budget budget;
-    struct ct_vllm_slope slope; // where there is another recording
     struct ct_vllm_fit fit;
 };
 
@@ -29,9 +28,7 @@ void ct_fit_read_run(struct ct_fit_read *f, struct ct_view *v);
 void ct_fit_read_free(struct ct_fit_read *f);
 
 // The budget of a server on a device, on which --capacity asks about another size, and its bounds.
-// `other`: another recording of it; NULL: there is none. Returns 0 if the process was no server of
-// vLLM's there.
-int ct_fit_read_vllm(const struct ct_fit_read *f, const struct ct_fit_read *other, int device,
-                     struct ct_fit_vllm *to);
+// Returns 0 if the process was no server of vLLM's there.
+int ct_fit_read_vllm(const struct ct_fit_read *f, int device, struct ct_fit_vllm *to);
 
 #endif

@@ -177,7 +177,7 @@ static int read_fit(const struct ct_summary *s, struct ct_fit_vllm *to) {
     struct ct_fit_read *f = ct_heap_alloc_zeroed(1, sizeof *f);
     ct_fit_read_run(f, s->v);
     const struct ct_vllm_budget *b = &to->budget;
-    const int is_known = ct_fit_read_vllm(f, NULL, s->device, to) && b->known && b->has_need &&
+    const int is_known = ct_fit_read_vllm(f, s->device, to) && b->known && b->has_need &&
                          (b->by_utilization || b->cache_size.source != CT_SETTING_UNKNOWN);
     ct_fit_read_free(f);
     free(f);

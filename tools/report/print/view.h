@@ -32,7 +32,6 @@ struct ct_view {
     // one.
     const struct ct_processes *processes;
     size_t process;
-    struct ct_view *other;  // of fit --other: that recording; NULL: none
     struct ct_view *before; // of the command diff: A, where this one is B; else NULL
 };
 

@@ -97,18 +97,6 @@ static void print_setting(struct ct_view *v, const struct ct_fit_setting *s,
                 is_said ? "the same as above" : s->unknown);
 }
 
-// What the other recording is good for.
-static void print_other(struct ct_view *v, const struct ct_vllm_slope *s) {
-    if (!v->other)
-        return;
-    fputs("  " CT_WRAP_HANG "the other recording, ", v->out);
-    ct_utf8_print_sanitized(v->out, v->options->other, strlen(v->options->other));
-    if (s->known)
-        fprintf(v->out, ", has %s %" PRId64 "\n", s->flag, s->other.at);
-    else
-        fprintf(v->out, ", tells nothing: %s\n", s->why);
-}
-
 void ct_fit_vllm_print(struct ct_view *v, const struct ct_fit_vllm *f, int device) {
     const struct ct_vllm_budget *b = &f->budget;
     fprintf(v->out, "%svLLM on %s%s", v->terminal->bold, ct_label_device(device).text,
@@ -120,7 +108,6 @@ void ct_fit_vllm_print(struct ct_view *v, const struct ct_fit_vllm *f, int devic
     putc('\n', v->out);
     print_budget(v, b);
     print_cache(v, b);
-    print_other(v, &f->slope);
     fputs("  each setting by itself, with all others as recorded:\n", v->out);
     for (size_t i = 0; i < f->fit.count; i++)
         print_setting(v, &f->fit.list[i], i ? &f->fit.list[i - 1] : NULL);
@@ -180,23 +167,7 @@ static void add_budget(struct ct_json *j, const struct ct_vllm_budget *b) {
     add_bytes(j, "start_used_bytes", b->start_used >= 0, b->start_used);
 }
 
-static void add_other(struct ct_json *j, const struct ct_view *v, const struct ct_vllm_slope *s) {
-    if (!v->other) {
-        ct_json_null(j, "other");
-        return;
-    }
-    ct_json_open(j, "other", '{');
-    ct_json_text(j, "file", v->options->other);
-    add_text(j, "flag", s->known ? s->flag : "");
-    add_bytes(j, "recorded", s->known, s->other.at);
-    add_bytes(j, "bytes_here", s->known, s->now.bytes);
-    add_bytes(j, "bytes_there", s->known, s->other.bytes);
-    add_bytes(j, "error_bytes", s->known, s->error);
-    add_text(j, "why_unknown", s->why);
-    ct_json_close(j, '}');
-}
-
-void ct_fit_vllm_add_json(struct ct_json *j, const struct ct_view *v, const struct ct_fit_vllm *f) {
+void ct_fit_vllm_add_json(struct ct_json *j, const struct ct_fit_vllm *f) {
     if (!f) {
         ct_json_null(j, "vllm");
         return;
@@ -208,7 +179,6 @@ void ct_fit_vllm_add_json(struct ct_json *j, const struct ct_view *v, const stru
     for (size_t i = 0; i < f->fit.count; i++)
         add_setting(j, &f->fit.list[i]);
     ct_json_close(j, ']');
-    add_other(j, v, &f->slope);
     add_text(j, "load", f->fit.load);
     add_text(j, "load_change", f->fit.load_change);
     ct_json_close(j, '}');

@@ -8,6 +8,6 @@
 
 void ct_fit_vllm_print(struct ct_view *v, const struct ct_fit_vllm *f, int device);
 // Adds the key `vllm` of a device; NULL: null.
-void ct_fit_vllm_add_json(struct ct_json *j, const struct ct_view *v, const struct ct_fit_vllm *f);
+void ct_fit_vllm_add_json(struct ct_json *j, const struct ct_fit_vllm *f);
 
 #endif
