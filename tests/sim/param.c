@@ -115,6 +115,7 @@ static void read_all(void) {
     p->managed_at_once = number("SIM_MANAGED", 0) != 0;
     p->ends_at_exit = number("SIM_EXIT", 0) != 0;
     p->backed = number("SIM_BACKED", 1) != 0;
+    p->space = number("SIM_SPACE_GB", 1024) << 30;
     p->symbolic = number("SIM_BSYMBOLIC", 1) != 0;
     p->alias = number("SIM_GETPROC_ALIAS", 0) != 0;
     p->reentrant = number("SIM_REENTRANT", 0) != 0;

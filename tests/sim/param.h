@@ -19,6 +19,7 @@ struct sim_param {
     uint64_t mig_card; // memory of the card whose instances the devices are, else 0
     int container;     // 0: the host; processes of others have other numbers
     int numa_node;     // -1: none
+    uint64_t space;    // address space to reserve for the devices, in bytes
     bool lazy_modules, kernels_load, limit_charges, managed_at_once, backed;
     bool ends_at_exit;
     bool symbolic, alias, reentrant, nvlink, integrated;

@@ -113,7 +113,7 @@ static void *reserve(uint64_t size, int protection) {
 // touches cost nothing.
 static void open_space(void) {
     char *p = NULL;
-    for (uint64_t size = 1ull << 40; !p && size >= 4ull << 30; size /= 4) {
+    for (uint64_t size = sim_param.space; !p && size >= 4ull << 30; size /= 4) {
         space_size = size;
         backed = sim_param.backed && (p = reserve(size, PROT_READ | PROT_WRITE));
         if (!p)
