@@ -31,8 +31,8 @@ struct models {
     struct ct_map ends; // of address space: how often there
     struct thread_state threads[CT_RECORDED_THREADS];
     uint64_t refused_untracked; // the least that is untracked, if the last calls failed for that
-    unsigned trials;            // of requests that failed, in copies of the model
-    unsigned release_trials;    // of requests before which segments were freed, likewise
+    unsigned trials;            // how many requests that failed were tried in a copy of the model
+    unsigned release_trials;    // the same of requests before which segments were freed
     struct ct_release release;
     uint64_t less, more; // by so much the driver has less or more than was recorded
 };

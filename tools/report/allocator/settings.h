@@ -21,7 +21,7 @@ struct ct_allocator_settings {
     uint64_t max_rounding;  // bytes by which an oversize block may exceed its request
     uint64_t large_segment; // bytes of a segment for requests of 1 to 10 MiB
     uint32_t collect_ppm;   // garbage_collection_threshold, in millionths; 0: never
-    uint32_t fraction_ppm;  // per_process_memory_fraction, likewise; 0: not set
+    uint32_t fraction_ppm;  // per_process_memory_fraction, in millionths; 0: not set
     // roundup_power2_divisions, by the power of two of the size in MiB; 0: none
     uint32_t divisions[CT_ALLOCATOR_DIVISIONS];
     int has_rest; // the list ends with ">:N", which is for the sizes after `last`

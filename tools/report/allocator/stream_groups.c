@@ -5,7 +5,7 @@
 
 // How many free blocks are looked at for one request, before the one that it got and after it.
 enum { MOST_BEFORE = 128, MOST_AFTER = 8, MOST_FOR_NEW = 512 };
-enum { MOST_PAIRS = 1 << 20, MOST_SEGMENTS = 1 << 24 };
+enum { MOST_PAIRS = 1 << 20, MOST_SEGMENTS = 1 << 24, KEPT_MOST = INT32_MAX };
 
 static struct ct_tree_nodes size_nodes(const struct ct_stream_groups *g) {
     return (struct ct_tree_nodes){(char *)g->ranges + offsetof(struct ct_free_range, by_size),
@@ -86,26 +86,38 @@ static void cut(struct ct_stream_groups *g, uint64_t start, uint64_t end) {
 
 // ---- what a placement tells ---------------------------------------------------------------------
 
-// What is noted of two segments: that one was passed over for the other, that one could have been,
-// but was not, or that both are of one stream.
-#define PASSED_OVER (UINT64_C(1) << 32)
-#define SURELY (UINT64_C(1) << 31)
-#define KEPT_MOST (SURELY - 1)
-#define KEPT UINT64_C(1)
-
-static void note_pair(struct ct_stream_groups *g, uint32_t a, uint32_t b, uint64_t what) {
+// The pair of two segments. NULL: there are too many pairs.
+static struct ct_segment_pair *find_pair(struct ct_stream_groups *g, uint32_t a, uint32_t b) {
     const uint64_t key = a < b ? (uint64_t)a << 32 | b : (uint64_t)b << 32 | a;
-    uint64_t *value = ct_map_find(&g->pairs, key);
-    if (!value && g->pairs.count >= MOST_PAIRS) {
+    const uint64_t *known = ct_map_find(&g->pair_index, key);
+    if (known)
+        return &g->pairs[*known];
+    if (g->pair_count == MOST_PAIRS) {
         g->pairs_left_out++;
-        return;
+        return NULL;
     }
-    if (!value)
-        value = ct_map_add(&g->pairs, key);
-    if (what == SURELY)
-        *value |= SURELY;
-    else if (what != KEPT || (*value & KEPT_MOST) != KEPT_MOST)
-        *value += what;
+    CT_HEAP_GROW(g->pairs, g->pair_count, g->pair_room);
+    g->pairs[g->pair_count] = (struct ct_segment_pair){.segment = a, .other = b};
+    *ct_map_add(&g->pair_index, key) = g->pair_count;
+    return &g->pairs[g->pair_count++];
+}
+
+static void note_passed_over(struct ct_stream_groups *g, uint32_t a, uint32_t b) {
+    struct ct_segment_pair *p = find_pair(g, a, b);
+    if (p)
+        p->passed_over++;
+}
+
+static void note_kept(struct ct_stream_groups *g, uint32_t a, uint32_t b) {
+    struct ct_segment_pair *p = find_pair(g, a, b);
+    if (p && p->kept < KEPT_MOST)
+        p->kept++;
+}
+
+static void note_surely(struct ct_stream_groups *g, uint32_t a, uint32_t b) {
+    struct ct_segment_pair *p = find_pair(g, a, b);
+    if (p)
+        p->surely = 1;
 }
 
 // Whether PyTorch would surely have given a request of its stream a free block. A block may be
@@ -145,7 +157,7 @@ static void note_choice(struct ct_stream_groups *g, uint32_t segment, uint64_t b
         } else if (is_eligible(g, g->ranges[at].by_size.size, bytes) &&
                    (!is_tie(g, at, chosen) || is_taken_first(g, at, chosen))) {
             g->passed_over++;
-            note_pair(g, segment, other, PASSED_OVER);
+            note_passed_over(g, segment, other);
         }
         at = ct_block_tree_next(tree, &sizes, at);
     }
@@ -156,7 +168,7 @@ static void note_choice(struct ct_stream_groups *g, uint32_t segment, uint64_t b
         const int passed_over = is_tie(g, at, chosen) && is_taken_first(g, at, chosen);
         if (g->ranges[at].segment != segment) {
             g->passed_over += passed_over;
-            note_pair(g, segment, g->ranges[at].segment, passed_over ? PASSED_OVER : KEPT);
+            (passed_over ? note_passed_over : note_kept)(g, segment, g->ranges[at].segment);
         }
         at = ct_block_tree_next(tree, &sizes, at);
     }
@@ -224,7 +236,7 @@ static void note_refused(struct ct_stream_groups *g, uint32_t segment, uint64_t 
             !may_be_emptied(g, r->segment) &&
             ((r->size >= bytes && is_eligible(g, r->size, bytes)) || was_left_out(g, r, wanted))) {
             g->passed_over++;
-            note_pair(g, segment, r->segment, PASSED_OVER);
+            note_passed_over(g, segment, r->segment);
         }
     }
     // (A small request has no such blocks in its pool.)
@@ -233,7 +245,7 @@ static void note_refused(struct ct_stream_groups *g, uint32_t segment, uint64_t 
         return;
     for (uint32_t i = 0; i < g->refused.freed_count; i++)
         if (g->refused.freed[i] != segment && !g->segments[g->refused.freed[i]].small)
-            note_pair(g, segment, g->refused.freed[i], SURELY);
+            note_surely(g, segment, g->refused.freed[i]);
 }
 
 // Lists the free ranges of a class, from the smallest that a request can have passed over.
@@ -375,15 +387,8 @@ void ct_stream_groups_note_end(struct ct_stream_groups *g, uint64_t start, uint6
 
 // ---- groups -------------------------------------------------------------------------------------
 
-// What is known of a segment and another one.
-struct link {
-    uint32_t segment, other;
-    uint32_t passed_over, kept : 31;
-    uint32_t surely : 1; // of one stream
-};
-
 static int compare_links(const void *a, const void *b) {
-    const struct link *x = a, *y = b;
+    const struct ct_segment_pair *x = a, *y = b;
     if (x->segment != y->segment)
         return x->segment < y->segment ? -1 : 1;
     return (x->other > y->other) - (x->other < y->other);
@@ -392,7 +397,7 @@ static int compare_links(const void *a, const void *b) {
 // Segments and their links, each link from both sides, while groups are chosen.
 struct choice {
     struct ct_stream_groups *g;
-    struct link *links;
+    struct ct_segment_pair *links;
     size_t count;
     size_t *first;   // the first link of each segment, and the end
     uint32_t *root;  // of each segment: one of those that are surely of the same stream
@@ -403,21 +408,20 @@ struct choice {
     uint32_t members[2][CT_STREAM_GROUPS_MOST];
 };
 
-// Takes the pairs, which are up to a million: not held beside what is sorted.
+// Takes the pairs over.
 static void list_links(struct choice *c) {
     struct ct_stream_groups *g = c->g;
-    c->links = ct_heap_alloc_zeroed(g->pairs.count * 2, sizeof *c->links);
-    for (size_t i = 0; i < g->pairs.capacity; i++)
-        if (g->pairs.used[i]) {
-            const struct ct_map_entry *e = &g->pairs.entries[i];
-            const struct link link = {(uint32_t)e->key, (uint32_t)(e->key >> 32),
-                                      (uint32_t)(e->value >> 32), (uint32_t)(e->value & KEPT_MOST),
-                                      (e->value & SURELY) != 0};
-            c->links[c->count++] = link;
-            c->links[c->count++] =
-                (struct link){link.other, link.segment, link.passed_over, link.kept, link.surely};
-        }
-    ct_map_free(&g->pairs);
+    const size_t pairs = g->pair_count;
+    ct_map_free(&g->pair_index);
+    c->links = ct_heap_resize(g->pairs, pairs * 2, sizeof *c->links);
+    c->count = pairs * 2;
+    for (size_t i = 0; i < pairs; i++) {
+        c->links[pairs + i] = c->links[i];
+        c->links[pairs + i].segment = c->links[i].other;
+        c->links[pairs + i].other = c->links[i].segment;
+    }
+    g->pairs = NULL;
+    g->pair_count = g->pair_room = 0;
     qsort(c->links, c->count, sizeof *c->links, compare_links);
     c->first = ct_heap_alloc_zeroed((size_t)g->segment_count + 1, sizeof *c->first);
     size_t at = 0;
@@ -444,7 +448,7 @@ static void join_surely(struct choice *c) {
         c->root[i] = i;
         c->begin[i] = CT_NO_BLOCK;
     }
-    for (const struct link *l = c->links; l < c->links + c->count; l++)
+    for (const struct ct_segment_pair *l = c->links; l < c->links + c->count; l++)
         if (l->surely)
             c->root[root_of(c, l->segment)] = root_of(c, l->other);
     for (uint32_t i = count; i-- > 0;) {
@@ -470,7 +474,8 @@ static uint32_t choose_group(const struct choice *c, uint32_t begin) {
     const uint32_t count = g->groups[small], *members = c->members[small];
     double sums[CT_STREAM_GROUPS_MOST] = {0};
     for (uint32_t i = begin; i != CT_NO_BLOCK; i = c->next[i]) {
-        for (const struct link *l = c->links + c->first[i]; l < c->links + c->first[i + 1]; l++)
+        for (const struct ct_segment_pair *l = c->links + c->first[i];
+             l < c->links + c->first[i + 1]; l++)
             if (g->segments[l->other].group < count)
                 sums[g->segments[l->other].group] +=
                     FOR_KEPT * l->kept - c->against * l->passed_over;
@@ -551,7 +556,8 @@ static void set_apart(const struct choice *c) {
     for (uint32_t i = 0; i < g->segment_count; i++) {
         struct ct_grouped_segment *s = &g->segments[i];
         double sum = 0;
-        for (const struct link *l = c->links + c->first[i]; l < c->links + c->first[i + 1]; l++)
+        for (const struct ct_segment_pair *l = c->links + c->first[i];
+             l < c->links + c->first[i + 1]; l++)
             if (g->segments[l->other].group == s->group)
                 sum += l->surely ? SURE : FOR_KEPT * l->kept;
         s->apart = s->group;
@@ -563,7 +569,7 @@ static void set_apart(const struct choice *c) {
 static void count_contradictions(const struct choice *c) {
     struct ct_stream_groups *g = c->g;
     g->contradicted = 0;
-    for (const struct link *l = c->links; l < c->links + c->count; l++)
+    for (const struct ct_segment_pair *l = c->links; l < c->links + c->count; l++)
         if (l->segment < l->other && g->segments[l->segment].group == g->segments[l->other].group)
             g->contradicted += l->passed_over;
 }
@@ -604,6 +610,7 @@ void ct_stream_groups_free(struct ct_stream_groups *g) {
     free(g->segments);
     free(g->ranges);
     ct_map_free(&g->by_key);
-    ct_map_free(&g->pairs);
+    free(g->pairs);
+    ct_map_free(&g->pair_index);
     ct_recorded_streams_free(&g->recorded);
 }

@@ -28,6 +28,14 @@ struct ct_grouped_segment {
     uint32_t apart; // its group if only what is likely counts: often one of its own
 };
 
+// Two segments, and what placements tell of them.
+struct ct_segment_pair {
+    uint32_t segment, other;
+    uint32_t passed_over; // how often a block in one was passed over for a block in the other
+    uint32_t kept : 31;   // how often it could have been passed over, but was not
+    uint32_t surely : 1;  // both are of one stream
+};
+
 struct ct_stream_groups {
     struct ct_allocator_settings settings; // of the recorded allocator
     // The caller's: whether it is known which of two free blocks of one size is taken, and whether
@@ -37,9 +45,9 @@ struct ct_stream_groups {
     uint32_t segment_count, segment_room;
     struct ct_recorded_streams recorded; // the caller's
     struct ct_map by_key;                // key of a segment -> its index
-    struct ct_map pairs; // two segments -> how often one was passed over for the other << 32,
-                         // whether they are surely of one stream << 31, and how often one could
-                         // have been passed over, but was not
+    struct ct_segment_pair *pairs;
+    uint32_t pair_count, pair_room;
+    struct ct_map pair_index; // both segments of a pair -> its index
     struct ct_free_range *ranges;
     uint32_t range_count, range_room, spare;
     uint32_t cached;                             // segments that are free as a whole
