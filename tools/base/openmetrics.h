@@ -26,7 +26,7 @@ void ct_openmetrics_put_name(const struct ct_openmetrics *m, const struct ct_ope
 void ct_openmetrics_put_text(const struct ct_openmetrics *m, const char *text);
 // " VALUE" and the end of the line.
 void ct_openmetrics_put_number(const struct ct_openmetrics *m, uint64_t value);
-// " SECONDS" of nanoseconds since 1970, or of a time that passed, likewise.
+// " SECONDS", of nanoseconds since 1970 or of a time that passed, and the end of the line.
 void ct_openmetrics_put_seconds(const struct ct_openmetrics *m, uint64_t ns);
 void ct_openmetrics_end(const struct ct_openmetrics *m);
 

@@ -38,7 +38,7 @@ struct recording {
     int signals; // signalfd
     uint64_t scrapes;
     int is_missing; // the last scrape failed, and that was said
-    int is_full;    // likewise: it could not be written
+    int is_full;    // the file could not be written, and that was said
 };
 
 __attribute__((format(printf, 1, 2))) static void say(const char *format, ...) {

@@ -30,8 +30,8 @@ struct ct_http_server {
     struct ct_http_client *clients;
     int places;         // for clients, at most CT_HTTP_CLIENTS
     uint64_t rest_ns;   // no client is accepted until then: there are no descriptors
-    unsigned polled;    // entries that are polled for,
-    int polls_listener; // and whether the last one is the listener
+    unsigned polled;    // how many entries are polled for
+    int polls_listener; // the last entry is the listener
 };
 
 // `listener`: a socket that listens and does not block; it is taken over.

@@ -6,7 +6,7 @@
 enum ct_trace_magic {
     CT_TRACE_MAGIC_NONE,
     CT_TRACE_MAGIC_EMPTY, // no byte yet: a trace only if its journal says so
-    CT_TRACE_MAGIC_FREE,  // free space, which may have been a chunk: likewise
+    CT_TRACE_MAGIC_FREE,  // free space, maybe a chunk once: a trace only if its journal says so
     CT_TRACE_MAGIC_CHUNK,
 };
 

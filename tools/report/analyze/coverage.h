@@ -24,7 +24,7 @@ enum ct_coverage_kind {
 struct ct_coverage_module {
     enum ct_coverage_kind kind;
     struct ct_string name;
-    struct ct_string to; // "libcudart.so.13 2": with the number of functions; of FIRST likewise
+    struct ct_string to; // "libcudart.so.13 2": with the number of functions; of FIRST, too
 };
 
 // A look-up that got the function as it is. `is_hooked`: there are hooks for others of this name.

@@ -25,7 +25,7 @@ struct ct_device_need {
     int with_host;       // the device has the host's memory: what is untracked is not known
     struct ct_need as_recorded, least;
     uint64_t untracked; // the most at a time, of this process
-    uint64_t others;    // likewise, of other processes: in no need
+    uint64_t others;    // the most at a time, of other processes: in no need
     // With what others held at the same time: how large the device must have been; and the most
     // that was in use and in no allocation.
     uint64_t as_recorded_with_others, least_with_others;

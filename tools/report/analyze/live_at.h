@@ -23,8 +23,8 @@ struct ct_holding {
     // When the oldest object was allocated, or of sums of an inexact checkpoint the first one; 0:
     // not known.
     uint64_t oldest_ns;
-    uint64_t resumed_bytes; // part of `bytes`: memory that has slept,
-    uint32_t resumed_by;    // the last stack that resumed some of it; 0: not known
+    uint64_t resumed_bytes; // part of `bytes`: memory that has slept
+    uint32_t resumed_by;    // the last stack that resumed some of that; 0: not known
 };
 
 // How segments are divided among the rows.

@@ -15,7 +15,7 @@ enum ct_moment_kind {
 struct ct_moment {
     enum ct_moment_kind kind;
     int device;     // an index: of the OOM or the peak, else -1
-    uint64_t event; // likewise, else UINT64_MAX
+    uint64_t event; // of the OOM or the peak, else UINT64_MAX
     uint64_t t_ns;
 };
 

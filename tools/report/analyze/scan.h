@@ -122,7 +122,7 @@ struct ct_scan {
     int exceeded;                    // the budget was
     int changed_device;              // of the last change of what is live
     uint64_t resets;                 // before the present event
-    int was_known;                   // likewise
+    int was_known;                   // before the present event
     // Of a part of the trace, but for the first one (scan_run.c).
     const struct ct_part *part; // NULL: it is none
     int is_warming_up;          // its own events have not begun

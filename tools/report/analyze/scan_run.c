@@ -13,7 +13,7 @@ struct part_scan {
     struct ct_part *part;
     struct ct_seam seam;           // of all but the first one
     struct ct_phase_follow phases; // at the seam
-    void *notes;                   // likewise, or NULL: `applied_user`
+    void *notes;                   // at the seam, or NULL: `applied_user`
     int has_exact_times;
     int has_context_events; // of its own
 };

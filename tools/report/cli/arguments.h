@@ -28,8 +28,8 @@ struct ct_arguments {
     const char *output;        // NULL = not given
     const char *log, *metrics; // files beside the trace; NULL = not given
     const char *error_text;    // a message; NULL = not given
-    const char *rules;         // likewise: a file of rules for phases
-    const char *lengths;       // likewise: a list of requests' tokens
+    const char *rules;         // a file of rules for phases; NULL = not given
+    const char *lengths;       // a list of requests' tokens; NULL = not given
     uint64_t block_tokens;     // of --block-size, 0 = not given
     uint64_t capacity;         // 0 = not given
     int capacity_decimal;      // its unit was a power of 1000

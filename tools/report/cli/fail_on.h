@@ -14,8 +14,8 @@ struct ct_fail_condition {
     int is_share;     // the bound is `share`
     uint64_t bytes;   // bound; of growth: in an hour
     uint64_t share;   // bound in hundredths of a percent
-    const char *text; // as typed,
-    unsigned length;  // so many bytes of it
+    const char *text; // as typed; no end is marked
+    unsigned length;  // bytes of the text
 };
 
 enum { CT_FAIL_ON_MOST = 16 };

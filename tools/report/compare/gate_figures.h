@@ -28,8 +28,8 @@ struct ct_gate_figures {
     int any_used, any_pool;
     struct ct_incident_counts incidents;
     uint64_t first_failure_ns; // of the incidents that the program noticed
-    int over_known;            // the budget would have been exceeded,
-    uint64_t over_t_ns;        // first then
+    int over_known;            // the budget would have been exceeded
+    uint64_t over_t_ns;        // when that first was so
     uint64_t overwritten_ooms; // failed calls that only the coarse history has
     uint64_t lost;             // as LOST events of the range count them
 };

@@ -21,8 +21,8 @@ struct copy {
     int replays;             // the copy begins with the state of `replay`
     // Of the second pass.
     uint64_t expected;   // number of the next event, if none is missing
-    int in_part;         // objects of a checkpoint are being read,
-    int is_first;        // of its first part
+    int in_part;         // objects of a checkpoint are being read
+    int is_first;        // they are of its first part
     unsigned part_flags; // CT_CHECKPOINT_INEXACT
     int writes;          // the copy has begun
 };

@@ -10,7 +10,7 @@
 // CT_SCENARIO_UNKNOWN: no rule names one. *summary: one sentence without a full stop.
 enum ct_scenario ct_phase_scenario(enum ct_phase phase, enum ct_component component,
                                    const char **summary);
-// The scenario that a component names by itself, likewise; CT_SCENARIO_UNKNOWN: none.
+// The scenario that a component names by itself, and its sentence; CT_SCENARIO_UNKNOWN: none.
 enum ct_scenario ct_component_scenario(enum ct_component component, const char **summary);
 
 #endif

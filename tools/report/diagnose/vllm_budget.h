@@ -23,7 +23,7 @@ struct ct_vllm_budget_request {
                                 // other processes hold what they held
     const struct ct_facts *facts;
     const struct ct_text_facts *log;  // NULL: there is none
-    const struct ct_metrics *metrics; // likewise
+    const struct ct_metrics *metrics; // NULL: there are none
 };
 
 // Bytes, unless something else is said. All are below 2^50.
@@ -63,9 +63,9 @@ void ct_vllm_budget_find(struct ct_vllm_budget *b, const struct ct_vllm_budget_r
 // What the activations of a step take of PyTorch's pool, if those of the profile run are so large:
 // another order of requests leaves it in pieces. There is no bound; these are what runs needed.
 enum ct_vllm_pieces {
-    CT_VLLM_PIECES_ONE_STEP = 1, // eighths of it more: steps like that of the profile run,
-    CT_VLLM_PIECES_CHANGING = 4, // steps of changing numbers of tokens,
-    CT_VLLM_PIECES_ANY = 8,      // prompts of any lengths, in any order
+    CT_VLLM_PIECES_ONE_STEP = 1, // eighths of it more: steps like that of the profile run
+    CT_VLLM_PIECES_CHANGING = 4, // the same, of steps of changing numbers of tokens
+    CT_VLLM_PIECES_ANY = 8,      // the same, of prompts of any lengths in any order
 };
 uint64_t ct_vllm_budget_pieces(uint64_t bytes, enum ct_vllm_pieces pieces);
 // What one request of a length takes of the cache; 0: not known.

@@ -26,7 +26,7 @@ struct ct_segment_holder {
 
 struct ct_held_segments {
     struct ct_held_segment *segments;  // the most free bytes first
-    struct ct_segment_holder *holders; // likewise
+    struct ct_segment_holder *holders; // the most free bytes first
     size_t segment_count, holder_count;
 };
 

@@ -23,10 +23,10 @@ struct ct_summary {
     struct ct_capacity capacity;          // of that device
     struct ct_live_totals live;           // at the crossing, or at the peak
     struct ct_account account;            // of these
-    struct ct_siblings siblings;          // likewise, of several traces
+    struct ct_siblings siblings;          // at that moment, of several traces
     struct ct_account at_end[CT_DEVICES]; // for JSON
     struct ct_shared shared[CT_DEVICES];  // at the same moment
-    uint64_t host_registered;             // likewise: bytes of page-locked host memory
+    uint64_t host_registered;             // bytes of page-locked host memory at the same moment
     // The moment of --at, up to which everything here is; then `shared`, `host_registered` and the
     // text are of it.
     int has_moment;

@@ -86,8 +86,8 @@ struct ct_definitions {
     struct ct_map thread_ids, info_ids; // by tid, by key string
     struct ct_definitions_arena *arena;
     uint64_t arena_bytes;
-    uint64_t most_bytes; // of memory for all of this (bounds.h),
-    int is_exceeded;     // and a section asked for more
+    uint64_t most_bytes; // of memory for all of this (bounds.h)
+    int is_exceeded;     // a section asked for more than that
     // All dictionaries were read. To read them again only maps ids, so that another thread may look
     // at definitions meanwhile.
     int complete;

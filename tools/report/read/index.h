@@ -14,8 +14,8 @@ struct ct_index_chunk {
     uint64_t offset;       // of the prefix
     uint64_t body;         // offset of the zstd frame
     uint32_t digest_bytes; // of the frame with its digest, right after that; 0: it has none
-    int gap;               // chunks before it are missing,
-    int overwritten;       // because a ring file overwrote them: no loss
+    int gap;               // chunks before it are missing
+    int overwritten;       // they are missing because a ring file overwrote them: no loss
     // What reading the body showed:
     int bad;     // it is unreadable
     int partial; // some events are malformed, and those before them count; or lack a size
@@ -44,9 +44,9 @@ struct ct_index {
     uint64_t trace_id;
     // Gaps may come from a ring file that wrapped: chunks are out of order, or nothing is damaged.
     int wrapped;
-    int cut;             // the file ends inside a chunk or a frame,
-    uint64_t cut_at;     // which begins here
-    int cut_replaced;    // ... and the journal has the whole chunk
+    int cut;             // the file ends inside a chunk or a frame
+    uint64_t cut_at;     // where that begins
+    int cut_replaced;    // the journal has the whole chunk
     uint16_t newest;     // highest unknown version that a valid prefix names
     uint16_t suspicious; // the same of prefixes with a wrong checksum
     uint64_t newest_at;

@@ -25,10 +25,10 @@
 
 struct conversion {
     struct ct_journal_contents *j;
-    struct ct_buffer out;      // the chunks
-    uint64_t seq, first_event; // of the next chunk
-    int made;                  // a chunk was built here,
-    size_t last_at;            // the last one with its prefix at this offset in `out`
+    struct ct_buffer out;                      // the chunks
+    uint64_t seq, first_event;                 // of the next chunk
+    int made;                                  // a chunk was built here
+    size_t last_at;                            // offset in `out` of the last chunk's prefix
     struct ct_journal_definitions definitions; // of the events in rings
     uint64_t lost; // events in all, also where the records of it were overwritten
 };

@@ -47,8 +47,8 @@ struct ct_trace {
     // A ring file.
     uint64_t overwritten_events;
     uint64_t overwritten_before; // number of the first event after the last of them
-    int exact;                   // the state at the end is known in full,
-    uint64_t exact_from_ns;      // since then; 0: since the start of the process
+    int exact;                   // the state at the end is known in full
+    uint64_t exact_from_ns;      // since when it is; 0: since the start of the process
     struct ct_history *history;  // the newest one, or NULL
     uint64_t history_before;     // it covers the events before this one
     struct ct_seek_points seek_points;
@@ -83,7 +83,9 @@ enum ct_step {
     // Events are missing, and no checkpoint says what became of the state. With the number and the
     // time of the first event after them.
     CT_STEP_GAP,
-    CT_STEP_RESET,    // likewise; a checkpoint begins, or nothing that was known is of use
+    // Events are missing: a checkpoint begins, or nothing that was known is of use. With the number
+    // and the time of the first event after them.
+    CT_STEP_RESET,
     CT_STEP_OBJECT,   // an object of a checkpoint, as the event that created it, with its number
     CT_STEP_COMPLETE, // the checkpoint has no more objects
 };
@@ -144,8 +146,8 @@ int ct_trace_read_chunk(struct ct_trace *t, size_t chunk, struct ct_in *body);
 void ct_trace_summarize_chunks(struct ct_trace *t);
 void ct_trace_summarize_facts(struct ct_trace *t);
 int ct_trace_define(struct ct_trace *t, const struct ct_index_chunk *c, struct ct_in body);
-// Likewise: makes what reading bodies needs; and reads what opening reads of a body: definitions,
-// corrections, and which part of a checkpoint it has.
+// Two more steps of opening: makes what reading bodies needs, and reads what opening reads of a
+// body: definitions, corrections, and which part of a checkpoint it has.
 void ct_trace_begin_bodies(struct ct_trace *t);
 void ct_trace_open_chunk(struct ct_trace *t, size_t chunk);
 // The gap in the events in which a time lies, or after which it lies while what is live is not

@@ -6,8 +6,8 @@
 #include "read/trace.h"
 
 struct ct_digest_checked {
-    uint64_t digests; // that were compared;
-    uint64_t partly;  // ... of these without what is live, because that is not known there
+    uint64_t digests; // how many were compared
+    uint64_t partly;  // how many of these are without what is live, because that is not known there
 };
 
 // Compares all digests of a trace with what its events say. Adds those that disagree, or are

@@ -56,8 +56,8 @@ struct ct_torch_pool_totals {
     uint64_t idle_segments, idle_bytes;           // without a block: could be freed
     uint64_t held_open_segments, held_open_bytes; // with blocks and free bytes: these free bytes
     uint64_t outside_bytes;                       // of blocks in memory that is not known
-    // Blocks whose memory was unmapped, in a reservation that remains; segments that PyTorch still
-    // counts, likewise.
+    // Blocks, and segments that PyTorch still counts, whose memory was unmapped while the
+    // reservation remains.
     uint64_t asleep_bytes, asleep_segment_bytes;
     struct ct_free_blocks free, of_class[CT_TORCH_POOL_CLASSES];
 };

@@ -29,7 +29,7 @@ struct ct_site_growth_pass {
     const struct ct_site_growth_request *request;
     struct ct_site_groups *groups;
     struct ct_site_growth *growth;         // by group
-    struct series *series;                 // likewise
+    struct series *series;                 // by group
     uint32_t *position[CT_HOLDING_STACKS]; // by stack: its group, + 1; 0: none
     size_t stacks;
     const struct ct_replay *replay;

@@ -13,10 +13,10 @@
 #define CT_UNTRACKED_GROWTH_LEAST (UINT64_C(16) << 20)
 
 struct ct_untracked_growth {
-    int known;      // the device was read in the time that is judged, at two times or more
-    int is_own;     // it is this process's; else it is not known whose
-    uint64_t bytes; // at the last reading,
-    uint64_t read_ns;
+    int known;        // the device was read in the time that is judged, at two times or more
+    int is_own;       // it is this process's; else it is not known whose
+    uint64_t bytes;   // at the last reading
+    uint64_t read_ns; // when that was
     struct ct_growth_shape shape;
     // What calls were measured to take since the growth began; not known where that is in
     // overwritten time, or where more was measured than has grown (some of it was given back).

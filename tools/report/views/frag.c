@@ -33,8 +33,8 @@ struct samples {
     int devices;
     uint64_t capacity[CT_DEVICES];
     struct ct_frag_requests requests[CT_DEVICES];
-    unsigned at;          // of the pass: the next sample,
-    uint64_t obstruction; // the event of the next request
+    unsigned at;          // the next sample of the pass
+    uint64_t obstruction; // the event of the pass's next request
     uint64_t from_ns, to_ns;
     const struct ct_frag_shown *shown;
 };
@@ -48,9 +48,9 @@ struct ct_frag_shown {
     struct ct_replay at_moment;
     struct ct_sharing sharing_at_moment;
     const struct ct_replay *state;         // at the moment: that, or the end of the pass
-    struct ct_shared shared[CT_DEVICES];   // likewise
+    struct ct_shared shared[CT_DEVICES];   // at the moment
     int has_program_pools;                 // an event says so
-    struct ct_program_pools program_pools; // likewise at the moment
+    struct ct_program_pools program_pools; // at the moment
 };
 
 static void take_samples(struct samples *h, const struct ct_replay *r, unsigned at, uint64_t t_ns) {
