@@ -10,10 +10,10 @@
 #   asan      what reads untrusted input, and the recorder's core: wrong accesses and undefined behaviour that end nothing
 #   tsan      what has threads: races that no run has lost yet
 #   aarch64   the recorder under emulation: what is written for one architecture
-#   clang     a build, with the programs of make bench: what gcc lets pass
-#   cuda      the hooks against CUDA 12's headers, and by clang against the newest: other types
-#   lint      scripts/lint.sh, in parts
-# CUTRACE_FULL=1 (make check-long): each leg has all that it can run, and the suites of check-long, by a seed that is drawn.
+#   cuda      the hooks against CUDA 12's headers, and by clang, with the programs of make bench, against the newest: other types
+#   lint      scripts/lint.sh, in parts: clang's own warnings of the product, too
+# CUTRACE_FULL=1 (make check-long): each leg has all that it can run, and the suites of check-long, by a seed that is drawn; there is
+# a leg clang, too, which builds everything.
 # What passes has one line for each suite; what failed is said again before the summary.
 [ -n "${BASH_VERSION:-}" ] || exec bash "$0" "$@" # it is documented as `sh scripts/check.sh`
 set -u
@@ -84,17 +84,17 @@ has() { # LEG
 
 # Every leg's programs, by one make that shares the processors out. A leg that is built leaves built.LEG.
 build_legs() {
-    local build version whole=${CUTRACE_FULL:+1}
+    local build version
     local -a builds=()
     { has gcc || has newcomer; } && builds+=("gcc build-tests")
     has aarch64 && builds+=("aarch64 CROSS=aarch64-linux-gnu build-tests")
     has asan && builds+=("asan SAN=address,undefined build-tests")
     has tsan && builds+=("tsan SAN=thread build-tests")
-    has clang && builds+=("clang BUILD=build/clang CC=clang DEBUG=1 CFLAGS=-g0 $([ -n "$whole" ] && echo build-tests || echo all bench-programs)")
+    has clang && builds+=("clang BUILD=build/clang CC=clang DEBUG=1 CFLAGS=-g0 build-tests")
     for version in $(has cuda && echo 12 newest); do
         if scripts/fetch-cuda-headers.sh "$version" build/deps >"$work/include" 2>"$log"; then
             builds+=("cuda-$version BUILD=build/cuda-$version CUDA_INC=$(cat "$work/include") DEBUG=1 CFLAGS=-g0 $(
-                [ "$version" = 12 ] || echo CC=clang) build-cuda")
+                [ "$version" = 12 ] || echo CC=clang bench-programs) build-cuda")
         else
             result 1 "CUDA $version headers" "$log"
         fi
@@ -157,7 +157,7 @@ fi
 if [ -z "$ci" ]; then
     suites make -s -j"$jobs" check
 else
-    legs=${LEGS:-gcc newcomer asan tsan aarch64 clang cuda lint}
+    legs=${LEGS:-gcc newcomer asan tsan aarch64 ${CUTRACE_FULL:+clang} cuda lint}
     export WERROR=1 CUTRACE_HANG=1800
     [ -z "${CUTRACE_FULL:-}" ] || export CUTRACE_HANG=3600 CUTRACE_SEED="${CUTRACE_SEED:-$RANDOM}"
     echo "the seed: ${CUTRACE_SEED:-0}"
