@@ -906,7 +906,7 @@ static void kill_one(void) {
 static void a_killed_writer_leaves_a_valid_file(void **state) {
     (void)state;
     make_stock(300 * KIB);
-    for (int i = 0; i < (getenv("CUTRACE_FULL") ? 1000 : 40); i++)
+    for (int i = 0; i < (int)test_rounds(40, 1000); i++)
         kill_one();
 }
 

@@ -102,7 +102,7 @@ static void needs_few_bytes_for_an_allocation(void **state) {
     struct memory memory = {0};
     struct ct_live live;
     size_t worst = 0, at_million = 0;
-    const uint64_t most = getenv("CUTRACE_FULL") ? 5000000 : 1100000;
+    const uint64_t most = test_rounds(1100000, 5000000);
     (void)state;
     ct_live_init(&live, memory_resize, &memory);
     for (uint64_t n = 1; n <= most; n++) {
