@@ -86,7 +86,11 @@ has() { # LEG
 build_legs() {
     local build version
     local -a builds=()
-    { has gcc || has newcomer; } && builds+=("gcc build-tests")
+    if has gcc || has newcomer; then
+        builds+=("gcc build-tests")
+    elif has aarch64 || has lint; then # the report reads the foreign traces, the layers are those of the objects
+        builds+=("gcc all")
+    fi
     has aarch64 && builds+=("aarch64 CROSS=aarch64-linux-gnu build-tests")
     has asan && builds+=("asan SAN=address,undefined build-tests")
     has tsan && builds+=("tsan SAN=thread build-tests")
