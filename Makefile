@@ -51,9 +51,9 @@ BUILD_ROOT := $(BUILD)
 VARIANT := $(if $(SAN),-san-$(subst $(comma),-,$(SAN)))$(if $(ASSERTS),-asserts)$(if $(COVERAGE),-coverage)$(if $(CROSS),-$(CROSS))
 override BUILD := $(BUILD_ROOT)$(if $(VARIANT),/$(patsubst -%,%,$(VARIANT)))
 DEPS_DIR ?= build/deps
+BUILD_DEPS := $(DEPS_DIR)
 # What can be tested: a foreign build runs in an emulator alone, a sanitised library cannot be preloaded into an ordinary program.
 KIND := $(if $(CROSS),cross,$(if $(findstring thread,$(SAN)),thread,$(if $(SAN),address,native)))
-BUILD_DEPS := $(DEPS_DIR)
 
 # ---------------------------------------------------------------- flags
 # In CI; elsewhere an unknown compiler must not stop the build by a new warning.

@@ -4,13 +4,13 @@
 import hashlib
 import json
 import os
-import re
 import signal
 import subprocess
 import sys
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
+import ways  # noqa: E402
 from death import *  # noqa: E402,F403
 from tap import case, read_json  # noqa: E402
 
@@ -53,8 +53,7 @@ for _kind, _counts in KINDS.items():
 @case("a child does not say its parent's failed allocations again")
 def _():
     where, status = run(program("fork_kinds"), "fork-after-failures", env={"CUTRACE_QUIET": None})
-    summed = re.findall(r"^cutrace: (?:(\d+) more failed, .*: )?GPU 0 out of memory: ", said(where), re.M)
-    told = sum(1 + int(more or 0) for more in summed)
+    told, _ = ways.count_said(said(where))
     return [f"exit status {status}, {told} failures are said of 15: {said(where)}"] if status or told != 15 else []
 
 

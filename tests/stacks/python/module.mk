@@ -4,7 +4,7 @@
 
 PYTHON_TESTS := $(BUILD)/tests/stacks/python
 TESTS_native += $(addprefix $(PYTHON_TESTS)/,libwalk.so libfake_interpreter.so libfake_interpreter_little.so embeds_python local_interpreter)
-TESTS_address += $(if $(CUTRACE_FULL),$(PYTHON_TESTS)/libwalk.so) # (a program can load it that loads the sanitizer first)
+TESTS_address += $(PYTHON_TESTS)/libwalk.so # (a program can load it that loads the sanitizer first)
 
 # Linked to glibc 2.28's symbol versions, like libcutrace.so: other interpreters bring their own libc.
 $(PYTHON_TESTS)/libwalk.so: tests/stacks/python/libwalk.c $(PRELOAD_RECORDING_OBJS) $(BUILD)/preload/base/glibc_compat.o $(PRELOAD_ARCHIVES)

@@ -7,7 +7,6 @@ import collections
 import functools
 import json
 import os
-import re
 import subprocess
 import sys
 import tempfile
@@ -17,6 +16,7 @@ import check_ledger  # noqa: E402
 import schema  # noqa: E402
 import segments  # noqa: E402
 import tap  # noqa: E402
+import ways  # noqa: E402
 import wheels  # noqa: E402
 
 HERE = os.path.dirname(os.path.realpath(__file__))
@@ -298,13 +298,6 @@ def check_stacks(version):
     tap.check(not missing, f"{len(missing)} of {len(names)} stacks do not reach the thread's function: {missing[:1]}")
 
 
-def count_said(text):
-    """Failures that the lines on standard error say, and those of them that are PyTorch's; a line may sum up."""
-    lines = [line for line in text.splitlines() if line.startswith("cutrace: ") and " out of memory: " in line]
-    counts = [1 + int((re.match(r"cutrace: (\d+) more failed", line) or [0, 0])[1]) for line in lines]
-    return sum(counts), sum(n for n, line in zip(counts, lines) if "PyTorch's allocation of" in line)
-
-
 def check_said(version):
     """each failure that PyTorch raises is said on standard error, and no driver call that a retry healed"""
     for case in CASES[1], CASES[4], CASES[12]:
@@ -312,7 +305,7 @@ def check_said(version):
         seen = sums(run.moments)
         failed = sum(e["op"] in ("alloc", "create") and e["result"] == 2 for e in run.events())
         tap.check(seen["retries"] and failed > seen["ooms"], f"{case[0]}: nothing was retried: {seen}, {failed} failed calls")
-        tap.equal(count_said(run.said), (seen["ooms"],) * 2, f"{case[0]}: {failed} failed calls, {run.said[-2000:]}")
+        tap.equal(ways.count_said(run.said), (seen["ooms"],) * 2, f"{case[0]}: {failed} failed calls, {run.said[-2000:]}")
 
 
 def check_operations(version):

@@ -33,10 +33,9 @@ struct ct_allocator_model {
     struct ct_allocator_settings settings;
     uint64_t device_total; // bytes of the device, for fractions of it and address space
     uint64_t room;         // the driver's memory for segments, at this time: the caller's
-    uint64_t
-        allowed; // the most bytes of segments, by a memory fraction; UINT64_MAX: all; the caller's
-    uint64_t hint;       // where the driver puts the next segment: the caller's; 0: anywhere
-    uint64_t space_hint; // and the next address space: only their order matters
+    uint64_t allowed;      // the caller's: most bytes of segments, by a fraction; UINT64_MAX: all
+    uint64_t hint;         // where the driver puts the next segment: the caller's; 0: anywhere
+    uint64_t space_hint;   // and the next address space: only their order matters
     uint64_t allocated, reserved, allocated_peak, reserved_peak;
     uint64_t driver_allocs, driver_frees; // memory taken from the driver and given back: calls
     uint64_t retries;                     // requests for which all cached segments were freed

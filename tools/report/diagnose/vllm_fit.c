@@ -283,7 +283,7 @@ static void fit_step(struct fit *f) {
 
 static void fit_requests(struct fit *f) {
     const struct ct_vllm_budget *b = f->b;
-    struct ct_fit_setting *s = begin(f, "--max-num-seqs", &f->b->requests);
+    struct ct_fit_setting *s = begin(f, "--max-num-seqs", &b->requests);
     fit_in_proportion(f, s, b->step + b->buffers + b->sampler + b->graphs, 8,
                       "buffers of requests, the sampler and graphs grow at most in proportion to "
                       "it, and the profile run with them");
