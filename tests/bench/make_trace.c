@@ -1,70 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writes a synthetic trace for measuring the report: make_trace EVENTS LIVE FILE [blocks]
-// [checkpoints]. Allocations and frees of many sizes from a few hundred stacks, LIVE of them alive
-// in the mean. With `blocks` they are PyTorch's, in segments of 20 MiB. With `checkpoints` there is
-// a restart point each RESTART chunks, about as in a ring of 256 MiB.
+// Writes a synthetic trace for measuring the report: make_trace EVENTS LIVE FILE [blocks].
+// Allocations and frees of many sizes from a few hundred stacks, LIVE of them alive in the mean.
+// With `blocks` they are PyTorch's, in segments of 20 MiB.
 #include <stdio.h>
 #include <stdlib.h>
 #include <zstd.h>
 
 #include <cutrace/format/bytes.h>
 #include <cutrace/format/xxh64.h>
-#include <cutrace/model/checkpoint.h>
 
 #include "../lib/draw.h"
 #include "pack.h"
 
-enum { PER_CHUNK = 65536, STACKS = 300, RESTART = 64, PART = 32768 };
+enum { PER_CHUNK = 65536, STACKS = 300 };
 
 static uint8_t body[32 << 20], packed[33 << 20];
 static struct ct_event events[PER_CHUNK];
-
-// The state, where checkpoints are wanted; the part of a checkpoint that the open chunk begins
-// with.
-static struct {
-    int wanted, is_begun, flags;
-    struct ct_live live;
-    struct ct_readings readings;
-    struct ct_checkpoint checkpoint;
-    struct ct_event records[PART];
-    size_t count;
-    uint64_t dict_seq;
-} state;
-
-static void *resize(void *user, void *old, size_t old_bytes, size_t new_bytes) {
-    (void)user;
-    (void)old_bytes;
-    free(old);
-    return new_bytes ? aligned_alloc(64, (new_bytes + 63) / 64 * 64) : NULL;
-}
-
-// Before the first event of a chunk.
-static void take_part(uint64_t seq) {
-    state.flags = 0;
-    state.count = 0;
-    if (!state.wanted || !seq)
-        return;
-    if (seq % RESTART == 0) {
-        ct_checkpoint_begin(&state.checkpoint, &state.live);
-        state.flags = CT_CHECKPOINT_FIRST;
-        state.is_begun = 1;
-        state.dict_seq = seq;
-    }
-    if (!state.is_begun)
-        return;
-    while (state.checkpoint.pass != CT_PASS_DONE && state.count + CT_DEVICE_RECORDS <= PART)
-        state.count += ct_checkpoint_next(&state.checkpoint, &state.live, &state.readings,
-                                          state.records + state.count, PART - state.count);
-    state.is_begun = state.checkpoint.pass != CT_PASS_DONE;
-    state.flags |= state.is_begun ? 0 : CT_CHECKPOINT_LAST;
-}
-
-static void put_part(struct ct_out *o) {
-    uint8_t *section = ct_section_begin(o, CT_SECTION_CHECKPOINT);
-    ct_put_varint(o, (unsigned)state.flags);
-    pack_content(o, state.records, state.count);
-    ct_section_end(o, section);
-}
 
 static void entry(struct ct_out *o, uint64_t id, const struct ct_out *payload,
                   const uint8_t *start) {
@@ -115,15 +66,11 @@ static void put_chunk(FILE *f, uint64_t seq, uint64_t first, size_t n, int last)
     struct ct_out o = {body, body + sizeof body, 0};
     struct ct_chunk h = {
         .version = CT_FORMAT_VERSION, .header_bytes = sizeof h, .seq = seq, .trace_id = 7};
-    if (seq == state.dict_seq)
+    if (!seq)
         dictionaries(&o);
-    if (state.count)
-        put_part(&o);
     pack_events(&o, events, n);
     memcpy(h.magic, CT_CHUNK_MAGIC, 8);
-    h.flags =
-        (last ? CT_CHUNK_LAST : 0u) | (state.flags & CT_CHECKPOINT_FIRST ? CT_CHUNK_RESTART : 0u);
-    h.dict_seq = state.dict_seq;
+    h.flags = last ? CT_CHUNK_LAST : 0u;
     h.first_event = first;
     h.events = (uint32_t)n;
     h.t_first_ns = events[0].t_ns;
@@ -178,14 +125,9 @@ static void put_block(struct ct_event *e, uint64_t slot, uint32_t *size) {
 }
 
 int main(int argc, char **argv) {
-    int blocks = 0;
     if (argc < 4)
         return 2;
-    for (int i = 4; i < argc; i++) {
-        blocks |= !strcmp(argv[i], "blocks");
-        state.wanted |= !strcmp(argv[i], "checkpoints");
-    }
-    ct_live_init(&state.live, resize, NULL);
+    const int blocks = argc > 4 && !strcmp(argv[4], "blocks");
     const uint64_t count = strtoull(argv[1], NULL, 10), live = strtoull(argv[2], NULL, 10);
     FILE *f = fopen(argv[3], "wb");
     uint32_t *alive = calloc(live * 2, sizeof *alive);
@@ -196,8 +138,6 @@ int main(int argc, char **argv) {
     size_t n = 0;
     for (uint64_t i = 0; i < count; i++) {
         const uint64_t slot = draw(live * 2);
-        if (!n)
-            take_part(seq);
         struct ct_event *e = &events[n++];
         e->present = 0;
         t += 500 + draw(5000);
@@ -215,8 +155,6 @@ int main(int argc, char **argv) {
             put_alloc(e, slot, 2 << 20, (1 + draw(4096)) * 512);
             alive[slot] = 1;
         }
-        if (state.wanted)
-            ct_live_apply(&state.live, e, i);
         if (n == PER_CHUNK || i + 1 == count) {
             put_chunk(f, seq++, i + 1 - n, n, i + 1 == count);
             n = 0;

@@ -35,10 +35,10 @@ static void pack_columns(struct ct_encoder *columns, const struct ct_event *even
     }
 }
 
-// The content of the section, as other sections have it, too.
-static void pack_content(struct ct_out *o, const struct ct_event *events, size_t n) {
+static void pack_events(struct ct_out *o, const struct ct_event *events, size_t n) {
     static struct ct_encoder columns;
     pack_columns(&columns, events, n);
+    uint8_t *section = ct_section_begin(o, CT_SECTION_EVENTS);
     ct_put_varint(o, n);
     for (unsigned c = 0; c < CT_COLUMNS; c++) {
         const struct ct_out *stream = &columns.stream[c];
@@ -48,11 +48,6 @@ static void pack_content(struct ct_out *o, const struct ct_event *events, size_t
         ct_encoder_put_column_head(o, c, (uint32_t)bytes);
         ct_put_bytes(o, pack_stream[c], bytes);
     }
-}
-
-static void pack_events(struct ct_out *o, const struct ct_event *events, size_t n) {
-    uint8_t *section = ct_section_begin(o, CT_SECTION_EVENTS);
-    pack_content(o, events, n);
     ct_section_end(o, section);
 }
 

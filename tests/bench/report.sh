@@ -29,33 +29,3 @@ print("report %-8s %14s live: %5.2f s (%5.2f s of processor), %5.1f M events/s, 
 END
     done
 done
-
-# `top --at` near the end of a trace with checkpoints: how the time with seeking compares with the time when every replay
-# begins at the start (CUTRACE_REPORT_SEEK=no), of the processor, medians of five runs of each in turn.
-for live in 5000 1000000; do
-    "$build/tests/bench/make_trace" "$events" "$live" "$work/t.zst" checkpoints
-    python3 - "$build/cutrace-report" "$work/t.zst" "$live" <<'END'
-import json
-import os
-import resource
-import statistics
-import subprocess
-import sys
-program, path, live = sys.argv[1:]
-info = json.loads(subprocess.run([program, "info", "--json", path], capture_output=True, check=True).stdout)
-at = "--at=%d.%09d" % divmod((info["t_last_ns"] - info["start_ns"]) * 98 // 100, 10**9)
-
-
-def seconds(mode):
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    subprocess.run([program, "top", at, path], stdout=subprocess.DEVNULL, check=True,
-                   env={**os.environ, "CUTRACE_REPORT_SEEK": mode})
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-
-
-pairs = [(seconds("yes"), seconds("no")) for _ in range(5)]
-sought, full = (statistics.median(p[i] for p in pairs) for i in (0, 1))
-print("report top --at %10s live: %5.2f s of processor with seeking, %5.2f s without: %.2fx" % (live, sought, full, sought / full))
-END
-done

@@ -1,13 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Measures how fast a trace is read and written, beside what was wanted: four tables (README.md here).
+"""Measures how fast a trace is read and written, beside what was wanted: three tables (README.md here).
 
-usage: speed.py [--json FILE] [first|full|workers|record]...     (without names: all four; BENCH=quick: three minutes)
+usage: speed.py [--json FILE] [first|full|record]...     (without names: all three; BENCH=quick: a shorter run)
 
-first    the first screen of a ring of 256 MiB, with a warm and a cold page cache, and single moments
-full     passes over all events: their memory, and against heaptrack_print
-workers  a pass over all events with 1, 2, 4, 8 and 16 workers
-record   the hook's cost by threads, the writer's time for an event, and what the digests are of that
+first   the first screen of a ring of 256 MiB, with a warm and a cold page cache, and single moments
+full    passes over all events: their memory, and against heaptrack_print
+record  the hook's cost by threads, the writer's time for an event, and what the digests are of that
 
 Each figure is the median of its rounds; what is compared runs by turns. What this machine cannot measure says so.
 """
@@ -21,11 +20,10 @@ import peer_arms as arms
 import speed_first
 import speed_full
 import speed_record
-import speed_workers
 from peer_figures import narrow_table
 from speed_runs import Traces
 
-TABLES = {"first": speed_first, "full": speed_full, "workers": speed_workers, "record": speed_record}
+TABLES = {"first": speed_first, "full": speed_full, "record": speed_record}
 
 
 def main():

@@ -8,19 +8,8 @@ from speed_runs import FEW, MANY, figure, in_turns, report, run
 
 TITLE = "Passes over all events (`cutrace-report stats`)"
 VIEW = "stats"  # lifetimes: each needs its allocation and its free
-WORKERS = "CUTRACE_REPORT_WORKERS"
-NOT_THERE = "not there: cutrace-report does not read %s" % WORKERS
 HEAPTRACK_PRINT = "/usr/bin/heaptrack_print"
 AT_LEAST = {FEW: 5, MANY: 3}  # times as fast as heaptrack_print
-
-
-def reads_workers():
-    with open(arms.REPORT, "rb") as f:
-        return WORKERS.encode() in f.read()
-
-
-def with_workers(path, workers, *view):
-    return lambda: report(*(view or (VIEW,)), path, environment={WORKERS: str(workers)})
 
 
 def seconds(runs):
@@ -30,16 +19,9 @@ def seconds(runs):
 def memory(traces):
     """Of the resident memory, what a million live allocations add. (All of it holds pages of the trace, too: the difference
     between the two rings does not.)"""
-    def most(live, workers):
-        return report(VIEW, traces.ring(live)[0], environment={WORKERS: str(workers)}).memory
-    many, few = most(MANY, 0), most(FEW, 0)
-    rows = [Row("memory by million live, first worker", " MiB", 48, None, [(many - few) / (MANY - FEW) * 1e6],
+    many, few = (report(VIEW, traces.ring(live)[0], environment={"CUTRACE_REPORT_WORKERS": "0"}).memory for live in (MANY, FEW))
+    return [Row("memory by million live", " MiB", 48, None, [(many - few) / (MANY - FEW) * 1e6],
                 "%.0f MiB with %d live, %.0f with %d" % (many, MANY, few, FEW))]
-    name = "a further worker's, of the first one's"
-    if not reads_workers():
-        return rows + [Row(name, "x", 0.5, None, [], reason=NOT_THERE)]
-    further = most(MANY, 2) - many - (most(FEW, 2) - few)
-    return rows + [Row(name, "x", 0.5, None, [further / (many - few)])]
 
 
 def against_heaptrack(traces, live):
