@@ -13,6 +13,7 @@ import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 import whole_trace  # noqa: E402
+from checkpoint_program import Program  # noqa: E402
 from make_checkpoint import FOREIGN, HOST, State  # noqa: E402
 from mktrace import Trace  # noqa: E402
 from tap import FULL, ROOT, case, check, dice, equal, main, no_lines, report  # noqa: E402
@@ -217,6 +218,63 @@ def of_one_time():
               (sums, sums, sums), i)
         equal((d["crossing"], read("oom", path, "--at=#%d" % i)["described"]), (None, None), i)
     equal(read("oom", path, "--at=#4")["described"], 0)
+
+
+@case("an event names the state behind it, also among others of the same time")
+def of_event():
+    t = Trace()
+    t.info = {"process.start_ns": "500"}
+    for i in range(4):
+        t.event("alloc", 1000 + i // 2, ptr=(i + 1) * M, bytes=(i + 1) * K, device=0, result=0, space="device")
+    t.flush(last=True)
+    path = write(t.bytes())
+    for i in range(4):
+        for name in ("#%d", "event:%d"):
+            d = read("top", path, "--at=" + name % i)["devices"][0]
+            equal((d["bytes"], d["moment"]), (sum(range(1, i + 2)) * K, {"what": "time", "device": None, "event": i,
+                                                                       "t_ns": 1000 + i // 2, "known": True}))
+    to = os.path.join(FOLDER, "exported")
+    for view in (("frag",), ("leaks",), ("export", "--format=folded", "--force", "-o", to), ("diff", "--at=#0")):
+        code, _, err = report(*view, "--at=#2", path)
+        equal((code, err), (0, b""), view)
+    with open(to, "rb") as f:
+        equal(sum(int(line.split()[-1]) for line in f), 6 * K)
+    for view in ("top", "dump"):
+        option = "--from" if view == "dump" else "--at"
+        code, _, err = report(view, option + "=#4", path)
+        equal((code, err.endswith(b"%s: event 4 is not in this trace\n" % option.encode())), (2, True), err)
+    equal(len(report("dump", "--json", "--from=#2", path)[1].splitlines()), 2)
+    p = Program(12)
+    path = write(p.trace.bytes())
+    for i in (500, 658, 659, 900, 1199):
+        equal(read("top", path, "--at=#%d" % i)["devices"][0]["bytes"], p.at[i][1])
+
+
+@case("summary's own moment: what was live before an OOM that is not the last one, and memory that is registered at the peak")
+def own_moment():
+    for seed in range(2):
+        p = Program(seed + 100, failing={700: 512 * M, 730: M})  # (many requests of 1 MiB succeed later)
+        d = read("summary", write(p.trace.bytes()))
+        equal((d["crossing"]["event"], sum(h["bytes"] for h in d["live_at_crossing"])), (700, p.at[699][1]))
+        p = Program(seed + 200, registered=3 * M)
+        equal(read("summary", write(p.trace.bytes()))["host_registered_bytes_at_moment"], 3 * M)
+
+
+@case("PyTorch's pool at a moment, of which memory was freed since its last event: what does not add up")
+def unreconciled():
+    t = Trace()
+    t.info = {"process.start_ns": "500"}
+    one, two = 100 * M, 200 * M
+    for now, ptr in (1000, one), (1100, two):
+        t.event("alloc", now, ptr=ptr, bytes=20 * M, device=0, result=0, space="device", tid=1)
+    for now, op, ptr, allocated in (1200, "block-alloc", one, 1), (1300, "block-alloc", two, 2), (1400, "block-free", two, 1):
+        t.event(op, now, ptr=ptr, bytes=M, device=0, allocated_bytes=allocated * M, reserved_bytes=43 * M, tid=1)
+    t.event("free", 1500, ptr=two, tid=1)
+    number = t.event("alloc", 1600, ptr=1000 * M, bytes=K, device=0, result=0, space="device", tid=1)
+    t.event("free", 1700, ptr=1000 * M, tid=1)
+    t.flush(last=True)
+    pool = read("frag", write(t.bytes()), "--at=#%d" % number)["devices"][0]["pool"]
+    equal((pool["reserved_bytes"], pool["unreconciled_bytes"]), (23 * M, 3 * M))  # 43 were reported, 20 are given back
 
 
 @case("--at is refused of several traces together, and of a text; a moment that is not there is said")
