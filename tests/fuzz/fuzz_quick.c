@@ -113,13 +113,12 @@ static void replay_all(const struct moment *m, struct ct_replay *r) {
     struct ct_error error;
     struct ct_view v = {.options = m->options, .terminal = &terminal, .trace = &t, .out = stdout};
     struct ct_sharing sharing = {0};
-    const struct ct_keyframes none = {.list = NULL};
     if (ct_trace_open(&t, path, &error) || ct_time_range_resolve(&v, &error))
         fail(error.text, 1, 0);
     if (v.in_gap_ns)
         fail("known at a time in a gap", v.in_gap_ns, 0);
     const struct ct_moment moment = ct_view_scan_asked_moment(&v, NULL);
-    ct_moment_replay(&moment, r, &sharing, &t, &none);
+    ct_moment_replay(&moment, r, &sharing, &t);
     ct_sharing_free(&sharing);
     ct_trace_close(&t);
 }

@@ -2,7 +2,7 @@
 # The fuzz drivers of the report: traces, seeking in traces, quick answers, texts, snapshots of PyTorch's, and zip files.
 # `make CC=clang build/tests/fuzz/libfuzzer_reader` makes it a libFuzzer target.
 
-FUZZERS := $(patsubst %,$(BUILD)/tests/fuzz/fuzz_%,quick reader seek text snapshot zip)
+FUZZERS := $(patsubst %,$(BUILD)/tests/fuzz/fuzz_%,quick reader text snapshot zip)
 TESTS_native += $(FUZZERS)
 TESTS_address += $(FUZZERS)
 

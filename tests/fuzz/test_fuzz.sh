@@ -26,7 +26,7 @@ fuzz() { # NUMBER RUNS WHAT PROGRAM SEED-FILE...
     fi
 }
 
-echo 1..8
+echo 1..7
 fuzz 1 800 traces fuzz_reader "$root"/tests/report/golden/traces/*.zst
 PYTHONDONTWRITEBYTECODE=1 python3 "$root/tests/lib/mkjournal.py" "$last.journal"
 fuzz 2 200 journals fuzz_reader "$last.journal"
@@ -61,10 +61,6 @@ with zipfile.ZipFile(sys.argv[2], "w") as z:
 END
 fuzz 6 5000 "zip files" fuzz_zip "$last.zip"
 mkdir "$last.seek"
-PYTHONDONTWRITEBYTECODE=1 python3 "$root/tests/lib/checkpoint_program.py" "$last.seek"
-PYTHONDONTWRITEBYTECODE=1 python3 "$root/tests/lib/part_program.py" "$last.seek"
-fuzz 7 400 "traces with checkpoints: replays from one print the same" fuzz_seek "$last.seek"/*.zst \
-    "$root"/tests/report/golden/traces/ringed.zst "$root"/tests/report/golden/traces/blocks.zst
 PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=$root/tests/lib python3 - "$last.seek" <<'END'
 import glob
 import os
@@ -79,7 +75,7 @@ for path in glob.glob(os.path.join(sys.argv[1], "seek-*.zst")):
     with open(path.replace("seek-", "noted-"), "wb") as f:
         f.write(data)
 END
-fuzz 8 900 "traces with digests: no answer of --quick is contradicted by all events" fuzz_quick "$last.seek"/noted-*.zst
+fuzz 7 900 "traces with digests: no answer of --quick is contradicted by all events" fuzz_quick "$last.seek"/noted-*.zst
 rm -rf "$last.seek"
 rm -f "$last" "$last.zip" "$last.out" "$last.journal" "$last".pool.* "$last".text.*
 [ $failed = 0 ]

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Small traces with checkpoints, for tests of replays that begin at one. As a program: checkpoint_program.py FOLDER writes
-some that fuzz_seek mutates."""
+"""Small traces with checkpoints, for tests of replays that begin at one (--quick)."""
 import os
 import random
 import sys

@@ -190,60 +190,8 @@ static void rows_with_blocks_are_those_of_the_state(void **state) {
         ct_peak_totals_free(&marks[d]);
 }
 
-// ---- parts of a trace ---------------------------------------------------------------------------
-
-static void add_to_stack(struct ct_peak_totals *p, uint32_t stack, int sign) {
-    ct_peak_totals_add(p, CT_HOLDING_ALLOCATION, stack, sign < 0 ? 0 - UINT64_C(512) : 512,
-                       (uint64_t)(int64_t)sign);
-}
-
-// Whether one allocation of each of these stacks, and nothing else, was live at the peak.
-static void is_the_peak(const struct ct_peak_totals *p, uint64_t event, const uint32_t *stacks,
-                        size_t count) {
-    struct ct_live_totals m;
-    assert_true(ct_peak_totals_get(p, CT_TOTALS_AT_PEAK, event, CT_ROWS_BY_BLOCK, &m));
-    assert_int_equal(m.holding_count, count);
-    for (size_t i = 0; i < count; i++) {
-        size_t at = 0;
-        while (at < count && m.holdings[at].stack != stacks[i])
-            at++;
-        assert_true(at < count);
-        assert_int_equal(m.holdings[at].bytes, 512);
-        assert_int_equal(m.holdings[at].count, 1);
-    }
-    ct_live_at_free(&m);
-}
-
-// The part before has other stacks, and more of them.
-static void the_peak_of_the_part_before_is_taken(void **state) {
-    static const uint32_t stacks[] = {3, 200};
-    struct ct_peak_totals before = {.resumers = NULL}, p = before;
-    struct ct_live_totals none;
-    (void)state;
-    ct_replay_init(&replay, NULL, NULL);
-    add_to_stack(&before, 3, +1);
-    add_to_stack(&before, 200, +1);
-    ct_peak_totals_capture(&before, CT_TOTALS_AT_PEAK, &replay, 0, 7);
-    add_to_stack(&before, 3, -1);
-    add_to_stack(&before, 4, +1);
-    add_to_stack(&p, 4, +1);
-    add_to_stack(&p, 5, +1);
-    ct_peak_totals_capture(&p, CT_TOTALS_AT_PEAK, &replay, 0, 90);
-    add_to_stack(&p, 5, -1);
-    ct_peak_totals_take_peak(&p, &before);
-    is_the_peak(&p, 7, stacks, 2);
-    assert_false(ct_peak_totals_get(&p, CT_TOTALS_AT_PEAK, 90, CT_ROWS_BY_BLOCK, &none));
-    add_to_stack(&p, 3, +1);
-    add_to_stack(&p, 5, +1);
-    is_the_peak(&p, 7, stacks, 2);
-    ct_peak_totals_free(&before);
-    ct_peak_totals_free(&p);
-    ct_replay_free(&replay);
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(moments_are_those_that_were_marked),
-                                       cmocka_unit_test(rows_with_blocks_are_those_of_the_state),
-                                       cmocka_unit_test(the_peak_of_the_part_before_is_taken)};
+                                       cmocka_unit_test(rows_with_blocks_are_those_of_the_state)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

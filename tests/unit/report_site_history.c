@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // What call sites held in each part of a window, and PyTorch's pool: as counted by hand from all
-// values, whether one history has seen all events or several have been appended to each other.
+// values.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include <cmocka.h>
 
@@ -115,38 +114,16 @@ static void see(struct ct_site_histories *h, const struct event *e) {
     h->lost++;
 }
 
-// A part of the events: what was held before is restored first, by nothing that has a time.
-static void see_part(struct ct_site_histories *h, const struct event *all, size_t from, size_t to,
-                     uint64_t *held) {
-    begin(h);
-    for (size_t i = 0; i < from; i++)
-        ct_site_histories_hold(h, all[i].group, 0, all[i].bytes);
-    for (unsigned g = 0; g < GROUPS; g++)
-        held[g] = h->list[g].held.held;
-    ct_site_histories_begin_part(h, all[from].t_ns, all[from - 1].reserved, all[from - 1].filled);
-    for (size_t i = from; i < to; i++)
-        see(h, &all[i]);
-}
-
-static void are_counted_in_any_number_of_parts(void **state) {
+static void are_counted_as_by_hand(void **state) {
     (void)state;
     for (seed = 1; seed < 400; seed++) {
-        struct ct_site_histories h, next;
+        struct ct_site_histories h;
         struct event e[EVENTS];
-        uint64_t held[GROUPS];
         const uint64_t was = seed;
         make_events(e);
-        size_t at = draw(3) ? 1 + draw(EVENTS) : EVENTS;
         begin(&h);
-        for (size_t i = 0; i < at; i++)
+        for (size_t i = 0; i < EVENTS; i++)
             see(&h, &e[i]);
-        while (at < EVENTS) {
-            const size_t to = at + 1 + draw(EVENTS - at);
-            see_part(&next, e, at, to, held);
-            assert_int_equal(ct_site_histories_append(&h, &next, e[at].t_ns, held), 1);
-            ct_site_histories_free(&next);
-            at = to;
-        }
         ct_site_histories_end(&h);
         is_counted_by_hand(&h, e);
         assert_int_equal(h.lost, EVENTS);
@@ -155,57 +132,30 @@ static void are_counted_in_any_number_of_parts(void **state) {
     }
 }
 
-static void what_begins_with_something_else_is_not_appended(void **state) {
-    (void)state;
-    struct event e[EVENTS];
-    seed = 7;
-    make_events(e);
-    for (int lie = 0; lie < 4; lie++) {
-        struct ct_site_histories h, next;
-        uint64_t held[GROUPS];
-        begin(&h);
-        for (size_t i = 0; i < 100; i++)
-            see(&h, &e[i]);
-        see_part(&next, e, 100, EVENTS, held);
-        held[1] += lie == 1;
-        next.pool.first_reserved += lie == 2;
-        next.pool.first_filled += lie == 3;
-        assert_int_equal(ct_site_histories_append(&h, &next, e[100].t_ns, held), lie == 0);
-        ct_site_histories_free(&next);
-        ct_site_histories_free(&h);
-    }
+// The end of the quarter of an octave in which a lifetime lies.
+static uint64_t round_up(uint64_t ns) {
+    uint64_t quarter = 1;
+    while (ns >= 8 * quarter)
+        quarter *= 2;
+    return (ns / quarter + 1) * quarter;
 }
 
-static void births_that_count_alike(void **state) {
+static void lifetimes_are_known_to_a_quarter_of_an_octave(void **state) {
     (void)state;
-    const struct ct_site_histories h = {.window = {FROM, TO, PARTS}};
-    for (uint64_t earliest = FROM - 150; earliest < FROM + 150; earliest++)
-        for (uint64_t t_ns = earliest; t_ns < FROM + 1200; t_ns += 7) {
-            struct ct_site_histories each;
-            const uint64_t latest = earliest + 99;
-            uint64_t first[CT_SITE_LIFETIMES] = {0};
-            int differ = 0;
-            for (uint64_t born = earliest; born <= latest; born++) {
-                begin(&each);
-                ct_site_histories_give_back(&each, 0, born, t_ns, +1);
-                const uint64_t none[CT_SITE_LIFETIMES] = {0},
-                               *of = each.list[0].lifetimes ? each.list[0].lifetimes : none;
-                if (born == earliest)
-                    memcpy(first, of, sizeof first);
-                differ |= memcmp(first, of, sizeof first) != 0;
-                ct_site_histories_free(&each);
-            }
-            if (ct_site_histories_is_alike(&h, earliest, latest, t_ns))
-                assert_false(differ);
-            else
-                assert_true(differ || (t_ns < latest)); // (or so short that it does not matter)
+    for (uint64_t bound = 8; bound < UINT64_C(1) << 50; bound *= 2)
+        for (uint64_t ns = bound - 3; ns < bound + 3; ns++) {
+            struct ct_site_histories h;
+            begin(&h);
+            ct_site_histories_give_back(&h, 0, FROM, FROM + ns, +1);
+            assert_int_equal(ct_site_history_lifetime(&h.list[0], 0), round_up(ns));
+            assert_int_equal(ct_site_history_lifetime(&h.list[0], 1), 0);
+            ct_site_histories_free(&h);
         }
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(are_counted_in_any_number_of_parts),
-        cmocka_unit_test(what_begins_with_something_else_is_not_appended),
-        cmocka_unit_test(births_that_count_alike)};
+        cmocka_unit_test(are_counted_as_by_hand),
+        cmocka_unit_test(lifetimes_are_known_to_a_quarter_of_an_octave)};
     return cmocka_run_group_tests_name("site_history", tests, NULL, NULL);
 }

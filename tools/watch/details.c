@@ -53,7 +53,6 @@ static void scan(struct reader *x) {
     const struct ct_scan_request request = {.to_ns = UINT64_MAX,
                                             .device = -1,
                                             .blocks = 1,
-                                            .keyframes = 1,
                                             .phases = &x->phases,
                                             .applied = note_event,
                                             .applied_user = x};
@@ -167,8 +166,8 @@ static void build_before(struct reader *x, struct ct_site_groups *before) {
     struct ct_sharing sharing = {0};
     struct ct_live_totals live;
     ct_replay_init(r, NULL, NULL);
-    r->tiles = 1; // as that of the scan, which took the keyframes
-    ct_moment_replay(&since, r, &sharing, &x->trace, &x->scan.keyframes);
+    r->tiles = 1;
+    ct_moment_replay(&since, r, &sharing, &x->trace);
     ct_live_at_read(&live, r, -1, CT_ROWS_BY_BLOCK);
     ct_site_groups_build(before, &x->sites, live.holdings, live.holding_count);
     ct_live_at_free(&live);

@@ -143,82 +143,12 @@ static struct ct_driver_request *follow_block_oom(struct ct_driver_requests *d,
     return q;
 }
 
-// ---- parts of a trace ---------------------------------------------------------------------------
-
-static enum ct_first_request classify(const struct ct_event *e) {
-    if (CT_HAS(e, result) && e->result)
-        return ct_event_is_oom(e) && !is_other(e) ? CT_FIRST_REQUEST_KNOWN : CT_FIRST_REQUEST_NONE;
-    switch (e->op) {
-    case CT_OP_ALLOC:
-    case CT_OP_GRAPH_ALLOC:
-        return is_other(e) ? CT_FIRST_REQUEST_NONE : CT_FIRST_REQUEST_KNOWN;
-    case CT_OP_BLOCK_FREE:
-    case CT_OP_BLOCK_OOM:
-        return CT_FIRST_REQUEST_KNOWN;
-    case CT_OP_BLOCK_ALLOC:
-        return CT_FIRST_REQUEST_BLOCK;
-    case CT_OP_MAP:
-        return CT_FIRST_REQUEST_MAP;
-    default:
-        return CT_FIRST_REQUEST_NONE;
-    }
-}
-
-static void note_first(struct ct_driver_requests *d, const struct ct_event *e) {
-    const uint32_t thread = thread_of(e);
-    const enum ct_first_request first = classify(e);
-    if (first == CT_FIRST_REQUEST_NONE)
-        return;
-    if (thread >= d->first_count) {
-        const size_t count = thread + 64u;
-        d->first = ct_heap_resize(d->first, count, 1);
-        memset(d->first + d->first_count, 0, count - d->first_count);
-        d->first_count = count;
-    }
-    if (!d->first[thread])
-        d->first[thread] = (uint8_t)first;
-}
-
-// A thread's first block has ended its request, whatever that was.
-void ct_driver_requests_begin_part(struct ct_driver_requests *d) {
-    for (size_t thread = 0; thread < d->first_count; thread++)
-        if (d->first[thread] == CT_FIRST_REQUEST_BLOCK)
-            d->first[thread] = CT_FIRST_REQUEST_KNOWN;
-}
-
-static enum ct_first_request get_first(const struct ct_driver_requests *d, size_t thread) {
-    return thread < d->first_count ? (enum ct_first_request)d->first[thread]
-                                   : CT_FIRST_REQUEST_NONE;
-}
-
-// Whether the first event of a thread goes on with a request of an earlier part. (That one has not
-// failed: else nothing is joined.)
-static int goes_on(const struct ct_driver_request *q, enum ct_first_request first) {
-    return q->open && ((first == CT_FIRST_REQUEST_BLOCK && q->obtained) ||
-                       (first == CT_FIRST_REQUEST_MAP && q->maps));
-}
-
-int ct_driver_requests_prepend(struct ct_driver_requests *d,
-                               const struct ct_driver_requests *before) {
-    for (size_t thread = 0; thread < before->count; thread++) {
-        const enum ct_first_request first = get_first(d, thread);
-        const struct ct_driver_request *q = &before->list[thread * KINDS + OF_DEVICE];
-        if (goes_on(q, first))
-            return 0;
-        if (first == CT_FIRST_REQUEST_NONE && q->open)
-            *request_of(d, (uint32_t)thread, OF_DEVICE) = *q;
-    }
-    return 1;
-}
-
 // ---- interface ----------------------------------------------------------------------------------
 
 struct ct_driver_request *ct_driver_requests_follow(struct ct_driver_requests *d,
                                                     const struct ct_replay *r,
                                                     const struct ct_event *e, uint64_t number) {
     struct ct_driver_request *q;
-    if (d->is_part)
-        note_first(d, e);
     switch (e->op) {
     case CT_OP_ALLOC:
     case CT_OP_CREATE:
@@ -249,6 +179,5 @@ struct ct_driver_request *ct_driver_requests_follow(struct ct_driver_requests *d
 
 void ct_driver_requests_free(struct ct_driver_requests *d) {
     free(d->list);
-    free(d->first);
     *d = (struct ct_driver_requests){0};
 }

@@ -24,20 +24,9 @@ struct ct_driver_request {
     struct ct_free_blocks of_class[CT_TORCH_POOL_CLASSES]; // before the first call, with blocks
 };
 
-// What the first event of a thread is that depends on its request, or begins or ends one.
-enum ct_first_request {
-    CT_FIRST_REQUEST_NONE,
-    CT_FIRST_REQUEST_KNOWN, // it does not depend on what was before
-    CT_FIRST_REQUEST_BLOCK, // of a block, for which the request may have been made
-    CT_FIRST_REQUEST_MAP,   // a mapping, which may continue the request
-};
-
 struct ct_driver_requests {
     struct ct_driver_request *list; // two for each thread: memory of a device, all other
     size_t count;
-    int is_part;    // of a trace that is read in parts; not the first one
-    uint8_t *first; // by thread, enum ct_first_request; only of such a part
-    size_t first_count;
 };
 
 // Follows an event before it is applied. Returns the request that the event belongs to, or NULL:
@@ -48,12 +37,6 @@ struct ct_driver_requests {
 struct ct_driver_request *ct_driver_requests_follow(struct ct_driver_requests *d,
                                                     const struct ct_replay *r,
                                                     const struct ct_event *e, uint64_t number);
-// Where such a part begins after the events with which it warmed up.
-void ct_driver_requests_begin_part(struct ct_driver_requests *d);
-// Adds what threads had asked for at the end of an earlier part, in which no request failed.
-// Returns 0 if that decides on what was found in this one.
-int ct_driver_requests_prepend(struct ct_driver_requests *d,
-                               const struct ct_driver_requests *before);
 void ct_driver_requests_free(struct ct_driver_requests *d);
 
 #endif

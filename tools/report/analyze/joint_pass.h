@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // One pass over a trace for several analyses: replaying takes nearly all of the time of a pass, and
-// what an analysis does with an event hardly any. Where each of them can, it reads the trace in
-// parts (../replay/parts.h).
+// what an analysis does with an event hardly any.
 #ifndef CT_JOINT_PASS_H
 #define CT_JOINT_PASS_H
 
-#include "replay/parts.h"
-
-struct ct_joint_division;
+#include "replay/replay.h"
 
 struct ct_joint_analysis {
     void *self;
@@ -26,26 +23,7 @@ struct ct_joint_analysis {
     void (*owner_changed)(void *self, const struct ct_object *o, uint32_t by);
     void (*block_changed)(void *self, const struct ct_object *o, int sign);
     void (*segment_changed)(void *self, const struct ct_object *o, int sign);
-    const struct ct_joint_division *division; // NULL: it needs the whole trace
-};
-
-// How an analysis is divided: a part of the trace has one of its own, of the same kind, without
-// `end`. Its replay has no readings and none of what a checkpoint lacks (SEEK.md), and inherited
-// objects have times that are rounded. Where all analyses of a pass are divided, that over the
-// whole trace has no readings, either.
-struct ct_joint_division {
-    uint64_t last_event, last_ns; // where it ends: it goes on with an event up to both
-    // Makes the analysis of a part. Its `before` finds the part's first state at its first event;
-    // objects have been restored before that.
-    struct ct_joint_analysis (*begin)(const void *self, const struct ct_part *part,
-                                      const struct ct_replay *r);
-    // When all parts have ended: adds what the next one has found to the first one. Returns 0 if
-    // the trace has to be read as a whole.
-    int (*append)(void *first, const void *next);
-    // When all have been added: takes that over. The analysis is ended after that, with the state
-    // of the last part, whose times are exact.
-    void (*take)(void *self, void *first);
-    void (*free)(void *of_part);
+    int needs_no_readings; // where no analysis of a pass needs them, its replay has none
 };
 
 struct ct_joint_member {
@@ -55,9 +33,7 @@ struct ct_joint_member {
 
 // Must not be moved: its replay refers to it.
 struct ct_joint_pass {
-    // Behind the last event that an analysis wanted, until it is freed. Not begun, if all analyses
-    // could be divided.
-    struct ct_replay replay;
+    struct ct_replay replay; // behind the last event that an analysis wanted, until it is freed
     struct ct_joint_member *list;
     size_t count, room;
 };

@@ -27,52 +27,14 @@ struct bound {
     uint64_t t_ns;  // of the last ones
 };
 
-// A gap after the moment ends the replay.
-static void want(const struct bound *b, struct ct_replay *r) {
-    r->last_wanted = b->event ? b->event - 1 : 0;
-    r->last_wanted_ns = b->t_ns;
-}
-
-// Whether a keyframe's checkpoint says what is live after a gap, and the moment lies before that.
-static int is_behind_gap(const struct ct_keyframe *k, const struct bound *b,
-                         const struct ct_index *x) {
-    return x->chunks[k->point.first].reset && ct_index_first_ns(x, k->point.first) > b->t_ns;
-}
-
-// Begins at a keyframe. Returns its event, or NULL: then the replay is as it was.
-static const struct ct_event *seek(const struct bound *b, struct ct_replay *r, struct ct_trace *t,
-                                   const struct ct_keyframes *keyframes, uint64_t *number) {
-    const struct ct_keyframe *k =
-        b->event ? ct_keyframes_find(keyframes, b->event - 1, b->t_ns) : NULL;
-    if (k && is_behind_gap(k, b, &t->index))
-        return NULL;
-    const struct ct_event *e = k ? ct_keyframe_seek(k, r, t, number) : NULL;
-    const int tiles = r->tiles;
-    if (!k || e)
-        return e;
-    ct_replay_free(r);
-    ct_replay_init(r, NULL, NULL);
-    want(b, r);
-    r->tiles = tiles;
-    return NULL;
-}
-
-static const struct ct_event *begin(const struct bound *b, struct ct_replay *r, struct ct_trace *t,
-                                    const struct ct_keyframes *keyframes, uint64_t *number) {
-    const struct ct_event *e = seek(b, r, t, keyframes, number);
-    ct_keyframes_tell(e, *number);
-    if (e)
-        return e;
-    ct_trace_rewind(t);
-    return ct_replay_next(r, t, number);
-}
-
 static void replay(const struct bound *b, struct ct_replay *r, struct ct_sharing *sharing,
-                   struct ct_trace *t, const struct ct_keyframes *keyframes) {
+                   struct ct_trace *t) {
+    const struct ct_event *e;
     uint64_t number = 0;
-    want(b, r);
-    const struct ct_event *e = begin(b, r, t, keyframes, &number);
-    for (; e && number < b->event && e->t_ns <= b->t_ns; e = ct_replay_next(r, t, &number)) {
+    r->last_wanted = b->event ? b->event - 1 : 0; // a gap after the moment ends the replay
+    r->last_wanted_ns = b->t_ns;
+    ct_trace_rewind(t);
+    while ((e = ct_replay_next(r, t, &number)) && number < b->event && e->t_ns <= b->t_ns) {
         if (e->op == CT_OP_EXPORT)
             ct_sharing_note_export(sharing, &r->live, e);
         ct_replay_apply(r, e, number);
@@ -81,18 +43,18 @@ static void replay(const struct bound *b, struct ct_replay *r, struct ct_sharing
 }
 
 void ct_moment_replay(const struct ct_moment *m, struct ct_replay *r, struct ct_sharing *sharing,
-                      struct ct_trace *t, const struct ct_keyframes *keyframes) {
+                      struct ct_trace *t) {
     const uint64_t end = m->event == UINT64_MAX ? m->event : m->event + 1;
-    replay(&(struct bound){end, m->t_ns}, r, sharing, t, keyframes);
+    replay(&(struct bound){end, m->t_ns}, r, sharing, t);
 }
 
 void ct_moment_read_before(struct ct_live_totals *to, struct ct_trace *t, uint64_t event,
-                           int device, const struct ct_keyframes *keyframes) {
+                           int device) {
     struct ct_replay r;
     struct ct_sharing sharing = {0};
     ct_replay_init(&r, NULL, NULL);
     r.tiles = 1;
-    replay(&(struct bound){event, UINT64_MAX}, &r, &sharing, t, keyframes);
+    replay(&(struct bound){event, UINT64_MAX}, &r, &sharing, t);
     ct_live_at_read(to, &r, device, CT_ROWS_BY_BLOCK);
     ct_replay_free(&r);
     ct_sharing_free(&sharing);
@@ -100,7 +62,7 @@ void ct_moment_read_before(struct ct_live_totals *to, struct ct_trace *t, uint64
 
 // Whether the state after the scan is that of the moment.
 static int is_behind(const struct ct_moment *m, const struct ct_scan *s) {
-    return m->event == UINT64_MAX && !s->exceeded && s->keyframes.latest_ns <= m->t_ns;
+    return m->event == UINT64_MAX && !s->exceeded && s->latest_ns <= m->t_ns;
 }
 
 const struct ct_replay *ct_moment_find_state(const struct ct_moment *m, const struct ct_scan *s,
@@ -112,7 +74,7 @@ const struct ct_replay *ct_moment_find_state(const struct ct_moment *m, const st
         return &s->end;
     ct_replay_init(r, NULL, NULL);
     r->tiles = 1;
-    ct_moment_replay(m, r, &sharing, t, &s->keyframes);
+    ct_moment_replay(m, r, &sharing, t);
     ct_sharing_free(&sharing);
     return r;
 }

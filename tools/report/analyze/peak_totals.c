@@ -108,33 +108,6 @@ int ct_peak_totals_get(const struct ct_peak_totals *p, enum ct_totals_moment mom
     return 1;
 }
 
-static void take_stacks(struct ct_stacks_at_peak *to, const struct ct_stacks_at_peak *from,
-                        uint64_t from_generation, uint64_t generation) {
-    if (from->count > to->count)
-        grow_stacks(to, (uint32_t)from->count - 1);
-    for (size_t i = 0; i < to->count; i++) {
-        static const struct ct_stack_at_peak none = {0};
-        const struct ct_stack_at_peak *s = i < from->count ? &from->list[i] : &none;
-        const int saved = s->saved[CT_TOTALS_AT_PEAK].generation == from_generation;
-        to->list[i].saved[CT_TOTALS_AT_PEAK].generation = generation;
-        to->list[i].saved[CT_TOTALS_AT_PEAK].bytes =
-            saved ? s->saved[CT_TOTALS_AT_PEAK].bytes : s->bytes;
-        to->list[i].saved[CT_TOTALS_AT_PEAK].count =
-            saved ? s->saved[CT_TOTALS_AT_PEAK].count : s->count;
-    }
-}
-
-void ct_peak_totals_take_peak(struct ct_peak_totals *p, const struct ct_peak_totals *earlier) {
-    const uint64_t from = earlier->candidate[CT_TOTALS_AT_PEAK].generation,
-                   generation = p->candidate[CT_TOTALS_AT_PEAK].generation + 1;
-    p->candidate[CT_TOTALS_AT_PEAK] = earlier->candidate[CT_TOTALS_AT_PEAK]; // (it has no pools)
-    p->candidate[CT_TOTALS_AT_PEAK].generation = generation;
-    for (unsigned kind = 0; kind < CT_HOLDING_STACKS; kind++) {
-        take_stacks(&p->kind[kind], &earlier->kind[kind], from, generation);
-        take_stacks(&p->resumed[kind], &earlier->resumed[kind], from, generation);
-    }
-}
-
 void ct_peak_totals_free(struct ct_peak_totals *p) {
     for (unsigned kind = 0; kind < CT_HOLDING_STACKS; kind++) {
         free(p->kind[kind].list);

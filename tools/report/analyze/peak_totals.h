@@ -53,8 +53,6 @@ struct ct_breakdown ct_peak_totals_split(const struct ct_peak_totals *p,
 // captured at that event.
 int ct_peak_totals_get(const struct ct_peak_totals *p, enum ct_totals_moment moment, uint64_t event,
                        enum ct_holding_rows rows, struct ct_live_totals *totals);
-// Takes over the candidate at a peak of an earlier part of the trace.
-void ct_peak_totals_take_peak(struct ct_peak_totals *p, const struct ct_peak_totals *earlier);
 void ct_peak_totals_free(struct ct_peak_totals *p);
 
 #endif

@@ -3,85 +3,8 @@
 
 #include "base/heap.h"
 
-// ---- parts of a trace ---------------------------------------------------------------------------
-
-// NOTED: the phase of the thread is known, or known to be none. ASKED: before that it mattered.
-enum { NOTED = 1, ASKED = 2 };
-
-static void mark(struct ct_phase_follow *f, uint32_t thread, unsigned as) {
-    const size_t want = f->phases->definitions->thread_count;
-    if (!f->is_part || thread >= want)
-        return;
-    if (!f->marks) {
-        f->marks = ct_heap_alloc_zeroed(want, 1);
-        f->mark_count = want;
-    }
-    if (as == NOTED || !(f->marks[thread] & NOTED))
-        f->marks[thread] |= (uint8_t)as;
-}
-
-// What the phases of earlier events depended on does not matter.
-void ct_phase_follow_begin_part(struct ct_phase_follow *f) {
-    for (size_t thread = 0; thread < f->mark_count; thread++)
-        f->marks[thread] &= NOTED;
-}
-
-static unsigned get_mark(const struct ct_phase_follow *f, size_t thread) {
-    return thread < f->mark_count ? f->marks[thread] : 0;
-}
-
-static int is_same(const struct ct_phase_at *a, const struct ct_phase_at *b) {
-    return a->phase == b->phase && a->framework == b->framework && a->node == b->node &&
-           a->inferred == b->inferred && a->by_range == b->by_range && a->range.at == b->range.at &&
-           a->range.length == b->range.length;
-}
-
-static struct ct_phase_at get_of_thread(const struct ct_phase_follow *f, size_t thread) {
-    return thread < f->thread_count ? f->of_thread[thread]
-                                    : (struct ct_phase_at){.phase = CT_PHASE_UNKNOWN};
-}
-
-struct ct_phase_follow ct_phase_follow_copy(const struct ct_phase_follow *f) {
-    struct ct_phase_follow copy = *f;
-    if (f->thread_count) {
-        copy.of_thread = ct_heap_alloc_zeroed(f->thread_count, sizeof *copy.of_thread);
-        memcpy(copy.of_thread, f->of_thread, f->thread_count * sizeof *copy.of_thread);
-    }
-    if (f->mark_count) {
-        copy.marks = ct_heap_alloc_zeroed(f->mark_count, 1);
-        memcpy(copy.marks, f->marks, f->mark_count);
-    }
-    return copy;
-}
-
-int ct_phase_follow_prepend(struct ct_phase_follow *f, const struct ct_phase_follow *begun,
-                            const struct ct_phase_follow *before) {
-    if (f->phases && !is_same(&begun->last, &before->last))
-        return 0;
-    for (size_t thread = 0; thread < before->thread_count; thread++) {
-        const struct ct_phase_at *was = &before->of_thread[thread],
-                                 at = get_of_thread(begun, thread);
-        const int has_phase = was->phase != CT_PHASE_UNKNOWN || was->by_range;
-        if ((get_mark(begun, thread) & NOTED && !is_same(was, &at)) ||
-            (get_mark(f, thread) & ASKED && has_phase))
-            return 0;
-    }
-    for (size_t thread = 0; thread < f->thread_count; thread++)
-        if (!(get_mark(f, thread) & NOTED))
-            f->of_thread[thread] = get_of_thread(before, thread);
-    if (f->thread_count || !before->thread_count)
-        return 1;
-    f->of_thread = ct_heap_alloc_zeroed(before->thread_count, sizeof *f->of_thread);
-    memcpy(f->of_thread, before->of_thread, before->thread_count * sizeof *f->of_thread);
-    f->thread_count = before->thread_count;
-    return 1;
-}
-
-// ---- events -------------------------------------------------------------------------------------
-
 static void note(struct ct_phase_follow *f, uint32_t thread, const struct ct_phase_at *at) {
     f->last = *at;
-    mark(f, thread, NOTED);
     if (thread >= f->thread_count) {
         const size_t want = f->phases->definitions->thread_count;
         if (thread >= want)
@@ -93,8 +16,7 @@ static void note(struct ct_phase_follow *f, uint32_t thread, const struct ct_pha
     f->of_thread[thread] = *at;
 }
 
-static const struct ct_phase_at *get_last(struct ct_phase_follow *f, uint32_t thread) {
-    mark(f, thread, ASKED);
+static const struct ct_phase_at *get_last(const struct ct_phase_follow *f, uint32_t thread) {
     return thread < f->thread_count && f->of_thread[thread].phase != CT_PHASE_UNKNOWN
                ? &f->of_thread[thread]
                : &f->last;
@@ -105,7 +27,6 @@ static const struct ct_phase_at *get_last(struct ct_phase_follow *f, uint32_t th
 static int follow_ranges(struct ct_phase_follow *f, uint32_t thread, const struct ct_string *range,
                          struct ct_phase_at *at) {
     const int was_in_range = thread < f->thread_count && f->of_thread[thread].by_range;
-    mark(f, thread, ASKED);
     if (!range && !was_in_range)
         return 0;
     *at = (struct ct_phase_at){.phase = range ? CT_PHASE_RANGE : CT_PHASE_UNKNOWN, .by_range = 1};
@@ -180,6 +101,5 @@ const struct ct_phase_at *ct_phase_follow_event(struct ct_phase_follow *f,
 
 void ct_phase_follow_free(struct ct_phase_follow *f) {
     free(f->of_thread);
-    free(f->marks);
     *f = (struct ct_phase_follow){0};
 }

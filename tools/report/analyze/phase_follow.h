@@ -17,25 +17,13 @@ struct ct_phase_follow {
     const struct ct_open_ranges *open;
     struct ct_phase_at last, *of_thread, of_event;
     size_t thread_count;
-    int has_any;    // a stack names a phase, or a range has been open; -1: none yet; 0: not looked
-    int is_part;    // of a trace that is read in parts; not the first one
-    uint8_t *marks; // by thread, only of such a part (phase_follow.c)
-    size_t mark_count;
+    int has_any; // a stack names a phase, or a range has been open; -1: none yet; 0: not looked
 };
 
 // Returns the phase of an event, valid until the next call. Call it for each event of a trace, in
 // their order.
 const struct ct_phase_at *ct_phase_follow_event(struct ct_phase_follow *f,
                                                 const struct ct_event *e);
-// Where such a part begins after the events with which it warmed up.
-void ct_phase_follow_begin_part(struct ct_phase_follow *f);
-// The phases at the begin of such a part, for ct_phase_follow_prepend; ct_phase_follow_free frees
-// it.
-struct ct_phase_follow ct_phase_follow_copy(const struct ct_phase_follow *f);
-// Adds the phases in which an earlier part ended. `begun`: of this one. Returns 0 if it did not
-// begin with them, as far as its events depended on that.
-int ct_phase_follow_prepend(struct ct_phase_follow *f, const struct ct_phase_follow *begun,
-                            const struct ct_phase_follow *before);
 void ct_phase_follow_free(struct ct_phase_follow *f);
 
 #endif

@@ -84,66 +84,6 @@ void ct_pool_curve_update(struct ct_pool_curve *c, const struct ct_replay *r, in
         note_request(&c->request[device], p, c->passed);
 }
 
-void ct_pool_curve_begin_part(struct ct_pool_curve *c, uint64_t t_ns) {
-    const struct ct_pool_curve of = *c;
-    ct_pool_curve_free(c);
-    ct_pool_curve_init(c, of.from_ns, of.to_ns, of.points);
-    ct_pool_curve_skip(c, t_ns);
-}
-
-// Of two states, the second one later: the worse one.
-static void choose_worse(struct ct_torch_pool_totals *worst, uint64_t *worst_ns,
-                         const struct ct_torch_pool_totals *later, uint64_t later_ns) {
-    if (!later->known || (worst->known && later->free.bytes - later->free.largest <=
-                                              worst->free.bytes - worst->free.largest))
-        return;
-    *worst = *later;
-    *worst_ns = later_ns;
-}
-
-// Joins the point in which both parts lie: `p` has the state before, and takes that of the later
-// part.
-static void join_point(struct ct_pool_curve_point *p, const struct ct_pool_curve_point *later) {
-    p->figures = later->figures;
-    choose_worse(&p->worst, &p->worst_ns, &later->worst, later->worst_ns);
-}
-
-// `p`: the point in which both parts lie, of the part before.
-static void prepend_request(struct ct_pool_curve_request *q,
-                            const struct ct_pool_curve_request *before,
-                            const struct ct_pool_curve_point *p, unsigned shared) {
-    if (!q->point) {
-        *q = *before;
-    } else if (q->point - 1 == shared) {
-        const struct ct_pool_curve_request later = *q;
-        q->worst = p->worst;
-        q->worst_ns = p->worst_ns;
-        choose_worse(&q->worst, &q->worst_ns, &later.worst, later.worst_ns);
-    }
-    q->outdated = 1; // (what it has is right whether a worse state has come or not)
-}
-
-void ct_pool_curve_prepend(struct ct_pool_curve *c, struct ct_pool_curve *before) {
-    const unsigned shared = before->passed;
-    for (int d = 0; d < CT_DEVICES; d++) {
-        struct ct_pool_curve_point *old = before->devices[d], *new = c->devices[d];
-        if (!old)
-            continue;
-        if (shared < c->points)
-            prepend_request(&c->request[d], &before->request[d], &old[shared], shared);
-        else if (!c->request[d].point)
-            c->request[d] = before->request[d];
-        for (unsigned i = shared; new &&i < c->points; i++) {
-            if (i == shared)
-                join_point(&old[i], &new[i]);
-            else
-                old[i] = new[i];
-        }
-        before->devices[d] = new;
-        c->devices[d] = old;
-    }
-}
-
 void ct_pool_curve_finish(struct ct_pool_curve *c) {
     for (int d = 0; d < CT_DEVICES; d++) {
         const struct ct_pool_curve_request *q = &c->request[d];

@@ -45,11 +45,6 @@ void ct_pool_curve_skip(struct ct_pool_curve *c, uint64_t t_ns);
 // index). `is_request`: it asked for memory of the device.
 void ct_pool_curve_update(struct ct_pool_curve *c, const struct ct_replay *r, int device,
                           uint64_t t_ns, int is_request);
-// Begins a curve with the next part of the trace, whose first event is of that time: it has the
-// instants from there on. The part before advances up to there.
-void ct_pool_curve_begin_part(struct ct_pool_curve *c, uint64_t t_ns);
-// Adds the part before such a part. It is empty then.
-void ct_pool_curve_prepend(struct ct_pool_curve *c, struct ct_pool_curve *before);
 // To be called at the end: forgets the worst states after the last requests.
 void ct_pool_curve_finish(struct ct_pool_curve *c);
 void ct_pool_curve_free(struct ct_pool_curve *c);

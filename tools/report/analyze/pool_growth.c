@@ -77,29 +77,6 @@ void ct_pool_growth_count(struct ct_pool_growths *g, const struct ct_driver_requ
         add_to_list(g, &w);
 }
 
-int ct_pool_growth_prepend(struct ct_pool_growths *g, const struct ct_pool_growths *before) {
-    if (g->left_out || before->left_out ||
-        g->count + before->count > (size_t)CT_POOL_GROWTHS_LISTED * 2)
-        return 0;
-    struct ct_pool_growth *list = ct_heap_alloc_zeroed(before->count + g->count + 1, sizeof *list);
-    if (before->count)
-        memcpy(list, before->list, before->count * sizeof *list);
-    if (g->count)
-        memcpy(list + before->count, g->list, g->count * sizeof *list);
-    free(g->list);
-    g->list = list;
-    g->count += before->count;
-    g->capacity = g->count + 1;
-    for (int d = 0; d < CT_DEVICES; d++) {
-        for (unsigned i = 0; i < CT_GROWTH_CAUSES; i++) {
-            g->device[d].grown[i] += before->device[d].grown[i];
-            g->device[d].ooms[i] += before->device[d].ooms[i];
-        }
-        g->device[d].retries += before->device[d].retries;
-    }
-    return 1;
-}
-
 const struct ct_pool_growth *ct_pool_growth_find(const struct ct_pool_growths *g, uint64_t event) {
     const struct ct_pool_growth key = {.event = event};
     return g->count ? bsearch(&key, g->list, g->count, sizeof key, compare_events) : NULL;

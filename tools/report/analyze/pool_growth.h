@@ -48,8 +48,6 @@ struct ct_pool_growths {
 void ct_pool_growth_count(struct ct_pool_growths *g, const struct ct_driver_request *q,
                           const struct ct_other_streams *others, const struct ct_event *e,
                           uint64_t number);
-// Adds what an earlier part of the trace has counted. Returns 0 if there are too many for the list.
-int ct_pool_growth_prepend(struct ct_pool_growths *g, const struct ct_pool_growths *before);
 // The class of segments that serve a request of so many bytes.
 enum ct_torch_pool_class ct_pool_growth_class(uint64_t requested);
 // Whether a free block of another stream was large enough for a request that failed.

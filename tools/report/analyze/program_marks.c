@@ -33,18 +33,6 @@ void ct_program_marks_note(struct ct_program_marks *m, const struct ct_event *e,
     mark->thread = CT_HAS(e, thread) ? e->thread : 0;
 }
 
-void ct_program_marks_append(struct ct_program_marks *m, const struct ct_program_marks *next) {
-    m->count += next->count;
-    for (unsigned i = 0; i < CT_PROGRAM_MARKS; i++) {
-        struct ct_program_mark *to = &m->part[i];
-        const struct ct_program_mark *from = &next->part[i];
-        if (to->count)
-            to->count += from->count;
-        else
-            *to = *from;
-    }
-}
-
 void ct_program_marks_label(const struct ct_program_marks *m, const struct ct_program_mark *mark,
                             char *to, size_t size) {
     char name[80] = "(no name)", more[40] = "";

@@ -27,9 +27,6 @@ void ct_program_marks_init(struct ct_program_marks *m, const struct ct_definitio
                            uint64_t from_ns, uint64_t to_ns);
 // For each event. Marks that libraries make for each of their calls (range_noise.def) do not count.
 void ct_program_marks_note(struct ct_program_marks *m, const struct ct_event *e, uint64_t number);
-// Adds those of events that lie after all that were noted: the same marks as if these had been
-// noted, too. Both have the same times.
-void ct_program_marks_append(struct ct_program_marks *m, const struct ct_program_marks *next);
 // "epoch 3", "epoch 3, and 4 more", sanitized; bytes of `to` are `size`.
 void ct_program_marks_label(const struct ct_program_marks *m, const struct ct_program_mark *mark,
                             char *to, size_t size);

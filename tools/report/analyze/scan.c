@@ -8,8 +8,6 @@
 #include <cutrace/model/failures.h>
 #include <cutrace/model/live.h>
 
-#include "analyze/scan_steps.h"
-
 static int is_request_for_memory(const struct ct_event *e) {
     switch (e->op) {
     case CT_OP_ALLOC:
@@ -90,11 +88,8 @@ static void live_changed(void *user, const struct ct_object *o, int sign) {
 
 // Whether an object was allocated in the range, and seen to be: what a checkpoint restored is not
 // counted.
-static int was_counted(struct ct_scan *s, const struct ct_object *o) {
-    if (!s->in_range || ct_object_event(o) < s->known_event)
-        return 0;
-    s->is_unsound |= !s->is_warming_up && ct_part_inherits(s->part, o); // its time may be rounded
-    return o->t_ns >= s->request.from_ns;
+static int was_counted(const struct ct_scan *s, const struct ct_object *o) {
+    return s->in_range && ct_object_event(o) >= s->known_event && o->t_ns >= s->request.from_ns;
 }
 
 // A VMM object turns out to resume a reservation: it is its first owner's, from the beginning.
@@ -250,17 +245,6 @@ static void add_use_to_column(struct ct_plot_column *c, uint64_t used) {
     if (!c->used_known || used > c->used_max)
         c->used_max = used;
     c->used_known = 1;
-}
-
-void ct_scan_add_column(struct ct_plot_column *c, const struct ct_plot_column *before) {
-    if (before->live_known) {
-        add_live_to_column(c, before->live_min, before->asleep_max);
-        add_live_to_column(c, before->live_max, before->asleep_max);
-    }
-    if (before->used_known) {
-        add_use_to_column(c, before->used_min);
-        add_use_to_column(c, before->used_max);
-    }
 }
 
 static unsigned column_of(const struct ct_scan_request *q, uint64_t t_ns) {
@@ -513,7 +497,7 @@ static void scan_event(struct ct_scan *s, const struct ct_event *e, uint64_t num
     behind_event(s, e, index);
     if (counts)
         count_event(s, e, number, index, has_budget ? &before : NULL);
-    if (s->request.applied && !s->is_warming_up)
+    if (s->request.applied)
         s->request.applied(s->request.applied_user, &s->end, e, number);
 }
 
@@ -567,19 +551,24 @@ static void add_restored(struct ct_scan *s, const struct ct_trace *t) {
     }
 }
 
+// Whether an event is after the last one of the range.
+static int is_behind(const struct ct_scan_request *q, const struct ct_event *e, uint64_t number) {
+    return e->t_ns > q->to_ns || (q->end_event && number >= q->end_event);
+}
+
 // Counts the lost events of the whole range: a pass that ended at a budget has not seen all.
 static void count_lost(struct ct_scan *s, struct ct_trace *t) {
     struct ct_event e;
     uint64_t number;
     s->lost = 0;
     ct_trace_rewind(t);
-    while (ct_trace_next(t, &e, &number) && !ct_scan_is_behind(&s->request, &e, number))
+    while (ct_trace_next(t, &e, &number) && !is_behind(&s->request, &e, number))
         if (e.op == CT_OP_LOST)
             s->lost += CT_HAS(&e, count) ? e.count : 1;
 }
 
-void ct_scan_begin(struct ct_scan *s, const struct ct_trace *t,
-                   const struct ct_scan_request *request) {
+static void begin(struct ct_scan *s, const struct ct_trace *t,
+                  const struct ct_scan_request *request) {
     memset(s, 0, sizeof *s);
     s->request = *request;
     s->is_never_known = !ct_trace_is_ever_known(t);
@@ -597,31 +586,29 @@ void ct_scan_begin(struct ct_scan *s, const struct ct_trace *t,
         &s->curve, request->from_ns > t->t_first_ns ? request->from_ns : t->t_first_ns,
         request->to_ns < t->t_last_ns ? request->to_ns : t->t_last_ns, request->points);
     ct_segment_streams_init(&s->streams, t);
-    if (request->keyframes)
-        ct_keyframes_begin(&s->keyframes, t);
 }
 
-void ct_scan_expect(struct ct_scan *s) {
+// Before an event is read.
+static void expect(struct ct_scan *s) {
     s->resets = s->end.resets;
     s->was_known = is_known(s);
     s->in_range = 0; // objects that a checkpoint restores are no new allocations
 }
 
-void ct_scan_take(struct ct_scan *s, const struct ct_trace *t, const struct ct_event *e,
-                  uint64_t number) {
+static void take(struct ct_scan *s, const struct ct_event *e, uint64_t number) {
     if (s->end.resets != s->resets) { // no call repeats one before the gap
         s->known_event = number;
         ct_driver_requests_free(&s->requests);
     }
     if (is_known(s) && !s->was_known)
         skip_unknown(s, s->last_ns); // (the state since then is restored)
-    if (s->request.keyframes)
-        ct_keyframes_note(&s->keyframes, &s->end, t, e, number, s->sharing.exported.count != 0);
     scan_event(s, e, number);
     s->last_ns = e->t_ns;
+    if (e->t_ns > s->latest_ns)
+        s->latest_ns = e->t_ns;
 }
 
-void ct_scan_end(struct ct_scan *s, struct ct_trace *t) {
+static void end(struct ct_scan *s, struct ct_trace *t) {
     const struct ct_scan_request *q = &s->request;
     if (s->streams.disagree)
         ct_pool_growth_forget_streams(&s->growths);
@@ -642,40 +629,20 @@ void ct_scan_end(struct ct_scan *s, struct ct_trace *t) {
         plot_incidents(s);
 }
 
-// ---- parts of a trace ---------------------------------------------------------------------------
-
-void ct_scan_begin_part(struct ct_scan *s, uint64_t t_ns) {
-    const struct ct_scan_request *q = &s->request;
-    s->is_warming_up = 0;
-    s->is_unsound = s->failures != 0; // requests that may be repeated
-    s->events = s->lost = s->failures = 0;
-    memset(s->ops, 0, sizeof s->ops);
-    for (int d = 0; d < CT_DEVICES; d++) {
-        const struct ct_peak_totals totals = s->device[d].totals;
-        s->device[d] = (struct ct_device_scan){.totals = totals};
-        free(s->plot[d]);
-        s->plot[d] = NULL;
-        s->column[d] = q->columns ? column_of(q, t_ns) : 0;
+void ct_scan_run(struct ct_scan *s, struct ct_trace *t, const struct ct_scan_request *request) {
+    const struct ct_event *e;
+    uint64_t number;
+    begin(s, t, request);
+    ct_trace_rewind(t);
+    while (!s->exceeded) { // what comes later would not have happened
+        expect(s);
+        e = ct_replay_next(&s->end, t, &number);
+        if (!e || is_behind(request, e, number))
+            break;
+        take(s, e, number);
     }
-    for (unsigned kind = 0; kind < CT_HOLDING_STACKS; kind++) {
-        free(s->totals[kind].list);
-        s->totals[kind] = (struct ct_stack_totals){.count = 0};
-    }
-    ct_incidents_free(&s->incidents);
-    ct_pool_growth_free(&s->growths);
-    ct_pool_curve_begin_part(&s->curve, t_ns);
-    ct_keyframes_forget(&s->keyframes);
-    ct_driver_requests_begin_part(&s->requests);
-    ct_phase_follow_begin_part(&s->follow);
-}
-
-void ct_scan_end_part(struct ct_scan *s, const struct ct_scan *next, uint64_t t_ns) {
-    const struct ct_scan_request *q = &s->request;
-    if (is_known(s) && q->points)
-        ct_pool_curve_advance(&s->curve, &s->end, t_ns);
-    for (int d = 0; d < CT_DEVICES && q->columns && t_ns >= q->columns_from; d++)
-        if (s->plot[d] || next->plot[d])
-            plot(s, d, column_of(q, t_ns));
+    ct_replay_stop(&s->end);
+    end(s, t);
 }
 
 int ct_scan_is_of_one_device(const struct ct_scan *s, int device) {
@@ -698,7 +665,6 @@ void ct_scan_free(struct ct_scan *s) {
     ct_pool_growth_free(&s->growths);
     ct_segment_streams_free(&s->streams);
     ct_sharing_free(&s->sharing);
-    ct_keyframes_free(&s->keyframes);
     ct_phase_follow_free(&s->follow);
     ct_replay_free(&s->end);
 }

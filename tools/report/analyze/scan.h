@@ -9,8 +9,7 @@
 #include "analyze/pool_curve.h"
 #include "analyze/pool_growth.h"
 #include "analyze/sharing.h"
-#include "replay/keyframes.h"
-#include "replay/parts.h"
+#include "replay/replay.h"
 
 // Memory of the driver, and the thread that allocated it.
 struct ct_new_memory {
@@ -64,18 +63,6 @@ struct ct_device_memory {
     struct ct_breakdown crossing, peak, end;
 };
 
-// How the notes of `applied` are divided where the trace is read in parts (scan_run.c). The first
-// part notes into `applied_user`.
-struct ct_scan_division {
-    // Makes empty notes for another part, as if nothing had come before.
-    void *(*begin)(const void *applied_user);
-    // Adds the notes of the next part. Returns 0 if the trace has to be read as a whole.
-    int (*append)(void *applied_user, const void *next);
-    // Makes the first part's notes empty again: the trace is read as a whole.
-    void (*begin_again)(void *applied_user);
-    void (*free)(void *notes);
-};
-
 struct ct_scan_request {
     uint64_t from_ns, to_ns;
     uint64_t end_event; // the first event after the range, by number; 0: none
@@ -85,13 +72,11 @@ struct ct_scan_request {
     uint64_t columns_from, columns_to;
     unsigned points;          // of the pools' curves; 0 = PyTorch's pools are not analysed
     int blocks;               // follow PyTorch's blocks, even if points is 0
-    int keyframes;            // take keyframes for another replay
     struct ct_phases *phases; // for the phases of OOMs; may be NULL
     // Called after each event that was applied; may be NULL.
     void (*applied)(void *applied_user, const struct ct_replay *r, const struct ct_event *e,
                     uint64_t number);
     void *applied_user;
-    const struct ct_scan_division *division; // of that; NULL: it needs the whole trace
 };
 
 struct ct_scan {
@@ -107,13 +92,13 @@ struct ct_scan {
     struct ct_pool_growths growths;
     struct ct_segment_streams streams;
     struct ct_sharing sharing;
-    struct ct_keyframes keyframes; // none unless they are requested
     struct ct_phase_follow follow;
     // Working state of the pass.
     struct ct_driver_requests requests;
     struct ct_driver_request *of_event; // the request that the present event belongs to, or NULL
     unsigned column[CT_DEVICES];
     uint64_t last_ns;   // of the event before
+    uint64_t latest_ns; // of all events
     int is_never_known; // what is live
     int in_range;
     const struct ct_phase_at *phase; // of the present event
@@ -123,10 +108,6 @@ struct ct_scan {
     int changed_device;              // of the last change of what is live
     uint64_t resets;                 // before the present event
     int was_known;                   // before the present event
-    // Of a part of the trace, but for the first one (scan_run.c).
-    const struct ct_part *part; // NULL: it is none
-    int is_warming_up;          // its own events have not begun
-    int is_unsound;             // what it found depends on more than it knows
 };
 
 void ct_scan_run(struct ct_scan *s, struct ct_trace *t, const struct ct_scan_request *request);

@@ -76,28 +76,7 @@ struct ct_other_streams ct_segment_streams_find_others(struct ct_segment_streams
             add_free_blocks(&others.free, p, in);
     }
     s->looked_at += others.free.ranges;
-    s->unknown_bytes += others.unknown;
     return others;
-}
-
-int ct_segment_streams_prepend(struct ct_segment_streams *s,
-                               const struct ct_segment_streams *before) {
-    if (before->of.count && s->unknown_bytes)
-        return 0;
-    for (size_t i = 0; i < before->of.capacity; i++) {
-        const struct ct_map_entry *e = &before->of.entries[i];
-        if (!before->of.used[i])
-            continue;
-        uint64_t *stream = ct_map_add(&s->of, e->key);
-        if (*stream && e->value && *stream != e->value)
-            return 0;
-        if (!*stream)
-            *stream = e->value;
-    }
-    s->looked_at += before->looked_at;
-    s->unknown_bytes += before->unknown_bytes;
-    s->disagree |= before->disagree;
-    return s->looked_at < MOST_LOOKED_AT;
 }
 
 void ct_segment_streams_free(struct ct_segment_streams *s) {

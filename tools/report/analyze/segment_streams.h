@@ -16,8 +16,7 @@ struct ct_segment_streams {
     // The event of a segment, or the address space that its mappings lie in -> the stream of its
     // blocks + 1; 0: of none.
     struct ct_map of;
-    uint64_t looked_at;     // segments and free blocks, for all requests that failed
-    uint64_t unknown_bytes; // that were found free in segments whose stream is not known
+    uint64_t looked_at; // segments and free blocks, for all requests that failed
 };
 
 // What is free for a class of requests in segments of other streams than a request's.
@@ -36,10 +35,6 @@ struct ct_other_streams ct_segment_streams_find_others(struct ct_segment_streams
                                                        const struct ct_replay *r,
                                                        const struct ct_event *e, int device,
                                                        enum ct_torch_pool_class class);
-// Adds what an earlier part of the trace has found. Returns 0 if that decides on what was found in
-// this one.
-int ct_segment_streams_prepend(struct ct_segment_streams *s,
-                               const struct ct_segment_streams *before);
 void ct_segment_streams_free(struct ct_segment_streams *s);
 
 #endif

@@ -17,11 +17,9 @@ static void thin(struct ct_untracked_points *p) {
     }
     p->count /= 2;
     p->spacing_ns = time / (MOST / 2);
-    p->is_thinned = 1;
 }
 
-static void add(struct ct_untracked_points *p, const struct ct_untracked_point *point,
-                size_t most) {
+static void add(struct ct_untracked_points *p, const struct ct_untracked_point *point) {
     struct ct_untracked_point *last = p->count ? &p->list[p->count - 1] : NULL;
     if (last && point->t_ns < p->last_ns)
         return; // of a chunk that was retained: the coarse history has its time
@@ -35,7 +33,7 @@ static void add(struct ct_untracked_points *p, const struct ct_untracked_point *
     }
     if (!p->list)
         p->list = ct_heap_resize(NULL, p->room = FEW, sizeof *p->list);
-    else if (p->count == most)
+    else if (p->count == MOST)
         thin(p);
     else
         CT_HEAP_GROW(p->list, p->count, p->room);
@@ -60,11 +58,11 @@ void ct_untracked_curve_begin(struct ct_untracked_curve *c, const struct ct_trac
             continue;
         p.bytes = of[CT_QUANTITY_UNTRACKED].last;
         if (knows(cell, CT_QUANTITY_UNTRACKED))
-            add(&c->own, &p, MOST);
+            add(&c->own, &p);
         p.bytes = of[CT_QUANTITY_USED].last - of[CT_QUANTITY_TRACKED].last;
         if (knows(cell, CT_QUANTITY_USED) && knows(cell, CT_QUANTITY_TRACKED) &&
             of[CT_QUANTITY_USED].last >= of[CT_QUANTITY_TRACKED].last)
-            add(&c->all, &p, MOST);
+            add(&c->all, &p);
     }
 }
 
@@ -78,28 +76,15 @@ void ct_untracked_curve_note(struct ct_untracked_curve *c, const struct ct_repla
         return;
     const struct ct_device_usage *d = &r->readings.device[device];
     const struct ct_breakdown s = ct_replay_split(r, device);
-    const size_t most = c->is_of_part ? CT_UNTRACKED_PART_POINTS : MOST;
     if (!s.used_known || s.reading_t_ns != e->t_ns || s.with_host)
         return; // the reading said nothing certain, or nothing of this process
     struct ct_untracked_point p = {.t_ns = e->t_ns, .measured_known = 1};
     memcpy(p.measured, s.measured, sizeof p.measured);
     p.bytes = subtract(s.unexplained, s.managed);
-    add(&c->all, &p, most);
+    add(&c->all, &p);
     p.bytes = subtract(d->process_untracked, s.managed);
     if (d->process_known && d->split_t_ns == e->t_ns)
-        add(&c->own, &p, most);
-}
-
-// Points that were never joined are the readings themselves. (Of readings whose time lies before
-// that of an earlier one, those that `next` has left out would be left out here, too.)
-int ct_untracked_curve_append(struct ct_untracked_curve *c, const struct ct_untracked_curve *next) {
-    if (next->own.is_thinned || next->all.is_thinned)
-        return 0;
-    for (size_t i = 0; i < next->own.count; i++)
-        add(&c->own, &next->own.list[i], MOST);
-    for (size_t i = 0; i < next->all.count; i++)
-        add(&c->all, &next->all.list[i], MOST);
-    return 1;
+        add(&c->own, &p);
 }
 
 void ct_untracked_curve_free(struct ct_untracked_curve *c) {

@@ -13,7 +13,7 @@
 #include "read/trace.h"
 #include "replay/replay.h"
 
-enum { CT_UNTRACKED_CURVE_POINTS = 1 << 12, CT_UNTRACKED_PART_POINTS = 1 << 16 };
+enum { CT_UNTRACKED_CURVE_POINTS = 1 << 12 };
 
 struct ct_untracked_point {
     uint64_t t_ns, bytes;
@@ -25,15 +25,11 @@ struct ct_untracked_points {
     struct ct_untracked_point *list; // in the order of time
     size_t count, room;
     uint64_t spacing_ns, last_ns; // last_ns: of the last reading
-    int is_thinned;               // some points stand for several readings
 };
 
 struct ct_untracked_curve {
     struct ct_untracked_points own; // of this process, at the reports of NVML that name it
     struct ct_untracked_points all; // of this process or of others, at all readings
-    // Set before the first event: of a part of the trace, to be appended to the curve of what comes
-    // before it. Up to CT_UNTRACKED_PART_POINTS it has each reading.
-    int is_of_part;
 };
 
 // Begins with the coarse history, if events were overwritten. `device`: an index.
@@ -41,9 +37,6 @@ void ct_untracked_curve_begin(struct ct_untracked_curve *c, const struct ct_trac
 // For each event, in their order, after ct_replay_apply.
 void ct_untracked_curve_note(struct ct_untracked_curve *c, const struct ct_replay *r, int device,
                              const struct ct_event *e);
-// Adds the curve of the next part, the same as if its events had been noted, too. Returns 0 and
-// adds nothing if it had too many readings.
-int ct_untracked_curve_append(struct ct_untracked_curve *c, const struct ct_untracked_curve *next);
 void ct_untracked_curve_free(struct ct_untracked_curve *c);
 
 #endif

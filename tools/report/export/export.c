@@ -10,7 +10,6 @@ static struct ct_scan_request request_for(const struct ct_export *x, int device)
                                     .to_ns = x->to_ns,
                                     .device = device,
                                     .blocks = 1,
-                                    .keyframes = 1,
                                     .phases = x->phases};
 }
 

@@ -9,13 +9,12 @@
 #include "processes/neighbours.h"
 
 struct ct_summary_notes {
-    const struct ct_trace *trace;
     struct ct_neighbours neighbours; // of all devices, over time
     struct ct_untracked_curve untracked[CT_DEVICES];
     struct ct_phase_start_up *start_up; // to be found in the same pass, or NULL
 };
 
-// Begins with the coarse history of a trace. `u` may be NULL; with it the trace is read as a whole.
+// Begins with the coarse history of a trace. `u` may be NULL.
 void ct_summary_notes_begin(struct ct_summary_notes *n, const struct ct_trace *t,
                             struct ct_phase_start_up *u);
 // Makes a scan note them.

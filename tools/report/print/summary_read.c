@@ -59,8 +59,7 @@ static void read_live(struct ct_summary *s) {
     // budget.
     else if (!ct_peak_totals_get(&d->totals, CT_TOTALS_AT_OOM, s->crossing->event, CT_ROWS_BY_BLOCK,
                                  &s->live))
-        ct_moment_read_before(&s->live, s->v->trace, s->crossing->event, s->device,
-                              &s->scan.keyframes);
+        ct_moment_read_before(&s->live, s->v->trace, s->crossing->event, s->device);
 }
 
 static uint64_t sum_registered(const struct ct_definitions *n, const struct ct_live *l) {
@@ -89,8 +88,7 @@ static void read_moment(struct ct_summary *s) {
     if (s->has_moment || (!ct_summary_has_shared(s) && !s->scan.ops[CT_OP_REGISTER]))
         return;
     ct_replay_init(&replay, NULL, NULL);
-    replay.tiles = 1; // as that of the pass that took the keyframes
-    ct_moment_replay(&moment, &replay, &sharing, s->v->trace, &s->scan.keyframes);
+    ct_moment_replay(&moment, &replay, &sharing, s->v->trace);
     sum_shared(s, &sharing, &replay.live);
     ct_replay_free(&replay);
     ct_sharing_free(&sharing);
@@ -287,7 +285,6 @@ static void read_all(struct ct_summary *s, struct ct_view *v, struct ct_phase_st
     ct_summary_notes_begin(&s->notes, v->trace, u);
     ct_summary_notes_request(&s->notes, &request);
     end_at_moment(s, &request);
-    request.keyframes = 1;
     ct_view_scan_run(v, &s->scan, &request);
     ct_neighbours_identify(&s->notes.neighbours, &v->trace->definitions);
     if (v->processes)

@@ -105,122 +105,68 @@ static void close_tick(struct ct_neighbours *n, int device) {
 }
 
 // An answer of NVML's begins, unless the event is a part of the one before.
-static void note_nvml(struct ct_neighbours *n, const struct ct_neighbour_event *x) {
-    struct ct_neighbour_device *d = &n->device[x->device];
-    if (!d->nvml_ns || x->kind == CT_NEIGHBOUR_READING || x->t_ns - d->nvml_ns > GROUP_NS) {
-        close_tick(n, x->device);
-        d->before_ns = d->nvml_ns ? d->nvml_ns : x->t_ns;
-        d->tick.is_open = x->t_ns - d->tick.changed_ns >= QUIET_NS;
-        d->tick.t_ns = x->t_ns;
-        d->tick.tracked = x->tracked;
+static void note_nvml(struct ct_neighbours *n, int device, const struct ct_event *e,
+                      uint64_t tracked) {
+    struct ct_neighbour_device *d = &n->device[device];
+    if (!d->nvml_ns || e->op == CT_OP_MEMORY_SAMPLE || e->t_ns - d->nvml_ns > GROUP_NS) {
+        close_tick(n, device);
+        d->before_ns = d->nvml_ns ? d->nvml_ns : e->t_ns;
+        d->tick.is_open = e->t_ns - d->tick.changed_ns >= QUIET_NS;
+        d->tick.t_ns = e->t_ns;
+        d->tick.tracked = tracked;
     }
-    d->nvml_ns = x->t_ns;
+    d->nvml_ns = e->t_ns;
 }
 
-// A call that changed what is tracked: did NVML answer before it began? (neighbour_part.c says
-// which calls of many have to be told.)
-static void note_call(struct ct_neighbours *n, int device, uint64_t t_ns, uint64_t began_ns,
+// A call that changed what is tracked: did NVML answer before it began?
+static void note_call(struct ct_neighbours *n, int device, const struct ct_event *e,
                       uint64_t tracked) {
     struct ct_match_tick *tick = &n->device[device].tick;
     if (tracked == tick->tracked)
         return;
-    tick->changed_ns = t_ns;
+    tick->changed_ns = e->t_ns;
     if (!tick->is_open)
         return;
-    if (began_ns <= n->device[device].nvml_ns)
+    if (e->t_ns - (CT_HAS(e, duration_ns) ? e->duration_ns : 0) <= n->device[device].nvml_ns)
         tick->is_open = 0;
     else
         close_tick(n, device);
     tick->tracked = tracked;
 }
 
-static void note_process(struct ct_neighbours *n, const struct ct_neighbour_event *x) {
-    struct ct_neighbour_device *d = &n->device[x->device];
-    struct ct_neighbour *p = find(n, x->device, x->pid);
+static uint64_t read_value(const struct ct_event *e) {
+    if (e->op == CT_OP_PROCESS_GONE)
+        return CT_NEIGHBOUR_GONE;
+    return CT_HAS(e, process_bytes) ? e->process_bytes : CT_NEIGHBOUR_UNSAID;
+}
+
+static void note_process(struct ct_neighbours *n, int device, const struct ct_event *e) {
+    struct ct_neighbour_device *d = &n->device[device];
+    struct ct_neighbour *p = find(n, device, e->pid);
     d->has_list = 1;
     if (!p)
         return;
-    if (x->name)
-        p->name = x->name;
-    if (x->value == CT_NEIGHBOUR_GONE)
+    if (CT_HAS(e, text) && e->text)
+        p->name = e->text;
+    if (e->op == CT_OP_PROCESS_GONE)
         p->match.known = 0;
-    add_point(p, x->t_ns, d->before_ns, x->value);
-}
-
-static void note_answer(struct ct_neighbours *n, const struct ct_neighbour_event *x) {
-    note_nvml(n, x);
-    if (x->kind == CT_NEIGHBOUR_PROCESS)
-        note_process(n, x);
-}
-
-static enum ct_neighbour_event_kind kind_of(const struct ct_event *e) {
-    if (e->op == CT_OP_MEMORY_SAMPLE)
-        return CT_NEIGHBOUR_READING;
-    return (e->op == CT_OP_PROCESS || e->op == CT_OP_PROCESS_GONE) && CT_HAS(e, pid)
-               ? CT_NEIGHBOUR_PROCESS
-               : CT_NEIGHBOUR_ANSWER;
-}
-
-static struct ct_neighbour_event read_answer(int device, uint64_t tracked,
-                                             const struct ct_event *e) {
-    struct ct_neighbour_event x = {
-        .t_ns = e->t_ns, .tracked = tracked, .device = device, .kind = kind_of(e)};
-    if (x.kind != CT_NEIGHBOUR_PROCESS)
-        return x;
-    x.pid = e->pid;
-    x.name = CT_HAS(e, text) ? e->text : 0;
-    x.value = CT_NEIGHBOUR_GONE;
-    if (e->op == CT_OP_PROCESS)
-        x.value = CT_HAS(e, process_bytes) ? e->process_bytes : CT_NEIGHBOUR_UNSAID;
-    return x;
+    add_point(p, e->t_ns, d->before_ns, read_value(e));
 }
 
 void ct_neighbours_note(struct ct_neighbours *n, const struct ct_replay *r,
                         const struct ct_event *e) {
     const int device = ct_event_device_index(e);
-    const int is_call = !CT_HAS(e, flags) || !(e->flags & CT_FLAG_NVML);
     const uint64_t tracked = ct_live_tracked(&r->live.device[device]);
-    if (n->part && is_call) {
-        ct_neighbour_part_note_call(n->part, r->gaps, device, e, tracked);
-        return;
-    }
-    if (!n->part && r->gaps != n->gaps)
+    if (r->gaps != n->gaps)
         note_gap(n, e->t_ns);
     n->gaps = r->gaps;
-    if (is_call) {
-        note_call(n, device, e->t_ns, e->t_ns - (CT_HAS(e, duration_ns) ? e->duration_ns : 0),
-                  tracked);
+    if (!CT_HAS(e, flags) || !(e->flags & CT_FLAG_NVML)) {
+        note_call(n, device, e, tracked);
         return;
     }
-    const struct ct_neighbour_event x = read_answer(device, tracked, e);
-    if (n->part)
-        ct_neighbour_part_note_nvml(n->part, r->gaps, &x);
-    else
-        note_answer(n, &x);
-}
-
-// ---- parts of a trace ---------------------------------------------------------------------------
-
-void ct_neighbours_begin_part(struct ct_neighbours *n) {
-    n->part = ct_heap_alloc_zeroed(1, sizeof *n->part);
-}
-
-static void note_kept(void *neighbours, const struct ct_neighbour_event *x) {
-    if (x->kind == CT_NEIGHBOUR_CALL)
-        note_call(neighbours, x->device, x->t_ns, x->began_ns, x->tracked);
-    else
-        note_answer(neighbours, x);
-}
-
-int ct_neighbours_append(struct ct_neighbours *n, const struct ct_neighbours *next) {
-    const struct ct_neighbour_part *p = next->part;
-    if (p->is_lost)
-        return 0;
-    for (int d = 0; d < CT_DEVICES && p->has_begun; d++)
-        if (n->device[d].tick.changed_ns > p->first_ns)
-            return 0;
-    ct_neighbour_part_tell(p, note_kept, n);
-    return 1;
+    note_nvml(n, device, e, tracked);
+    if ((e->op == CT_OP_PROCESS || e->op == CT_OP_PROCESS_GONE) && CT_HAS(e, pid))
+        note_process(n, device, e);
 }
 
 // ---- whose it is --------------------------------------------------------------------------------
@@ -341,8 +287,5 @@ void ct_neighbours_free(struct ct_neighbours *n) {
     for (size_t i = 0; i < n->count; i++)
         free(n->list[i].points);
     free(n->list);
-    if (n->part)
-        ct_neighbour_part_free(n->part);
-    free(n->part);
     *n = (struct ct_neighbours){0};
 }

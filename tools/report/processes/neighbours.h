@@ -8,7 +8,6 @@
 #define CT_NEIGHBOURS_H
 
 #include "processes/neighbour_match.h"
-#include "processes/neighbour_part.h"
 #include "read/trace.h"
 #include "replay/replay.h"
 
@@ -62,18 +61,11 @@ struct ct_neighbours {
     int own_numbers; // NVML's numbers are those of this process's namespace
     uint64_t gaps;
     struct ct_neighbour_device device[CT_DEVICES];
-    struct ct_neighbour_part *part; // of a part of the trace that is not the first: all there is
 };
 
 // For each event, in their order, after ct_replay_apply.
 void ct_neighbours_note(struct ct_neighbours *n, const struct ct_replay *r,
                         const struct ct_event *e);
-// Before the first event: they are of a part of the trace, to be appended to what comes before it.
-void ct_neighbours_begin_part(struct ct_neighbours *n);
-// Adds those of the next part, the same as if its events had been noted. Returns 0 and adds nothing
-// if that is not possible: events are missing in the part, times go back, or it has too many events
-// of NVML's with changes between them.
-int ct_neighbours_append(struct ct_neighbours *n, const struct ct_neighbours *next);
 // Behind the last event: says whose each process is, as far as this trace tells.
 void ct_neighbours_identify(struct ct_neighbours *n, const struct ct_definitions *definitions);
 // What a process held at a time, or a value beside numbers.

@@ -73,22 +73,11 @@ static int same_string(const void *owner, uint32_t id, const void *key) {
     return a->length == b->length && memcmp(a->at, b->at, a->length) == 0;
 }
 
-// The id of a thing in definitions that are shared, to which nothing can be added.
-static uint32_t find_shared(struct ct_definitions *n, const struct ct_id_set *set, uint64_t hash,
-                            int (*same)(const void *owner, uint32_t id, const void *key),
-                            const void *key) {
-    const uint32_t id = ct_id_set_find(set, hash, same, n, key);
-    n->lacks |= !id;
-    return id;
-}
-
 static uint32_t intern_string(struct ct_definitions *n, const void *bytes, size_t length) {
     const struct ct_string s = {bytes, (uint32_t)length};
     if (!length)
         return 0;
     const uint64_t hash = ct_hash_bytes(bytes, length);
-    if (n->is_shared)
-        return find_shared(n, &n->string_set, hash, same_string, &s);
     uint32_t *slot = ct_id_set_slot(&n->string_set, hash, same_string, n, &s);
     if (!*slot) {
         CT_HEAP_GROW(n->strings, n->string_count, n->string_cap);
@@ -110,8 +99,6 @@ static uint32_t intern_module(struct ct_definitions *n, const struct ct_defined_
     const uint64_t fields[] = {m->path, m->base, m->start, m->end};
     const uint64_t hash =
         ct_hash_bytes(fields, sizeof fields) ^ ct_hash_bytes(m->build_id.at, m->build_id.length);
-    if (n->is_shared)
-        return find_shared(n, &n->module_set, hash, same_module, m);
     uint32_t *slot = ct_id_set_slot(&n->module_set, hash, same_module, n, m);
     if (!*slot) {
         CT_HEAP_GROW(n->modules, n->module_count, n->module_cap);
@@ -182,15 +169,6 @@ static int is_first_of_pc(const struct ct_definitions *n, const struct ct_frame 
     return first && (!f->module || !n->frames[first].module);
 }
 
-static uint32_t find_frame(struct ct_definitions *n, const struct ct_frame *f) {
-    const uint32_t first = f->kind == CT_FRAME_NATIVE
-                               ? ct_id_set_find(&n->pc_set, ct_hash_mix(f->pc), same_pc, n, f)
-                               : 0;
-    if (is_first_of_pc(n, f, first))
-        return first;
-    return find_shared(n, &n->frame_set, hash_frame(f), same_frame, f);
-}
-
 static uint32_t intern_native(struct ct_definitions *n, const struct ct_frame *f) {
     uint32_t *first = ct_id_set_slot(&n->pc_set, ct_hash_mix(f->pc), same_pc, n, f);
     const int is_first = is_first_of_pc(n, f, *first);
@@ -206,8 +184,6 @@ static uint32_t intern_native(struct ct_definitions *n, const struct ct_frame *f
 }
 
 static uint32_t intern_frame(struct ct_definitions *n, const struct ct_frame *f) {
-    if (n->is_shared)
-        return find_frame(n, f);
     if (f->kind == CT_FRAME_NATIVE)
         return intern_native(n, f);
     return fill_frame(n, ct_id_set_slot(&n->frame_set, hash_frame(f), same_frame, n, f), f);
@@ -223,8 +199,6 @@ static uint32_t intern_node(struct ct_definitions *n, uint32_t parent, uint32_t 
     const struct ct_call_tree_node node = {
         .parent = parent, .frame = frame, .depth = n->nodes[parent].depth + 1};
     const uint64_t hash = ct_hash_mix((uint64_t)parent << 32 | frame);
-    if (n->is_shared)
-        return find_shared(n, &n->node_set, hash, same_node, &node);
     uint32_t *slot = ct_id_set_slot(&n->node_set, hash, same_node, n, &node);
     if (!*slot) {
         CT_HEAP_GROW(n->nodes, n->node_count, n->node_cap);
@@ -236,9 +210,7 @@ static uint32_t intern_node(struct ct_definitions *n, uint32_t parent, uint32_t 
 
 // The stack whose innermost node is given; it gets a number when it is first asked for.
 static uint32_t number_stack(struct ct_definitions *n, uint32_t node) {
-    if (n->is_shared)
-        n->lacks |= node && !n->nodes[node].stack;
-    else if (node && !n->nodes[node].stack) {
+    if (node && !n->nodes[node].stack) {
         CT_HEAP_GROW(n->stacks, n->stack_count, n->stack_cap);
         n->stacks[n->stack_count] = node;
         n->nodes[node].stack = (uint32_t)n->stack_count++;
@@ -445,11 +417,6 @@ static uint32_t read_thread(struct ct_definitions *n, struct ct_in *in) {
     const uint32_t name = read_string_id(n, in);
     if (in->bad)
         return 0;
-    const uint64_t *known = n->is_shared ? ct_map_find(&n->thread_ids, tid) : NULL;
-    if (n->is_shared) {
-        n->lacks |= !known;
-        return known ? (uint32_t)*known : 0;
-    }
     uint64_t *id = ct_map_add(&n->thread_ids, tid);
     if (!*id) {
         CT_HEAP_GROW(n->threads, n->thread_count, n->thread_cap);
@@ -534,20 +501,6 @@ static void forget_ids(struct ct_definitions *n) {
         n->low[k].own = NULL;
         n->low[k].room = 0;
     }
-}
-
-void ct_definitions_share(struct ct_definitions *own, const struct ct_definitions *n) {
-    CT_ASSERT(n->complete);
-    *own = *n;
-    own->is_shared = 1;
-    own->lacks = 0;
-    own->generation = UINT64_MAX;
-    memset(own->ids, 0, sizeof own->ids);
-    memset(own->low, 0, sizeof own->low);
-}
-
-void ct_definitions_unshare(struct ct_definitions *own) {
-    forget_ids(own);
 }
 
 // ---- lifetime and look-up

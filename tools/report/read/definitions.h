@@ -91,8 +91,6 @@ struct ct_definitions {
     // All dictionaries were read. To read them again only maps ids, so that another thread may look
     // at definitions meanwhile.
     int complete;
-    int is_shared;         // see ct_definitions_share;
-    int lacks;             // ... something was read that they do not have
     size_t defined_stacks; // how many of the stacks the trace defines
     // The current generation: ids in the trace -> ids here.
     uint64_t generation;
@@ -120,10 +118,6 @@ static inline uint32_t ct_definitions_id(const struct ct_definitions *n, unsigne
 }
 // To be called when all dictionaries were read.
 void ct_definitions_finish(struct ct_definitions *n);
-// The same definitions for another reader of the trace, with a generation of its own: complete
-// ones, to which neither adds anything from now on. To be ended with ct_definitions_unshare.
-void ct_definitions_share(struct ct_definitions *own, const struct ct_definitions *n);
-void ct_definitions_unshare(struct ct_definitions *own);
 // The stack that stands for a missing one: a frame with the thread's name. 0 if it has no name.
 uint32_t ct_definitions_thread_stack(struct ct_definitions *n, uint32_t thread);
 

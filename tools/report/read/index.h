@@ -20,7 +20,6 @@ struct ct_index_chunk {
     int bad;     // it is unreadable
     int partial; // some events are malformed, and those before them count; or lack a size
     int has_checkpoint, checkpoint; // it has one, with these flags (CT_CHECKPOINT_*)
-    uint64_t checkpoint_bytes;      // of it, decompressed
     int reset;                      // the state starts empty here
     int restores;                   // its checkpoint is a part of the one that restores the state
     int completes;                  // it is the last part of it

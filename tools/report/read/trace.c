@@ -118,7 +118,6 @@ static int read_state(struct ct_trace *t, struct ct_index_chunk *c, struct ct_in
     while (ct_section_next(&body, &kind, &section) > 0) {
         if (kind == CT_SECTION_CHECKPOINT) {
             c->has_checkpoint = 1;
-            c->checkpoint_bytes += (uint64_t)(section.end - section.at);
             c->checkpoint |= (int)(ct_get_varint(&section) & 0xFF);
             if (section.bad)
                 return -1;
@@ -462,8 +461,7 @@ static int chunk_completes(const struct ct_trace *t) {
 }
 
 // Notes that a section of this chunk is malformed. Only a replay that seeks reads a checkpoint from
-// which nothing has to be restored: what it finds there is no news of the trace, and it begins
-// again at the start (SEEK.md).
+// which nothing has to be restored: what it finds there is no news of the trace.
 static void mark_malformed(struct ct_trace *t, int is_checkpoint) {
     struct ct_index_chunk *c = &t->index.chunks[t->chunk];
     if (!is_checkpoint || c->restores)
@@ -487,19 +485,9 @@ static int open_section(struct ct_trace *t, unsigned wanted) {
     return 0;
 }
 
-// Behind the last event of a chunk, if its body was read.
-static void compare_count(struct ct_trace *t) {
-    if (!t->body_of_chunk.end)
-        return;
-    const struct ct_chunk *head = &t->index.chunks[t->chunk].head;
-    t->uneven += t->next_number - head->first_event != head->events;
-    t->body_of_chunk = (struct ct_in){NULL, NULL, 0};
-}
-
 // Opens the next chunk. 0 at the end of the trace.
 static int open_next_chunk(struct ct_trace *t) {
     const size_t end = t->end ? t->end : t->index.count;
-    compare_count(t);
     do {
         if (++t->chunk >= end)
             return 0;
@@ -699,31 +687,6 @@ int ct_trace_find_event(struct ct_trace *t, uint64_t number, uint64_t *t_ns) {
     ct_trace_rewind(t);
     *t_ns = more ? e.t_ns : 0;
     return more && at == number;
-}
-
-void ct_trace_share(struct ct_trace *own, const struct ct_trace *t) {
-    *own = *t;
-    own->columns = (struct ct_decoder){0};
-    ct_trace_begin_bodies(own);
-    ct_definitions_share(&own->definitions, &t->definitions);
-    own->index.chunks = ct_heap_resize(NULL, t->index.count, sizeof *t->index.chunks);
-    memcpy(own->index.chunks, t->index.chunks, t->index.count * sizeof *t->index.chunks);
-    own->index.damage = NULL;
-    own->index.damages = own->index.damage_capacity = 0;
-    own->undated = own->uneven = 0;
-    ct_trace_rewind(own);
-}
-
-int ct_trace_was_read_alike(const struct ct_trace *own) {
-    return !own->index.damages && !own->definitions.lacks && !own->undated && !own->uneven;
-}
-
-void ct_trace_unshare(struct ct_trace *own) {
-    ct_definitions_unshare(&own->definitions);
-    free(own->index.chunks);
-    free(own->index.damage);
-    free(own->columns.memory);
-    ct_unpacker_end(&own->unpacker);
 }
 
 // Since when what is live is known that a chunk restores: since the last event before it, if none

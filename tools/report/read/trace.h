@@ -73,8 +73,7 @@ struct ct_trace {
     uint64_t next_number, last_ns;
     uint64_t records; // in the bodies that were opened (bounds.h)
     uint64_t undated; // events without a time, which have that of the one before
-    uint64_t uneven;  // chunks with another number of events than their prefixes say
-    size_t end;       // 0: all chunks are read; else those before this one (trace_part.h, parts.c)
+    size_t end;       // 0: all chunks are read; else those before this one (trace_part.h)
 };
 
 enum ct_step {
@@ -107,13 +106,6 @@ void ct_trace_rewind(struct ct_trace *t);
 // Goes to one of the seek points instead: the next steps restore the state from its checkpoint. The
 // events between its parts come, too.
 void ct_trace_seek(struct ct_trace *t, const struct ct_seek_point *point);
-// Another reader of the trace that is open already, with a position of its own: it shares the rest,
-// which must not change until ct_trace_unshare.
-void ct_trace_share(struct ct_trace *own, const struct ct_trace *t);
-// Whether what it has read since then is what another reader finds there: it depends on nothing
-// before, and there is no news of damage.
-int ct_trace_was_read_alike(const struct ct_trace *own);
-void ct_trace_unshare(struct ct_trace *own);
 // Reads the next step, with those that restore the state after a gap.
 enum ct_step ct_trace_step(struct ct_trace *t, struct ct_event *event, uint64_t *number);
 // Reads the next event: 1, or 0 after the last one. Its ids (thread, api, stack, text) are those of

@@ -55,7 +55,7 @@ void ct_replay_free(struct ct_replay *r);
 void ct_replay_release(struct ct_replay *r);
 // Returns the next event, which the caller applies, or NULL after the last one; valid until the
 // next call. Restores the state from checkpoints before it. At the first call the trace must be at
-// its first event, or have been sought (keyframes.h). It belongs to the replay until NULL was
+// its first event, or have been sought (ct_trace_seek). It belongs to the replay until NULL was
 // returned or ct_replay_stop called.
 const struct ct_event *ct_replay_next(struct ct_replay *r, struct ct_trace *t, uint64_t *number);
 // Gives the trace back before its end. (ct_replay_free does, too.)

@@ -5,24 +5,12 @@
 
 #include <cutrace/model/failures.h>
 
-#include "base/workers.h"
-#include "replay/parts.h"
-
-// A lifetime of which a part does not know its class: the exact time of the object is that of the
-// part which has seen its allocation.
-struct open_lifetime {
-    uint64_t event, key, bytes, freed_ns;
-    uint8_t kind, index;
-};
+#include "base/heap.h"
 
 struct pass {
     struct ct_allocation_stats *stats;
     const struct ct_stats_request *request;
     struct ct_replay replay;
-    struct ct_part *part; // NULL: the whole trace
-    struct open_lifetime *open;
-    size_t open_count, open_room;
-    int has_ended; // before the trace did
     int in_range;
     uint64_t now;
     size_t latest_call[CT_OPS_END]; // by operation: position in stats->calls, from 1
@@ -69,33 +57,9 @@ static void add_allocated(struct ct_object_stats *s, uint64_t bytes) {
     find_size_count(s, bytes)->count++;
 }
 
-// The class of the lifetime of an object that was allocated and freed at these times.
-static unsigned classify(uint64_t t_ns, uint64_t freed_ns) {
-    return find_lifetime(freed_ns > t_ns ? freed_ns - t_ns : 0);
-}
-
-// Of an object that the part inherits: whether its class follows from what the part knows. If not,
-// it is left open.
-static int leave_open(struct pass *p, const struct ct_object *o, unsigned class) {
-    if (classify(ct_part_earliest_ns(o), p->now) == class &&
-        classify(ct_part_latest_ns(o), p->now) == class)
-        return 0;
-    CT_HEAP_GROW(p->open, p->open_count, p->open_room);
-    p->open[p->open_count++] = (struct open_lifetime){ct_object_event(o),
-                                                      o->key,
-                                                      o->bytes,
-                                                      p->now,
-                                                      o->kind,
-                                                      (uint8_t)ct_device_to_index(o->device)};
-    return 1;
-}
-
-static void add_freed(struct pass *p, struct ct_object_stats *s, const struct ct_object *o) {
-    const unsigned class = classify(o->t_ns, p->now);
+static void add_freed(const struct pass *p, struct ct_object_stats *s, const struct ct_object *o) {
     add_bar(&s->freed, o->bytes);
-    if (__builtin_expect(ct_part_inherits(p->part, o), 0) && leave_open(p, o, class))
-        return;
-    add_bar(&s->lifetimes[class], o->bytes);
+    add_bar(&s->lifetimes[find_lifetime(p->now > o->t_ns ? p->now - o->t_ns : 0)], o->bytes);
 }
 
 static int is_wanted(const struct pass *p, int index) {
@@ -129,7 +93,7 @@ static void count_block(struct pass *p, const struct ct_event *e) {
         add_freed(p, &p->stats->of[ct_device_to_index(o->device)][CT_STATS_BLOCKS], o);
 }
 
-static void count_live(const struct pass *p, struct ct_allocation_stats *to) {
+static void count_live(const struct pass *p) {
     const struct ct_live *l = &p->replay.live;
     for (uint32_t i = 0; i < ct_live_slot_count(l); i++) {
         const struct ct_object *o = ct_live_object_at(l, i);
@@ -137,8 +101,9 @@ static void count_live(const struct pass *p, struct ct_allocation_stats *to) {
         if (!o || !(is_block || ct_object_is_counted(l, o)) ||
             !is_wanted(p, ct_device_to_index(o->device)))
             continue;
-        struct ct_object_stats *s = &to->of[ct_device_to_index(o->device)]
-                                           [is_block ? CT_STATS_BLOCKS : CT_STATS_ALLOCATIONS];
+        struct ct_object_stats *s =
+            &p->stats->of[ct_device_to_index(o->device)]
+                         [is_block ? CT_STATS_BLOCKS : CT_STATS_ALLOCATIONS];
         s->live.count += ct_object_allocations(l, o);
         s->live.bytes += o->bytes;
     }
@@ -253,143 +218,26 @@ static void read_event(struct pass *p, const struct ct_event *e, uint64_t number
     p->in_range = 0; // objects that a checkpoint restores are no new allocations
 }
 
-static void read_whole(struct ct_allocation_stats *s, struct ct_trace *t,
-                       const struct ct_stats_request *request) {
+static void read_all(struct ct_allocation_stats *s, struct ct_trace *t,
+                     const struct ct_stats_request *request) {
     struct pass p = {.stats = s, .request = request};
     const struct ct_event *e;
     uint64_t number;
     ct_replay_init(&p.replay, live_changed, &p);
     p.replay.last_wanted_ns = request->to_ns;
+    p.replay.has_no_readings = 1;
     ct_trace_rewind(t);
     while ((e = ct_replay_next(&p.replay, t, &number)) && e->t_ns <= request->to_ns)
         read_event(&p, e, number);
     ct_replay_stop(&p.replay);
-    count_live(&p, s);
+    count_live(&p);
     ct_replay_free(&p.replay);
-}
-
-// ---- in parts -----------------------------------------------------------------------------------
-
-static void read_part(void *user, size_t i) {
-    struct pass *p = (struct pass *)user + i;
-    uint64_t number;
-    const struct ct_event *e = ct_part_first(p->part, &p->replay, &number);
-    while (e && e->t_ns <= p->request->to_ns) {
-        read_event(p, e, number);
-        e = ct_part_next(p->part, &p->replay, &number);
-    }
-    p->has_ended = e != NULL;
-    ct_part_end(p->part, &p->replay);
-}
-
-// Counts what a part has left open, by the exact times in the parts before it. Returns 0 if one
-// does not have the object.
-static int close_lifetimes(struct pass *p) {
-    for (size_t i = 0; i < p->open_count; i++) {
-        const struct open_lifetime *of = &p->open[i];
-        const struct ct_object *o = ct_part_find_origin(p->part, of->kind, of->key, of->event);
-        if (!o)
-            return 0;
-        const unsigned kind = o->kind == CT_KIND_BLOCK ? CT_STATS_BLOCKS : CT_STATS_ALLOCATIONS;
-        add_bar(&p->stats->of[of->index][kind].lifetimes[classify(o->t_ns, of->freed_ns)],
-                of->bytes);
-    }
-    return 1;
-}
-
-static void merge_bars(struct ct_stats_bar *to, const struct ct_stats_bar *from, unsigned n) {
-    for (unsigned i = 0; i < n; i++) {
-        to[i].count += from[i].count;
-        to[i].bytes += from[i].bytes;
-    }
-}
-
-static void merge_objects(struct ct_object_stats *to, const struct ct_object_stats *from) {
-    merge_bars(to->sizes, from->sizes, CT_STATS_SIZES);
-    merge_bars(to->lifetimes, from->lifetimes, CT_STATS_LIFETIMES);
-    merge_bars(&to->allocated, &from->allocated, 1);
-    merge_bars(&to->freed, &from->freed, 1);
-    for (size_t i = 0; i < from->size_count; i++)
-        find_size_count(to, from->by_size[i].size)->count += from->by_size[i].count;
-}
-
-static void merge_calls(struct ct_allocation_stats *to, const struct ct_call_stats *from) {
-    const size_t at = find_call(to, from->api, from->op); // may move the list
-    struct ct_call_stats *c = &to->calls[at - 1];
-    c->count += from->count;
-    c->failed += from->failed;
-    c->out_of_memory += from->out_of_memory;
-    c->bytes += from->bytes;
-    c->timed += from->timed;
-    c->duration_ns += from->duration_ns;
-    if (from->longest_ns > c->longest_ns)
-        c->longest_ns = from->longest_ns;
-}
-
-static void merge(struct ct_allocation_stats *to, const struct ct_allocation_stats *from) {
-    for (int d = 0; d < CT_DEVICES; d++)
-        for (unsigned kind = 0; kind < CT_STATS_KINDS; kind++)
-            merge_objects(&to->of[d][kind], &from->of[d][kind]);
-    for (size_t i = 0; i < from->call_count; i++)
-        merge_calls(to, &from->calls[i]);
-    to->lost += from->lost;
-}
-
-// Returns 0 if the sum is not proved.
-static int merge_parts(struct ct_allocation_stats *s, struct pass *passes, size_t count) {
-    if (!ct_parts_are_proved(passes->part->of))
-        return 0;
-    for (size_t i = 0; i < count; i++) {
-        if (passes[i].has_ended || !close_lifetimes(&passes[i]))
-            return 0;
-        merge(s, passes[i].stats);
-    }
-    count_live(&passes[count - 1], s);
-    return 1;
-}
-
-static void free_passes(struct pass *passes, size_t count) {
-    for (size_t i = 0; i < count; i++) {
-        ct_allocation_stats_free(passes[i].stats);
-        free(passes[i].stats);
-        free(passes[i].open);
-        ct_replay_free(&passes[i].replay);
-    }
-    free(passes);
-}
-
-// Returns 0 if the trace has to be read as a whole.
-static int read_in_parts(struct ct_allocation_stats *s, struct ct_trace *t,
-                         const struct ct_stats_request *request) {
-    const struct ct_parts_request all = {
-        .last_event = UINT64_MAX, .last_ns = UINT64_MAX, .before_event = UINT64_MAX};
-    struct ct_parts parts;
-    if (request->to_ns < t->t_last_ns) // later events must not be read
-        return 0;
-    ct_parts_begin(&parts, t, &all);
-    if (!parts.count)
-        return 0;
-    struct pass *passes = ct_heap_alloc_zeroed(parts.count, sizeof *passes);
-    for (size_t i = 0; i < parts.count; i++) {
-        passes[i] = (struct pass){.stats = ct_heap_alloc_zeroed(1, sizeof *s),
-                                  .request = request,
-                                  .part = &parts.list[i]};
-        ct_replay_init(&passes[i].replay, live_changed, &passes[i]);
-    }
-    ct_workers_run(parts.count, read_part, passes);
-    const int is_proved = merge_parts(s, passes, parts.count);
-    if (!is_proved)
-        ct_allocation_stats_free(s);
-    free_passes(passes, parts.count);
-    ct_parts_end(&parts, is_proved);
-    return is_proved;
 }
 
 void ct_allocation_stats_read(struct ct_allocation_stats *s, struct ct_trace *t,
                               const struct ct_stats_request *request) {
     *s = (struct ct_allocation_stats){.calls = NULL};
-    if (!read_in_parts(s, t, request))
-        read_whole(s, t, request);
+    read_all(s, t, request);
     sort_all(s);
 }
 

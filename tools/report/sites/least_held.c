@@ -34,25 +34,3 @@ void ct_least_held_restart(struct ct_least_held *h) {
     h->part = 0;
     h->least[0] = h->held;
 }
-
-void ct_least_held_begin(struct ct_least_held *h, const struct ct_least_stretch *s, uint64_t t_ns) {
-    h->part = ct_least_stretch_part(s, t_ns);
-    h->least[h->part] = h->held;
-}
-
-int ct_least_held_is_followed(const struct ct_least_held *h, const struct ct_least_stretch *s,
-                              uint64_t t_ns, uint64_t held) {
-    return h->held == held && h->part <= ct_least_stretch_part(s, t_ns);
-}
-
-void ct_least_held_append(struct ct_least_held *h, const struct ct_least_stretch *s, uint64_t t_ns,
-                          const struct ct_least_held *next) {
-    const unsigned first = ct_least_stretch_part(s, t_ns);
-    ct_least_held_advance(h, first);
-    if (t_ns < s->from_ns || next->least[first] < h->least[first])
-        h->least[first] = next->least[first];
-    for (unsigned i = first + 1; i <= next->part; i++)
-        h->least[i] = next->least[i];
-    h->part = next->part;
-    h->held = next->held;
-}

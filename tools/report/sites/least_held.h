@@ -28,12 +28,5 @@ void ct_least_held_add(struct ct_least_held *h, const struct ct_least_stretch *s
 void ct_least_held_restart(struct ct_least_held *h);
 // What is held at the end of a part is held in those that follow, up to `part`.
 void ct_least_held_advance(struct ct_least_held *h, unsigned part);
-// Begins at a time with what is held then, to be appended to what others have seen before.
-void ct_least_held_begin(struct ct_least_held *h, const struct ct_least_stretch *s, uint64_t t_ns);
-// Whether `next`, which began at a time with `held`, can be appended; and that.
-int ct_least_held_is_followed(const struct ct_least_held *h, const struct ct_least_stretch *s,
-                              uint64_t t_ns, uint64_t held);
-void ct_least_held_append(struct ct_least_held *h, const struct ct_least_stretch *s, uint64_t t_ns,
-                          const struct ct_least_held *next);
 
 #endif

@@ -5,24 +5,12 @@
 
 #include <cutrace/format/assert.h>
 
-enum {
-    PARTS = CT_SITE_GROWTH_PARTS,
-    MOST_IN_PARTS = 1 << 14, // groups: of each, a part of the pass has 3 KiB
-};
+enum { PARTS = CT_SITE_GROWTH_PARTS };
 
 // A group while the trace is replayed.
 struct series {
     uint64_t least[PARTS];
     struct ct_least_held held; // of `least`
-};
-
-// What a part gives back and does not know when it was allocated: whether, and as how old, it
-// counts in the history, the exact time decides.
-struct open_lifetime {
-    uint64_t event, key, freed_ns;
-    uint32_t group;
-    uint8_t kind;
-    int8_t sign;
 };
 
 struct ct_site_growth_pass {
@@ -40,15 +28,6 @@ struct ct_site_growth_pass {
     const struct ct_event *event;
     uint64_t number, known_event; // the first event after the last gap
     int in_range;
-    struct ct_joint_division division;
-    // Of a part of the pass; NULL: it is the whole.
-    const struct ct_part *part;
-    struct ct_site_histories own_histories;
-    uint64_t *first_held, first_ns; // by group, what it held at the first event
-    int has_begun;
-    int is_unsure; // the exact time of an inherited object would decide on what it has counted
-    struct open_lifetime *open;
-    size_t open_count, open_room;
 };
 
 // ---- the stretch and its parts ------------------------------------------------------------------
@@ -121,20 +100,6 @@ static void add_taken(struct ct_site_growth_pass *p, enum ct_holding_kind kind,
     g->taken_count += (uint64_t)(int64_t)sign;
 }
 
-static void add_lifetime(struct ct_site_growth_pass *p, uint32_t group, const struct ct_object *o,
-                         int sign) {
-    const uint64_t now = p->event->t_ns;
-    if (!ct_part_inherits(p->part, o) ||
-        ct_site_histories_is_alike(p->histories, ct_part_earliest_ns(o), ct_part_latest_ns(o),
-                                   now)) {
-        ct_site_histories_give_back(p->histories, group, o->t_ns, now, sign);
-        return;
-    }
-    CT_HEAP_GROW(p->open, p->open_count, p->open_room);
-    p->open[p->open_count++] =
-        (struct open_lifetime){ct_object_event(o), o->key, now, group, o->kind, (int8_t)sign};
-}
-
 static void add_given_back(struct ct_site_growth_pass *p, enum ct_holding_kind kind,
                            const struct ct_object *o, int sign) {
     const uint32_t at = find_position(p, kind, o->stack);
@@ -145,16 +110,12 @@ static void add_given_back(struct ct_site_growth_pass *p, enum ct_holding_kind k
     g->given_back_bytes += sign < 0 ? 0 - o->bytes : o->bytes;
     g->given_back_count += sign < 0 ? 0 - number : number;
     if (p->histories && o->kind != CT_KIND_SITE_SUM) // whose own times are not known
-        add_lifetime(p, at - 1, o, sign);
+        ct_site_histories_give_back(p->histories, at - 1, o->t_ns, p->event->t_ns, sign);
 }
 
 // Whether an object was allocated in the range, and is not one that was restored.
-static int was_taken(struct ct_site_growth_pass *p, const struct ct_object *o) {
-    const uint64_t from = p->request->from_ns;
-    if (ct_part_inherits(p->part, o) && ct_part_earliest_ns(o) < from &&
-        from <= ct_part_latest_ns(o))
-        p->is_unsure = 1;
-    return o->t_ns >= from && ct_object_event(o) >= p->known_event;
+static int was_taken(const struct ct_site_growth_pass *p, const struct ct_object *o) {
+    return o->t_ns >= p->request->from_ns && ct_object_event(o) >= p->known_event;
 }
 
 static int is_wanted(const struct ct_site_growth_pass *p, const struct ct_object *o) {
@@ -267,27 +228,6 @@ static void find_positions(struct ct_site_growth_pass *p, struct ct_call_sites *
     }
 }
 
-// The first event of a part: what was restored before it is what is held.
-static void begin_part(struct ct_site_growth_pass *p, uint64_t t_ns) {
-    const struct ct_parts *of = p->part->of;
-    p->has_begun = 1;
-    p->first_ns = t_ns;
-    p->resets = p->replay->resets;
-    if (of->known_event || of->known_ns) {
-        p->known_event = of->known_event;
-        p->stretch = make_stretch_from(p->request, of->known_ns);
-    }
-    const struct ct_least_stretch parts = divide(&p->stretch);
-    for (size_t i = 0; i < p->groups->count; i++) {
-        p->first_held[i] = p->series[i].held.held;
-        ct_least_held_begin(&p->series[i].held, &parts, t_ns);
-    }
-    const struct ct_torch_pool_device *d = &p->replay->pool.device[p->request->device];
-    if (p->histories)
-        ct_site_histories_begin_part(p->histories, t_ns, d->segment_bytes,
-                                     d->segment_bytes - d->free[0].bytes - d->free[1].bytes);
-}
-
 // Objects that a checkpoint restores, between two events, are not taken.
 static int before_event(void *self, const struct ct_replay *r, const struct ct_event *e,
                         uint64_t number) {
@@ -295,8 +235,6 @@ static int before_event(void *self, const struct ct_replay *r, const struct ct_e
     const struct ct_moment *m = p->request->moment;
     if (!ct_moment_includes(m, number, e->t_ns))
         return 0;
-    if (p->part && p->part != p->part->of->list && !p->has_begun)
-        begin_part(p, e->t_ns);
     if (r->resets != p->resets) {
         p->known_event = number;
         restart(p, e->t_ns > p->request->from_ns ? e->t_ns : p->request->from_ns);
@@ -352,7 +290,7 @@ static void compare_parts(struct ct_site_growth *g, struct series *s) {
 static void end_pass(void *self, const struct ct_replay *r) {
     struct ct_site_growth_pass *p = self;
     struct ct_site_groups *g = p->groups;
-    p->replay = r;
+    (void)r;
     for (size_t i = 0; i < g->count; i++)
         g->list[i].growth = p->growth[i];
     read_held(p);
@@ -373,106 +311,6 @@ static void begin_counts(struct ct_site_growth_pass *p) {
         ct_site_histories_begin(p->histories, n);
 }
 
-static struct ct_joint_analysis describe(struct ct_site_growth_pass *p) {
-    return (struct ct_joint_analysis){.self = p,
-                                      .before = before_event,
-                                      .behind = behind_event,
-                                      .before_gap = before_gap,
-                                      .live_changed = live_changed,
-                                      .owner_changed = owner_changed,
-                                      .block_changed = block_changed,
-                                      .segment_changed = segment_changed};
-}
-
-// ---- in parts -----------------------------------------------------------------------------------
-
-static struct ct_joint_analysis begin_analysis(const void *self, const struct ct_part *part,
-                                               const struct ct_replay *r) {
-    const struct ct_site_growth_pass *whole = self;
-    struct ct_site_growth_pass *p = ct_heap_alloc_zeroed(1, sizeof *p);
-    *p = *whole; // with its positions
-    p->part = part;
-    p->replay = r;
-    p->first_held = ct_heap_alloc_zeroed(p->groups->count, sizeof *p->first_held);
-    if (whole->histories) {
-        const struct ct_least_stretch *window = &whole->histories->window;
-        p->histories = &p->own_histories;
-        ct_site_histories_init(p->histories, window->from_ns, window->to_ns);
-    }
-    begin_counts(p);
-    return describe(p);
-}
-
-// Counts what a part has left open. Returns 0 if the exact times are not known.
-static int close_lifetimes(struct ct_site_growth_pass *to, const struct ct_site_growth_pass *p) {
-    for (size_t i = 0; i < p->open_count; i++) {
-        const struct open_lifetime *of = &p->open[i];
-        const struct ct_object *o = ct_part_find_origin(p->part, of->kind, of->key, of->event);
-        if (!o)
-            return 0;
-        ct_site_histories_give_back(to->histories, of->group, o->t_ns, of->freed_ns, of->sign);
-    }
-    return 1;
-}
-
-static int is_followed_by(const struct ct_site_growth_pass *p,
-                          const struct ct_site_growth_pass *next) {
-    const struct ct_least_stretch parts = divide(&p->stretch);
-    if (p->is_unsure || next->is_unsure || p->known_event != next->known_event ||
-        p->stretch.from_ns != next->stretch.from_ns)
-        return 0;
-    for (size_t i = 0; i < p->groups->count; i++)
-        if (!ct_least_held_is_followed(&p->series[i].held, &parts, next->first_ns,
-                                       next->first_held[i]))
-            return 0;
-    return 1;
-}
-
-static void append_growth(struct ct_site_growth *g, const struct ct_site_growth *next) {
-    g->taken_bytes += next->taken_bytes;
-    g->taken_count += next->taken_count;
-    g->given_back_bytes += next->given_back_bytes;
-    g->given_back_count += next->given_back_count;
-}
-
-static int append_part(void *first, const void *of_next) {
-    struct ct_site_growth_pass *p = first;
-    const struct ct_site_growth_pass *next = of_next;
-    const struct ct_least_stretch parts = divide(&p->stretch);
-    if (!is_followed_by(p, next))
-        return 0;
-    for (size_t i = 0; i < p->groups->count; i++) {
-        ct_least_held_append(&p->series[i].held, &parts, next->first_ns, &next->series[i].held);
-        append_growth(&p->growth[i], &next->growth[i]);
-    }
-    return !p->histories || (ct_site_histories_append(p->histories, next->histories, next->first_ns,
-                                                      next->first_held) &&
-                             close_lifetimes(p, next));
-}
-
-static void take_parts(void *self, void *first) {
-    struct ct_site_growth_pass *p = self, *from = first;
-    free(p->growth);
-    free(p->series);
-    p->growth = from->growth;
-    p->series = from->series;
-    p->stretch = from->stretch;
-    from->growth = NULL;
-    from->series = NULL;
-    if (p->histories)
-        ct_site_histories_take(p->histories, from->histories);
-}
-
-static void free_part(void *of_part) {
-    struct ct_site_growth_pass *p = of_part;
-    ct_site_histories_free(&p->own_histories);
-    free(p->first_held);
-    free(p->open);
-    free(p->growth);
-    free(p->series);
-    free(p);
-}
-
 // ---- interface ----------------------------------------------------------------------------------
 
 struct ct_site_growth_pass *ct_site_growth_join(struct ct_joint_pass *pass,
@@ -487,17 +325,18 @@ struct ct_site_growth_pass *ct_site_growth_join(struct ct_joint_pass *pass,
     p->histories = request->histories;
     p->replay = &pass->replay;
     p->stretch = make_stretch_from(request, t->t_first_ns);
-    p->division = (struct ct_joint_division){.last_event = request->moment->event,
-                                             .last_ns = request->moment->t_ns,
-                                             .begin = begin_analysis,
-                                             .append = append_part,
-                                             .take = take_parts,
-                                             .free = free_part};
     begin_counts(p);
     find_positions(p, sites);
-    struct ct_joint_analysis a = describe(p);
-    a.end = end_pass;
-    a.division = g->count <= MOST_IN_PARTS ? &p->division : NULL;
+    const struct ct_joint_analysis a = {.self = p,
+                                        .before = before_event,
+                                        .behind = behind_event,
+                                        .end = end_pass,
+                                        .before_gap = before_gap,
+                                        .live_changed = live_changed,
+                                        .owner_changed = owner_changed,
+                                        .block_changed = block_changed,
+                                        .segment_changed = segment_changed,
+                                        .needs_no_readings = 1};
     ct_joint_pass_add(pass, &a);
     return p;
 }

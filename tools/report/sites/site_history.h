@@ -35,9 +35,8 @@ struct ct_site_history {
 struct ct_pool_history {
     int seen; // PyTorch's pool has segments
     uint64_t least_reserved[CT_SITE_HISTORY_PARTS], most_filled[CT_SITE_HISTORY_PARTS];
-    struct ct_least_held reserved;         // of `least_reserved`
-    uint64_t filled;                       // now
-    uint64_t first_reserved, first_filled; // of a part: when it began
+    struct ct_least_held reserved; // of `least_reserved`
+    uint64_t filled;               // now
 };
 
 struct ct_site_histories {
@@ -70,21 +69,6 @@ void ct_site_histories_restart(struct ct_site_histories *h, uint64_t t_ns);
 void ct_site_histories_add_live(struct ct_site_histories *h, size_t group,
                                 const struct ct_site_birth *b);
 void ct_site_histories_end(struct ct_site_histories *h);
-
-// For a part of the pass, beside the others: begins at the time of its first event, with what is
-// held and the pool then.
-void ct_site_histories_begin_part(struct ct_site_histories *h, uint64_t t_ns, uint64_t reserved,
-                                  uint64_t filled);
-// Whether it makes no difference to what is given back at a time when it was born, between two
-// times.
-int ct_site_histories_is_alike(const struct ct_site_histories *h, uint64_t earliest_ns,
-                               uint64_t latest_ns, uint64_t t_ns);
-// Adds the part that follows, which began at a time with `held` by group. Returns 0 if it began
-// with something else than what this one ended with.
-int ct_site_histories_append(struct ct_site_histories *h, const struct ct_site_histories *next,
-                             uint64_t t_ns, const uint64_t *held);
-// Takes over what another one with the same window and groups has.
-void ct_site_histories_take(struct ct_site_histories *h, struct ct_site_histories *from);
 
 // How long a group held what it gave back, but for the `left_out` that it held longest: a time that
 // none of the others reached. 0: it gave back no more than these.

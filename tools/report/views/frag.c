@@ -173,8 +173,7 @@ static void find_moment(struct ct_frag_shown *f) {
     }
     ct_replay_init(&f->at_moment, NULL, NULL);
     f->at_moment.tiles = 1;
-    ct_moment_replay(&f->moment, &f->at_moment, &f->sharing_at_moment, v->trace,
-                     &f->scan->keyframes);
+    ct_moment_replay(&f->moment, &f->at_moment, &f->sharing_at_moment, v->trace);
     f->state = &f->at_moment;
     ct_sharing_sum(&f->sharing_at_moment, &f->at_moment.live, f->shared);
 }
@@ -578,7 +577,6 @@ int ct_view_frag(struct ct_view *v) {
     struct ct_joint_pass pass;
     struct ct_scan_request request = ct_view_scan_request_pools(v);
     request.capacity = 0;
-    request.keyframes = 1;
     ct_view_scan_run(v, &s, &request);
     ct_replay_release(&s.end); // another replay follows
     ct_joint_pass_init(&pass);

@@ -391,45 +391,15 @@ static void note_event(void *user, const struct ct_replay *r, const struct ct_ev
     ct_program_marks_note(&n->marks, e, number);
 }
 
-static void *begin_part(const void *user) {
-    const struct ct_program_marks *m = &((const struct notes *)user)->marks;
-    struct notes *n = ct_heap_alloc_zeroed(1, sizeof *n);
-    ct_neighbours_begin_part(&n->neighbours);
-    ct_program_marks_init(&n->marks, m->definitions, m->from_ns, m->to_ns);
-    return n;
-}
-
-static int append_part(void *user, const void *next) {
-    struct notes *n = user;
-    const struct notes *more = next;
-    ct_program_marks_append(&n->marks, &more->marks);
-    return ct_neighbours_append(&n->neighbours, &more->neighbours);
-}
-
-static void begin_again(void *user) {
-    struct notes *n = user;
-    ct_neighbours_free(&n->neighbours);
-    ct_program_marks_init(&n->marks, n->marks.definitions, n->marks.from_ns, n->marks.to_ns);
-}
-
-static void free_part(void *user) {
-    struct notes *n = user;
-    ct_neighbours_free(&n->neighbours);
-    free(n);
-}
-
 // ---- all ----------------------------------------------------------------------------------------
 
 int ct_view_timeline(struct ct_view *v) {
-    static const struct ct_scan_division division = {begin_part, append_part, begin_again,
-                                                     free_part};
     struct timeline t = {.notes = {.neighbours = {0}}};
     struct ct_scan_request request = request_of(v);
     ct_program_marks_init(&t.notes.marks, &v->trace->definitions, request.columns_from,
                           request.columns_to);
     request.applied = note_event;
     request.applied_user = &t.notes;
-    request.division = &division;
     ct_view_scan_run(v, &t.scan, &request);
     ct_neighbours_identify(&t.notes.neighbours, &v->trace->definitions);
     for (int d = 0; d < CT_DEVICES; d++)

@@ -50,7 +50,7 @@ struct device_view {
 
 static struct ct_scan_request make_request(const struct ct_view *v) {
     struct ct_scan_request request = ct_view_scan_request(v);
-    request.blocks = request.keyframes = 1;
+    request.blocks = 1;
     return request;
 }
 
