@@ -269,6 +269,30 @@ const struct ct_torch_pool_totals *ct_summary_pool(const struct ct_summary *s) {
     return s->crossing ? &s->crossing->pool : &s->scan.device[s->device].pool_at_peak;
 }
 
+static void begin_notes(struct ct_summary_notes *n, const struct ct_trace *t,
+                        struct ct_phase_start_up *u) {
+    *n = (struct ct_summary_notes){.start_up = u};
+    for (int d = 0; d < CT_DEVICES; d++)
+        ct_untracked_curve_begin(&n->untracked[d], t, d);
+}
+
+static void note_event(void *notes, const struct ct_replay *r, const struct ct_event *e,
+                       uint64_t number) {
+    struct ct_summary_notes *n = notes;
+    (void)number;
+    const int device = ct_event_device_index(e);
+    ct_untracked_curve_note(&n->untracked[device], r, device, e);
+    ct_neighbours_note(&n->neighbours, r, e);
+    if (n->start_up)
+        ct_phase_start_up_note(n->start_up, r, e);
+}
+
+static void free_notes(struct ct_summary_notes *n) {
+    ct_neighbours_free(&n->neighbours);
+    for (int d = 0; d < CT_DEVICES; d++)
+        ct_untracked_curve_free(&n->untracked[d]);
+}
+
 // Makes the moment of --at the end of a pass.
 static void end_at_moment(struct ct_summary *s, struct ct_scan_request *q) {
     s->has_moment = ct_view_scan_is_moment_asked(s->v->options);
@@ -282,8 +306,9 @@ static void end_at_moment(struct ct_summary *s, struct ct_scan_request *q) {
 static void read_all(struct ct_summary *s, struct ct_view *v, struct ct_phase_start_up *u,
                      int with_end) {
     struct ct_scan_request request = ct_view_scan_request_pools(v);
-    ct_summary_notes_begin(&s->notes, v->trace, u);
-    ct_summary_notes_request(&s->notes, &request);
+    begin_notes(&s->notes, v->trace, u);
+    request.applied = note_event;
+    request.applied_user = &s->notes;
     end_at_moment(s, &request);
     ct_view_scan_run(v, &s->scan, &request);
     ct_neighbours_identify(&s->notes.neighbours, &v->trace->definitions);
@@ -323,7 +348,7 @@ void ct_summary_read_with(struct ct_summary *s, struct ct_view *v, struct ct_pha
 }
 
 void ct_summary_free(struct ct_summary *s) {
-    ct_summary_notes_free(&s->notes);
+    free_notes(&s->notes);
     ct_verdicts_free(&s->verdicts);
     ct_verdicts_free(&s->own);
     ct_siblings_free(&s->siblings);

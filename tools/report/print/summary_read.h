@@ -7,13 +7,23 @@
 
 #include "analyze/account.h"
 #include "analyze/capacity.h"
+#include "analyze/phase_times.h"
+#include "analyze/scan.h"
 #include "analyze/sharing.h"
+#include "analyze/untracked_curve.h"
 #include "diagnose/verdicts.h"
 #include "diagnose/vllm_fit.h"
-#include "print/summary_notes.h"
 #include "print/view_scan.h"
+#include "processes/neighbours.h"
 #include "processes/siblings.h"
 #include "read/facts.h"
+
+// What is noted at each event of the scan, besides what the scan itself finds.
+struct ct_summary_notes {
+    struct ct_neighbours neighbours; // of all devices, over time
+    struct ct_untracked_curve untracked[CT_DEVICES];
+    struct ct_phase_start_up *start_up; // to be found in the same pass, or NULL
+};
 
 struct ct_summary {
     struct ct_view *v;
