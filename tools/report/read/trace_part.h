@@ -3,8 +3,8 @@
 // on, or from the start of the process. Of a trace that ct_trace_headers_open has opened, so that
 // nothing else is read.
 //
-// A checkpoint is the recorder's claim; SEEK.md says what proves one. Where chunks are missing or
-// damaged between it and the moment, what is live then is not known.
+// A checkpoint is the recorder's claim (../views/QUICK.md). Where chunks are missing or damaged
+// between it and the moment, what is live then is not known.
 #ifndef CT_TRACE_PART_H
 #define CT_TRACE_PART_H
 

@@ -395,7 +395,7 @@ static int asks_for_all(const struct ct_arguments *o) {
            o->to.kind == CT_TIME_NONE && o->at.kind == CT_TIME_NONE && !o->at_end;
 }
 
-// For tests (SEEK.md), which have no trace that takes a second.
+// For tests (QUICK.md), which have no trace that takes a second.
 static int is_long(const struct ct_quick *q) {
     const char *when = getenv("CUTRACE_REPORT_HEADLINE");
     return q->estimate_ns >= SECOND || (when && strcmp(when, "always") == 0);
