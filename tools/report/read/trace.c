@@ -460,14 +460,6 @@ static int chunk_completes(const struct ct_trace *t) {
     return t->index.chunks[t->chunk].completes || (t->has_sought && t->chunk == t->sought.last);
 }
 
-// Notes that a section of this chunk is malformed. Only a replay that seeks reads a checkpoint from
-// which nothing has to be restored: what it finds there is no news of the trace.
-static void mark_malformed(struct ct_trace *t, int is_checkpoint) {
-    struct ct_index_chunk *c = &t->index.chunks[t->chunk];
-    if (!is_checkpoint || c->restores)
-        mark_partial(t, c, malformed);
-}
-
 // Opens the next section of a kind in this chunk. 0: there is none.
 static int open_section(struct ct_trace *t, unsigned wanted) {
     struct ct_in section;
@@ -479,7 +471,7 @@ static int open_section(struct ct_trace *t, unsigned wanted) {
             (void)ct_get_varint(&section);
         if (ct_decoder_open(&t->columns, section) == 0)
             return 1;
-        mark_malformed(t, kind == CT_SECTION_CHECKPOINT);
+        mark_partial(t, &t->index.chunks[t->chunk], malformed);
         break;
     }
     return 0;
@@ -573,10 +565,8 @@ static void bound_sizes(struct ct_trace *t, struct ct_event *e) {
 
 static void complete_event(struct ct_trace *t, struct ct_event *e) {
     resolve_ids(t, e);
-    if (!CT_HAS(e, t_ns)) {
+    if (!CT_HAS(e, t_ns))
         e->t_ns = t->last_ns;
-        t->undated++;
-    }
     t->last_ns = e->t_ns;
     // An event whose time was rounded down is alone in its tick (FORMAT.md, section 3), so that a
     // record with any time of this tick corrects it.
@@ -607,7 +597,7 @@ static void complete_object(struct ct_trace *t, struct ct_event *e, uint64_t *nu
 static int read_record(struct ct_trace *t, struct ct_event *e) {
     const int more = ct_decoder_next(&t->columns, e);
     if (more < 0) {
-        mark_malformed(t, t->in_checkpoint);
+        mark_partial(t, &t->index.chunks[t->chunk], malformed);
         t->rest.at = t->rest.end;
     }
     return more > 0;

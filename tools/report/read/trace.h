@@ -72,7 +72,6 @@ struct ct_trace {
     struct ct_size_bounds sizes; // of the current chunk
     uint64_t next_number, last_ns;
     uint64_t records; // in the bodies that were opened (bounds.h)
-    uint64_t undated; // events without a time, which have that of the one before
     size_t end;       // 0: all chunks are read; else those before this one (trace_part.h)
 };
 

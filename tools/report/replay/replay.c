@@ -79,37 +79,21 @@ void ct_replay_apply(struct ct_replay *r, const struct ct_event *e, uint64_t num
 // Up to so many slots fit into the processor's caches: there prefetching only costs time.
 enum { FEW_SLOTS = 16384 };
 
-// Prefetching in three stages, each half as far ahead as the one before: the step (which the other
-// thread wrote), the slot of the object that the event is about, the object itself.
-enum stage { STAGE_STEP, STAGE_SLOT, STAGE_OBJECT, STAGES };
-static const unsigned stage_distance[STAGES] = {2 * CT_REPLAY_PREFETCH, CT_REPLAY_PREFETCH,
-                                                CT_REPLAY_PREFETCH / 2};
-
-static void prefetch_stage(struct ct_replay *r, unsigned at, enum stage stage) {
-    if (at >= r->batch->n)
-        return;
-    const struct ct_readahead_step *s = &r->batch->step[at];
-    uint64_t *hash = &r->hash[at % CT_REPLAY_PREFETCH];
-    if (stage == STAGE_STEP) { // most events have only fields at the beginning
-        for (unsigned byte = 0; byte < 192; byte += 64)
-            __builtin_prefetch((const char *)s + byte);
-        return;
+// Prefetches what the events of a batch are about: the places of the index, then the objects.
+static void prefetch_batch(const struct ct_replay *r) {
+    uint64_t hash[CT_READAHEAD_BATCH];
+    const struct ct_readahead_batch *b = r->batch;
+    for (unsigned i = 0; i < b->n; i++) {
+        const struct ct_event *e = &b->step[i].event;
+        hash[i] = b->step[i].step == CT_STEP_EVENT ? ct_slot_index_prefetch_line(&r->live, e) : 0;
+        if (hash[i] && r->pool.on && ct_op_is_block(e->op))
+            ct_torch_pool_prefetch(&r->pool, e->ptr, 0);
     }
-    if (s->step != CT_STEP_EVENT)
-        return;
-    if (stage == STAGE_SLOT)
-        *hash = ct_slot_index_prefetch_line(&r->live, &s->event);
-    else
-        ct_slot_index_prefetch_slots(&r->live, *hash);
-    if (r->pool.on && ct_op_is_block(s->event.op) && CT_HAS(&s->event, ptr))
-        ct_torch_pool_prefetch(&r->pool, s->event.ptr, stage == STAGE_OBJECT);
-}
-
-// Prefetches for the step that comes next; at the start of a batch, for all steps up to there.
-static void prefetch_next(struct ct_replay *r) {
-    for (unsigned stage = 0; stage < STAGES; stage++)
-        for (unsigned at = r->at ? stage_distance[stage] : 0; at <= stage_distance[stage]; at++)
-            prefetch_stage(r, r->at + at, (enum stage)stage);
+    for (unsigned i = 0; i < b->n; i++) {
+        ct_slot_index_prefetch_slots(&r->live, hash[i]);
+        if (hash[i] && r->pool.on && ct_op_is_block(b->step[i].event.op))
+            ct_torch_pool_prefetch(&r->pool, b->step[i].event.ptr, 1);
+    }
 }
 
 // NVML may be read before CUDA's first reading; the definitions have CUDA's total from both ends of
@@ -149,14 +133,14 @@ static const struct ct_readahead_step *get_next_step(struct ct_replay *r, struct
         read_cuda_totals(r, t);
         read_host_access(r, t);
         set_device_facts(r);
-        r->ahead = ct_readahead_begin(t, r->spare, !r->has_no_readings);
+        r->ahead = ct_readahead_begin(t, !r->has_no_readings);
     }
     if (!r->batch || r->at == r->batch->n) {
         r->batch = ct_readahead_next(r->ahead);
         r->at = 0;
+        if (ct_live_slot_count(&r->live) > FEW_SLOTS)
+            prefetch_batch(r);
     }
-    if (ct_live_slot_count(&r->live) > FEW_SLOTS)
-        prefetch_next(r);
     return &r->batch->step[r->at++];
 }
 

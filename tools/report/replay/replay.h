@@ -10,14 +10,9 @@
 #include "replay/readahead.h"
 #include "replay/torch_pool.h"
 
-// How many steps ahead the memory that an event needs is prefetched.
-enum { CT_REPLAY_PREFETCH = 16 };
-
 struct ct_replay {
     struct ct_live live;
     struct ct_readings readings;
-    // Set before the first event where others work beside this one: see ct_readahead_begin.
-    atomic_int *spare;
     int has_no_readings; // set before the first event: nobody looks at them
     int tiles;           // set before the first event: replay the blocks of PyTorch's pools, too
     struct ct_segment_watch watch; // set before the first event; zero if nobody watches
@@ -39,9 +34,8 @@ struct ct_replay {
     uint64_t gaps;              // resets, and the gaps that no checkpoint follows
     struct ct_readahead *ahead; // of the trace that is being replayed, or NULL
     const struct ct_readahead_batch *batch;
-    unsigned at;                       // the next step in the batch
-    uint64_t hash[CT_REPLAY_PREFETCH]; // of the steps after it, as ct_live needs them
-    uint64_t reading_ahead;            // of the step before it: see ct_readings_apply_ahead
+    unsigned at;            // the next step in the batch
+    uint64_t reading_ahead; // of the step before it: see ct_readings_apply_ahead
     int with_host[CT_DEVICES], is_host_node[CT_DEVICES]; // of each device: ct_device_usage
     uint64_t cuda_total[CT_DEVICES]; // bytes of each device, as CUDA reports them; 0: unknown
 };
