@@ -21,7 +21,8 @@ static int index_of(const struct ct_object *o) {
 
 static void changed(void *user, const struct ct_object *o, int sign) {
     (void)user;
-    ct_peak_totals_add(&marks[index_of(o)], CT_HOLDING_ALLOCATION, o->stack,
+    struct ct_peak_totals *p = &marks[index_of(o)];
+    ct_peak_totals_add(p, &p->kind[CT_HOLDING_ALLOCATION], o->stack,
                        sign < 0 ? 0 - o->bytes : o->bytes, (uint64_t)(int64_t)sign);
 }
 
@@ -97,7 +98,8 @@ static void moments_are_those_that_were_marked(void **state) {
 // ---- with PyTorch's blocks ----------------------------------------------------------------------
 
 static void add(const struct ct_object *o, enum ct_holding_kind kind, int sign) {
-    ct_peak_totals_add(&marks[index_of(o)], kind, o->stack, sign < 0 ? 0 - o->bytes : o->bytes,
+    struct ct_peak_totals *p = &marks[index_of(o)];
+    ct_peak_totals_add(p, &p->kind[kind], o->stack, sign < 0 ? 0 - o->bytes : o->bytes,
                        (uint64_t)(int64_t)sign);
 }
 

@@ -327,7 +327,7 @@ static inline void ct_decoder_get_duration(struct ct_decoder *r, struct ct_event
     e->duration_ns = ticks * r->tick_ns;
 }
 
-static inline int ct_decoder_next_packed(struct ct_decoder *r, struct ct_event *e) {
+CT_HOT int ct_decoder_next_packed(struct ct_decoder *r, struct ct_event *e) {
     ct_decoder_get_template(r, e);
     if (r->bad)
         return -1;
@@ -338,6 +338,10 @@ static inline int ct_decoder_next_packed(struct ct_decoder *r, struct ct_event *
     if (ct_event_reports_totals(e)) {
         fields &= ~CT_REPORTED_FIELDS;
         ct_decoder_get_reported(r, e);
+    }
+    if (fields & CT_BIT(thread)) { // most events have no other one
+        e->thread = (uint32_t)ct_decoder_get_field(r, CT_FIELD_thread);
+        fields &= ~CT_BIT(thread);
     }
     ct_decoder_get_fields(r, e, fields);
     if (CT_HAS(e, ptr) && ct_event_allocates(e))

@@ -12,7 +12,7 @@ static uint32_t thread_of(const struct ct_event *e) {
     return CT_HAS(e, thread) ? e->thread : 0;
 }
 
-static struct ct_driver_request *request_of(struct ct_driver_requests *d, uint32_t thread,
+CT_HOT struct ct_driver_request *request_of(struct ct_driver_requests *d, uint32_t thread,
                                             int kind) {
     if (thread >= d->count) {
         const size_t count = thread + 64u;
@@ -40,7 +40,7 @@ static int is_other(const struct ct_event *e) {
 
 // Sets each field. (Assigning all at once clears them first, with an instruction that takes longer
 // than the rest of what is done with an event.)
-static void open_request(struct ct_driver_request *q, const struct ct_replay *r, int device,
+CT_HOT void open_request(struct ct_driver_request *q, const struct ct_replay *r, int device,
                          const struct ct_event *e, uint64_t number) {
     q->open = 1;
     q->device = device;
@@ -61,7 +61,7 @@ static void open_request(struct ct_driver_request *q, const struct ct_replay *r,
 
 // Returns the index of the device that the memory is on. For a mapping, that is the device of the
 // mapped handle.
-static int device_of(const struct ct_replay *r, const struct ct_event *e) {
+CT_HOT int device_of(const struct ct_replay *r, const struct ct_event *e) {
     const struct ct_object *o = NULL;
     if (e->op == CT_OP_MAP && !CT_HAS(e, device) && CT_HAS(e, handle))
         o = ct_live_find(&r->live, CT_KIND_HANDLE, e->handle);
@@ -84,7 +84,7 @@ static struct ct_driver_request *follow_failure(struct ct_driver_request *q,
 }
 
 // Mappings side by side belong to one request.
-static struct ct_driver_request *follow_success(struct ct_driver_request *q,
+CT_HOT struct ct_driver_request *follow_success(struct ct_driver_request *q,
                                                 const struct ct_replay *r, const struct ct_event *e,
                                                 uint64_t number) {
     const int device = device_of(r, e), maps = e->op == CT_OP_MAP;
@@ -112,7 +112,10 @@ static struct ct_driver_request *follow_call(struct ct_driver_requests *d,
     struct ct_driver_request *q = request_of(d, thread_of(e), is_other(e) ? OTHER : OF_DEVICE);
     if (!CT_HAS(e, result) || e->result == 0)
         return follow_success(q, r, e, number);
-    return ct_event_is_oom(e) ? follow_failure(q, r, e, number) : NULL;
+    if (!ct_event_is_oom(e))
+        return NULL;
+    d->has_failed = 1;
+    return follow_failure(q, r, e, number);
 }
 
 static struct ct_driver_request *follow_block(struct ct_driver_request *q,
@@ -145,9 +148,10 @@ static struct ct_driver_request *follow_block_oom(struct ct_driver_requests *d,
 
 // ---- interface ----------------------------------------------------------------------------------
 
-struct ct_driver_request *ct_driver_requests_follow(struct ct_driver_requests *d,
-                                                    const struct ct_replay *r,
-                                                    const struct ct_event *e, uint64_t number) {
+struct ct_driver_request *ct_driver_requests_follow_slow(struct ct_driver_requests *d,
+                                                         const struct ct_replay *r,
+                                                         const struct ct_event *e,
+                                                         uint64_t number) {
     struct ct_driver_request *q;
     switch (e->op) {
     case CT_OP_ALLOC:

@@ -27,6 +27,7 @@ struct ct_driver_request {
 struct ct_driver_requests {
     struct ct_driver_request *list; // two for each thread: memory of a device, all other
     size_t count;
+    int has_failed; // a request has
 };
 
 // Follows an event before it is applied. Returns the request that the event belongs to, or NULL:
@@ -34,9 +35,17 @@ struct ct_driver_requests {
 // - of a block-alloc: the request that got the memory in which the block lies
 // - of a block-oom: PyTorch's request, with its calls, or without calls if the driver was not asked
 // The request is valid until the thread's next event.
-struct ct_driver_request *ct_driver_requests_follow(struct ct_driver_requests *d,
-                                                    const struct ct_replay *r,
-                                                    const struct ct_event *e, uint64_t number);
+struct ct_driver_request *ct_driver_requests_follow_slow(struct ct_driver_requests *d,
+                                                         const struct ct_replay *r,
+                                                         const struct ct_event *e, uint64_t number);
+static inline struct ct_driver_request *ct_driver_requests_follow(struct ct_driver_requests *d,
+                                                                  const struct ct_replay *r,
+                                                                  const struct ct_event *e,
+                                                                  uint64_t number) {
+    if ((e->op == CT_OP_FREE || e->op == CT_OP_UNMAP) && !d->has_failed)
+        return NULL; // what is freed counts after a failure
+    return ct_driver_requests_follow_slow(d, r, e, number);
+}
 void ct_driver_requests_free(struct ct_driver_requests *d);
 
 #endif

@@ -58,7 +58,7 @@ static void recover(struct ct_oom_event *o, uint64_t event, uint64_t t_ns) {
 }
 
 void ct_incidents_note_success(struct ct_incidents *n, const struct ct_event *e, uint64_t number) {
-    if (!n->unrecovered.count || !ct_event_has_requested_bytes(e))
+    if (!ct_event_has_requested_bytes(e))
         return;
     const struct ct_oom_event like = {.op = e->op,
                                       .space = CT_HAS(e, space) ? e->space : 0,

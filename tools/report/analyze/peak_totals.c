@@ -5,40 +5,11 @@
 
 #include <cutrace/format/assert.h>
 
-static void grow_stacks(struct ct_stacks_at_peak *p, uint32_t stack) {
+void ct_peak_totals_grow(struct ct_stacks_at_peak *p, uint32_t stack) {
     const size_t before = p->count;
     p->count = before * 2 > stack + 1u ? before * 2 : stack + 64u;
     p->list = ct_heap_resize(p->list, p->count, sizeof *p->list);
     memset(p->list + before, 0, (p->count - before) * sizeof *p->list);
-}
-
-static void add_to(const struct ct_peak_totals *p, struct ct_stacks_at_peak *stacks, uint32_t stack,
-                   uint64_t bytes, uint64_t count) {
-    if (stack >= stacks->count)
-        grow_stacks(stacks, stack);
-    struct ct_stack_at_peak *s = &stacks->list[stack];
-    for (unsigned i = 0; i < CT_TOTALS_MOMENTS; i++) {
-        CT_ASSERT(s->saved[i].generation <= p->candidate[i].generation);
-        if (s->saved[i].generation == p->candidate[i].generation)
-            continue;
-        s->saved[i].generation = p->candidate[i].generation;
-        s->saved[i].bytes = s->bytes;
-        s->saved[i].count = s->count;
-    }
-    s->bytes += bytes;
-    s->count += count;
-}
-
-void ct_peak_totals_add(struct ct_peak_totals *p, enum ct_holding_kind kind, uint32_t stack,
-                        uint64_t bytes, uint64_t count) {
-    CT_ASSERT(kind < CT_HOLDING_STACKS);
-    add_to(p, &p->kind[kind], stack, bytes, count);
-}
-
-void ct_peak_totals_add_resumed(struct ct_peak_totals *p, enum ct_holding_kind kind, uint32_t stack,
-                                uint64_t bytes) {
-    CT_ASSERT(kind < CT_HOLDING_STACKS);
-    add_to(p, &p->resumed[kind], stack, bytes, 0);
 }
 
 void ct_peak_totals_capture(struct ct_peak_totals *p, enum ct_totals_moment moment,

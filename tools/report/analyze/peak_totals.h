@@ -37,12 +37,29 @@ struct ct_peak_totals {
     } candidate[CT_TOTALS_MOMENTS];
 };
 
-// Adds to the present totals of a stack; what was freed is added as the two's complement.
-void ct_peak_totals_add(struct ct_peak_totals *p, enum ct_holding_kind kind, uint32_t stack,
-                        uint64_t bytes, uint64_t count);
-// The same for what has slept, of the bytes that are held.
-void ct_peak_totals_add_resumed(struct ct_peak_totals *p, enum ct_holding_kind kind, uint32_t stack,
-                                uint64_t bytes);
+// Makes room for a stack.
+void ct_peak_totals_grow(struct ct_stacks_at_peak *stacks, uint32_t stack);
+
+// Adds to the present totals of a stack, in `kind` or `resumed`; what was freed is added as the
+// two's complement.
+static inline void ct_peak_totals_add(const struct ct_peak_totals *p,
+                                      struct ct_stacks_at_peak *stacks, uint32_t stack,
+                                      uint64_t bytes, uint64_t count) {
+    if (stack >= stacks->count)
+        ct_peak_totals_grow(stacks, stack);
+    struct ct_stack_at_peak *s = &stacks->list[stack];
+    for (unsigned i = 0; i < CT_TOTALS_MOMENTS; i++) {
+        CT_ASSERT(s->saved[i].generation <= p->candidate[i].generation);
+        if (s->saved[i].generation == p->candidate[i].generation)
+            continue;
+        s->saved[i].generation = p->candidate[i].generation;
+        s->saved[i].bytes = s->bytes;
+        s->saved[i].count = s->count;
+    }
+    s->bytes += bytes;
+    s->count += count;
+}
+
 // Captures the state after an event of a device (an index) as its new candidate.
 void ct_peak_totals_capture(struct ct_peak_totals *p, enum ct_totals_moment moment,
                             const struct ct_replay *r, int device, uint64_t event);

@@ -43,10 +43,9 @@ static int is_about_ranges(const struct ct_event *e) {
     return e->op >= CT_OP_MARK && e->op <= CT_OP_RANGE_END;
 }
 
-// Most programs name no phases: then there is nothing to look up until a range is open.
 static int has_any(struct ct_phase_follow *f, const struct ct_event *e) {
-    if (__builtin_expect(!f->has_any, 0))
-        f->has_any = ct_phases_has_any(f->phases) ? 1 : -1;
+    if (!f->has_any)
+        f->has_any = f->phases && ct_phases_has_any(f->phases) ? 1 : -1;
     if (f->has_any < 0 && (is_about_ranges(e) || (f->open && f->open->used)))
         f->has_any = 1;
     return f->has_any > 0;
@@ -68,12 +67,12 @@ static void follow_frames(struct ct_phase_follow *f, uint32_t thread,
     note(f, thread, &at);
 }
 
-const struct ct_phase_at *ct_phase_follow_event(struct ct_phase_follow *f,
-                                                const struct ct_event *e) {
+const struct ct_phase_at *ct_phase_follow_slow(struct ct_phase_follow *f,
+                                               const struct ct_event *e) {
     static const struct ct_phase_at unknown = {.phase = CT_PHASE_UNKNOWN};
     const uint32_t thread = CT_HAS(e, thread) ? e->thread : 0;
     struct ct_phase_at *at = &f->of_event;
-    if (!f->phases || !has_any(f, e))
+    if (!has_any(f, e) || !f->phases)
         return &unknown;
     const struct ct_string *range =
         f->open ? ct_ranges_find(f->phases->definitions, f->open, e) : NULL;

@@ -20,10 +20,19 @@ struct ct_phase_follow {
     int has_any; // a stack names a phase, or a range has been open; -1: none yet; 0: not looked
 };
 
+// What ct_phase_follow_event does where a phase may be known.
+const struct ct_phase_at *ct_phase_follow_slow(struct ct_phase_follow *f, const struct ct_event *e);
+
 // Returns the phase of an event, valid until the next call. Call it for each event of a trace, in
-// their order.
-const struct ct_phase_at *ct_phase_follow_event(struct ct_phase_follow *f,
-                                                const struct ct_event *e);
+// their order. (Most programs name no phases: then there is nothing to look up until a range is
+// open.)
+static inline const struct ct_phase_at *ct_phase_follow_event(struct ct_phase_follow *f,
+                                                              const struct ct_event *e) {
+    static const struct ct_phase_at unknown = {.phase = CT_PHASE_UNKNOWN};
+    const int is_idle = f->has_any < 0 && e->op < CT_OP_MARK && !(f->open && f->open->used);
+    return is_idle ? &unknown : ct_phase_follow_slow(f, e);
+}
+
 void ct_phase_follow_free(struct ct_phase_follow *f);
 
 #endif

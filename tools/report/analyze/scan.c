@@ -33,16 +33,19 @@ static int is_wanted(const struct ct_scan *s, int index) {
 
 // ---- totals by stack ----------------------------------------------------------------------------
 
+CT_COLD void grow_totals(struct ct_stack_totals *t, uint32_t stack) {
+    const size_t before = t->count;
+    t->count = before * 2 > stack + 1u ? before * 2 : stack + 64u;
+    t->list = ct_heap_resize(t->list, t->count, sizeof *t->list);
+    memset(t->list + before, 0, (t->count - before) * sizeof *t->list);
+}
+
 // Adds to what a stack has allocated, or subtracts from it.
-static void add_total(struct ct_scan *s, enum ct_holding_kind kind, const struct ct_object *o,
+CT_HOT void add_total(struct ct_scan *s, enum ct_holding_kind kind, const struct ct_object *o,
                       int sign) {
     struct ct_stack_totals *t = &s->totals[kind];
-    if (o->stack >= t->count) {
-        const size_t before = t->count;
-        t->count = before * 2 > o->stack + 1u ? before * 2 : o->stack + 64u;
-        t->list = ct_heap_resize(t->list, t->count, sizeof *t->list);
-        memset(t->list + before, 0, (t->count - before) * sizeof *t->list);
-    }
+    if (o->stack >= t->count)
+        grow_totals(t, o->stack);
     struct ct_stack_total *total = &t->list[o->stack];
     s->device[ct_device_to_index(o->device)].has_totals = 1;
     if (sign > 0 && (!total->count || o->t_ns < total->first_ns)) {
@@ -56,19 +59,21 @@ static void add_total(struct ct_scan *s, enum ct_holding_kind kind, const struct
 }
 
 // Adds to what a stack holds, or subtracts from it.
-static void add_live(struct ct_scan *s, enum ct_holding_kind kind, const struct ct_object *o,
+CT_HOT void add_live(struct ct_scan *s, enum ct_holding_kind kind, const struct ct_object *o,
                      int sign) {
     const uint64_t number = ct_object_allocations(&s->end.live, o);
-    ct_peak_totals_add(&s->device[ct_device_to_index(o->device)].totals, kind, o->stack,
-                       sign < 0 ? 0 - o->bytes : o->bytes, sign < 0 ? 0 - number : number);
+    struct ct_peak_totals *totals = &s->device[ct_device_to_index(o->device)].totals;
+    ct_peak_totals_add(totals, &totals->kind[kind], o->stack, sign < 0 ? 0 - o->bytes : o->bytes,
+                       sign < 0 ? 0 - number : number);
 }
 
 // The same of what has slept.
 static void add_resumed(struct ct_scan *s, enum ct_holding_kind kind, const struct ct_object *o,
                         int sign) {
+    struct ct_peak_totals *totals = &s->device[ct_device_to_index(o->device)].totals;
     if (o->resumed)
-        ct_peak_totals_add_resumed(&s->device[ct_device_to_index(o->device)].totals, kind, o->stack,
-                                   sign < 0 ? 0 - o->bytes : o->bytes);
+        ct_peak_totals_add(totals, &totals->resumed[kind], o->stack,
+                           sign < 0 ? 0 - o->bytes : o->bytes, 0);
 }
 
 static void live_changed(void *user, const struct ct_object *o, int sign) {
@@ -208,7 +213,8 @@ static void divide_ooms(struct ct_scan *s, const struct ct_event *e, int index) 
 }
 
 static void note_success(struct ct_scan *s, const struct ct_event *e, uint64_t number) {
-    ct_incidents_note_success(&s->incidents, e, number);
+    if (s->incidents.unrecovered.count)
+        ct_incidents_note_success(&s->incidents, e, number);
     if (e->op == CT_OP_BLOCK_ALLOC && s->of_event && s->of_event->incident)
         ct_incidents_note_retry(&s->incidents, s->of_event);
 }
@@ -445,7 +451,7 @@ static void before_event(struct ct_scan *s, const struct ct_event *e, uint64_t n
 
 static void behind_event(struct ct_scan *s, const struct ct_event *e, int index) {
     const struct ct_scan_request *q = &s->request;
-    if (q->points)
+    if (q->points && (e->op == CT_OP_BLOCK_ALLOC || e->op == CT_OP_UNRESERVE))
         ct_segment_streams_note(&s->streams, &s->end, e);
     if (s->end.pool.on && is_known(s))
         ct_pool_curve_update(&s->curve, &s->end, index, e->t_ns, is_request_for_memory(e));

@@ -281,8 +281,9 @@ static void note_event(void *notes, const struct ct_replay *r, const struct ct_e
     struct ct_summary_notes *n = notes;
     (void)number;
     const int device = ct_event_device_index(e);
-    ct_untracked_curve_note(&n->untracked[device], r, device, e);
-    ct_neighbours_note(&n->neighbours, r, e);
+    if (CT_HAS(e, free_bytes))
+        ct_untracked_curve_note(&n->untracked[device], r, device, e);
+    ct_neighbours_note(&n->neighbours, r, device, e);
     if (n->start_up)
         ct_phase_start_up_note(n->start_up, r, e);
 }

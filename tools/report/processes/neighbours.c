@@ -153,9 +153,8 @@ static void note_process(struct ct_neighbours *n, int device, const struct ct_ev
     add_point(p, e->t_ns, d->before_ns, read_value(e));
 }
 
-void ct_neighbours_note(struct ct_neighbours *n, const struct ct_replay *r,
-                        const struct ct_event *e) {
-    const int device = ct_event_device_index(e);
+void ct_neighbours_note_slow(struct ct_neighbours *n, const struct ct_replay *r, int device,
+                             const struct ct_event *e) {
     const uint64_t tracked = ct_live_tracked(&r->live.device[device]);
     if (r->gaps != n->gaps)
         note_gap(n, e->t_ns);

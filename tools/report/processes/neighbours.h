@@ -63,9 +63,22 @@ struct ct_neighbours {
     struct ct_neighbour_device device[CT_DEVICES];
 };
 
-// For each event, in their order, after ct_replay_apply.
-void ct_neighbours_note(struct ct_neighbours *n, const struct ct_replay *r,
-                        const struct ct_event *e);
+// What ct_neighbours_note does not decide by itself.
+void ct_neighbours_note_slow(struct ct_neighbours *n, const struct ct_replay *r, int device,
+                             const struct ct_event *e);
+
+// For each event, in their order, after ct_replay_apply. Most events are calls while no answer of
+// NVML's is open: of these only the time of the last change counts.
+static inline void ct_neighbours_note(struct ct_neighbours *n, const struct ct_replay *r,
+                                      int device, const struct ct_event *e) {
+    struct ct_match_tick *tick = &n->device[device].tick;
+    const int is_call = !CT_HAS(e, flags) || !(e->flags & CT_FLAG_NVML);
+    if (!is_call || tick->is_open || r->gaps != n->gaps)
+        ct_neighbours_note_slow(n, r, device, e);
+    else if (ct_live_tracked(&r->live.device[device]) != tick->tracked)
+        tick->changed_ns = e->t_ns;
+}
+
 // Behind the last event: says whose each process is, as far as this trace tells.
 void ct_neighbours_identify(struct ct_neighbours *n, const struct ct_definitions *definitions);
 // What a process held at a time, or a value beside numbers.

@@ -20,7 +20,8 @@ void ct_amends_add(struct ct_amends *amends, const struct ct_event *record);
 // To be called when all records were added, before the first event is corrected. Of two records of
 // one time the one that was added later counts.
 void ct_amends_sort(struct ct_amends *amends);
-// Corrects an event. Its exact time is in [t_ns, t_ns + span).
+// Corrects an event. Its exact time is in [t_ns, t_ns + span). Most traces have no corrections: ask
+// amends->count first.
 void ct_amends_apply(const struct ct_amends *amends, struct ct_event *event, uint64_t span);
 void ct_amends_free(struct ct_amends *amends);
 

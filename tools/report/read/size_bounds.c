@@ -19,11 +19,7 @@ static void take_out(struct ct_event *e, unsigned field) {
 }
 
 void ct_size_bounds_take_out(const struct ct_size_bounds *b, struct ct_event *e) {
-    static const uint64_t readings = CT_BIT(free_bytes) | CT_BIT(total_bytes) |
-                                     CT_BIT(free_before_bytes) | CT_BIT(process_bytes) |
-                                     CT_BIT(reserved_bytes) | CT_BIT(used_bytes) |
-                                     CT_BIT(allocated_bytes);
-    for (uint64_t left = e->present & readings; left; left &= left - 1) {
+    for (uint64_t left = e->present & CT_SIZE_BOUNDS_FIELDS; left; left &= left - 1) {
         const unsigned field = (unsigned)__builtin_ctzll(left);
         if (ct_event_get(e, field) & CT_SIZE_BOUNDS_READING)
             take_out(e, field);

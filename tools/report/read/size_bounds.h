@@ -20,8 +20,15 @@ void ct_size_bounds_take_out(const struct ct_size_bounds *b, struct ct_event *e)
 // Readings beyond this have a bit set: it is more than any machine has.
 #define CT_SIZE_BOUNDS_READING (UINT64_MAX << 48)
 
+#define CT_SIZE_BOUNDS_FIELDS                                               \
+    (CT_BIT(free_bytes) | CT_BIT(total_bytes) | CT_BIT(free_before_bytes) | \
+     CT_BIT(process_bytes) | CT_BIT(reserved_bytes) | CT_BIT(used_bytes) |  \
+     CT_BIT(allocated_bytes))
+
 // The bits of all readings of an event (inline and without a loop: it is asked of each).
 static inline uint64_t ct_size_bounds_readings(const struct ct_event *e) {
+    if (!(e->present & CT_SIZE_BOUNDS_FIELDS))
+        return 0;
 #define CT_READING(member) (CT_HAS(e, member) ? e->member : 0)
     return CT_READING(free_bytes) | CT_READING(total_bytes) | CT_READING(free_before_bytes) |
            CT_READING(process_bytes) | CT_READING(reserved_bytes) | CT_READING(used_bytes) |

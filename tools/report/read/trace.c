@@ -517,7 +517,16 @@ static int op_acquires(uint32_t op) {
     }
 }
 
-static void resolve_ids(const struct ct_trace *t, struct ct_event *e) {
+static void resolve_texts(const struct ct_definitions *n, struct ct_event *e) {
+    if (CT_HAS(e, text))
+        e->text = ct_definitions_id(n, CT_SECTION_STRINGS, e->text);
+    if (CT_HAS(e, domain))
+        e->domain = ct_definitions_id(n, CT_SECTION_STRINGS, e->domain);
+    if (CT_HAS(e, category))
+        e->category = ct_definitions_id(n, CT_SECTION_STRINGS, e->category);
+}
+
+CT_HOT void resolve_ids(const struct ct_trace *t, struct ct_event *e) {
     const struct ct_definitions *n = &t->definitions;
     if (CT_HAS(e, thread))
         e->thread = ct_definitions_id(n, CT_SECTION_THREADS, e->thread);
@@ -525,12 +534,8 @@ static void resolve_ids(const struct ct_trace *t, struct ct_event *e) {
         e->api = ct_definitions_id(n, CT_SECTION_STRINGS, e->api);
     if (CT_HAS(e, stack))
         e->stack = ct_definitions_id(n, CT_SECTION_STACKS, e->stack);
-    if (CT_HAS(e, text))
-        e->text = ct_definitions_id(n, CT_SECTION_STRINGS, e->text);
-    if (CT_HAS(e, domain))
-        e->domain = ct_definitions_id(n, CT_SECTION_STRINGS, e->domain);
-    if (CT_HAS(e, category))
-        e->category = ct_definitions_id(n, CT_SECTION_STRINGS, e->category);
+    if (e->present & (CT_BIT(text) | CT_BIT(domain) | CT_BIT(category)))
+        resolve_texts(n, e);
     if (!CT_HAS(e, op))
         e->op = 0;
 }
@@ -558,7 +563,7 @@ uint64_t ct_trace_time_span_ns(const struct ct_trace *t) {
     return t->columns.exact ? 1 : t->columns.tick_ns;
 }
 
-static void bound_sizes(struct ct_trace *t, struct ct_event *e) {
+CT_HOT void bound_sizes(struct ct_trace *t, struct ct_event *e) {
     if (ct_size_bounds_apply(&t->sizes, e))
         mark_partial(t, &t->index.chunks[t->chunk], "chunk with sizes that cannot be");
 }
@@ -570,7 +575,8 @@ static void complete_event(struct ct_trace *t, struct ct_event *e) {
     t->last_ns = e->t_ns;
     // An event whose time was rounded down is alone in its tick (FORMAT.md, section 3), so that a
     // record with any time of this tick corrects it.
-    ct_amends_apply(&t->amends, e, ct_trace_time_span_ns(t));
+    if (t->amends.count)
+        ct_amends_apply(&t->amends, e, ct_trace_time_span_ns(t));
     bound_sizes(t, e);
     if (op_acquires(e->op) || ct_event_is_oom(e))
         set_thread_stack(t, e);
@@ -613,33 +619,44 @@ static int open_checkpoint_section(struct ct_trace *t) {
     return t->in_checkpoint;
 }
 
+// Between two sections: opens the next one, of this chunk or of another. Returns 1 if there is
+// something to tell before its first record.
+static int open_next(struct ct_trace *t, struct ct_event *e, uint64_t *number, enum ct_step *step) {
+    if (!t->checkpoint_done) {
+        if (open_checkpoint_section(t))
+            return 0;
+        *step = CT_STEP_COMPLETE;
+        if (chunk_completes(t))
+            return 1;
+    }
+    t->in_events = open_section(t, CT_SECTION_EVENTS);
+    if (t->in_events)
+        return 0;
+    *step = CT_STEP_END;
+    if (!open_next_chunk(t))
+        return 1;
+    *number = t->index.chunks[t->chunk].head.first_event;
+    e->t_ns = ct_index_first_ns(&t->index, t->chunk);
+    *step = chunk_resets(t) ? CT_STEP_RESET : CT_STEP_GAP;
+    return chunk_resets(t) || t->index.chunks[t->chunk].loses;
+}
+
 enum ct_step ct_trace_step(struct ct_trace *t, struct ct_event *e, uint64_t *number) {
     for (;;) {
-        if (t->in_checkpoint && (t->in_checkpoint = read_record(t, e))) {
+        enum ct_step step;
+        if ((t->in_events || t->in_checkpoint) && !read_record(t, e))
+            t->in_events = t->in_checkpoint = 0;
+        if (t->in_checkpoint) {
             complete_object(t, e, number);
             return CT_STEP_OBJECT;
         }
-        if (!t->checkpoint_done) {
-            if (open_checkpoint_section(t))
-                continue;
-            if (chunk_completes(t))
-                return CT_STEP_COMPLETE;
+        if (t->in_events && !(CT_HAS(e, op) && e->op == CT_OP_AMEND)) {
+            complete_event(t, e);
+            *number = t->next_number++;
+            return CT_STEP_EVENT;
         }
-        if (!t->in_events && !(t->in_events = open_section(t, CT_SECTION_EVENTS))) {
-            if (!open_next_chunk(t))
-                return CT_STEP_END;
-            if (!chunk_resets(t) && !t->index.chunks[t->chunk].loses)
-                continue;
-            *number = t->index.chunks[t->chunk].head.first_event;
-            e->t_ns = ct_index_first_ns(&t->index, t->chunk);
-            return chunk_resets(t) ? CT_STEP_RESET : CT_STEP_GAP;
-        }
-        t->in_events = read_record(t, e);
-        if (!t->in_events || (CT_HAS(e, op) && e->op == CT_OP_AMEND))
-            continue;
-        complete_event(t, e);
-        *number = t->next_number++;
-        return CT_STEP_EVENT;
+        if (!t->in_events && open_next(t, e, number, &step))
+            return step;
     }
 }
 

@@ -101,18 +101,18 @@ static void own_soon(const struct ct_readahead_step *s) {
 // Reads the batch with a number. 0: it has the end of the trace.
 static int fill_batch(struct ct_readahead *a, uint64_t number) {
     struct ct_readahead_batch *b = &a->batch[number % BATCHES];
-    for (b->n = 0; b->n < CT_READAHEAD_BATCH; b->n++) {
-        struct ct_readahead_step *s = &b->step[b->n];
-        if (a->has_thread && b->n + OWN_AHEAD < CT_READAHEAD_BATCH)
+    const unsigned owned = a->has_thread ? CT_READAHEAD_BATCH - OWN_AHEAD : 0;
+    enum ct_step step = CT_STEP_EVENT;
+    unsigned n = 0;
+    for (; n < CT_READAHEAD_BATCH && step != CT_STEP_END; n++) {
+        struct ct_readahead_step *s = &b->step[n];
+        if (n < owned)
             own_soon(s + OWN_AHEAD);
-        s->step = ct_trace_step(a->trace, &s->event, &s->number);
+        s->step = step = ct_trace_step(a->trace, &s->event, &s->number);
         note_step(a, s, number);
-        if (s->step == CT_STEP_END) {
-            b->n++;
-            return 0;
-        }
     }
-    return 1;
+    b->n = n;
+    return step != CT_STEP_END;
 }
 
 static void *read_batches(void *ahead) {

@@ -27,6 +27,7 @@ void ct_replay_stop(struct ct_replay *r) {
     ct_readahead_end(r->ahead);
     r->ahead = NULL;
     r->batch = NULL;
+    r->at = r->batch_steps = 0;
 }
 
 void ct_replay_release(struct ct_replay *r) {
@@ -56,18 +57,14 @@ static void note_resumer(struct ct_replay *r, uint64_t handle, uint32_t by) {
         ct_resumers_note(&r->resumers, CT_RESUMED_MEMORY, o->stack, by);
 }
 
-static void apply_block(struct ct_replay *r, const struct ct_event *e, uint64_t number) {
-    if (!r->pool.on)
+void ct_replay_apply(struct ct_replay *r, const struct ct_event *e, uint64_t number) {
+    const int is_of_block =
+        r->tiles && e->op - CT_OP_BLOCK_ALLOC <= CT_OP_BLOCK_OOM - CT_OP_BLOCK_ALLOC;
+    if (is_of_block && !r->pool.on)
         begin_pool(r);
     ct_live_apply(&r->live, e, number);
-    ct_torch_pool_reported(&r->pool, &r->live, CT_HAS(e, device) ? e->device : CT_NO_DEVICE);
-}
-
-void ct_replay_apply(struct ct_replay *r, const struct ct_event *e, uint64_t number) {
-    if (r->tiles && e->op >= CT_OP_BLOCK_ALLOC && e->op <= CT_OP_BLOCK_OOM)
-        apply_block(r, e, number);
-    else
-        ct_live_apply(&r->live, e, number);
+    if (is_of_block)
+        ct_torch_pool_reported(&r->pool, &r->live, CT_HAS(e, device) ? e->device : CT_NO_DEVICE);
     if (e->op == CT_OP_MAP && CT_HAS(e, handle))
         note_resumer(r, e->handle, CT_HAS(e, stack) ? e->stack : 0);
     if (r->pool.on && e->op == CT_OP_MAP && CT_HAS(e, ptr))
@@ -135,8 +132,9 @@ static const struct ct_readahead_step *get_next_step(struct ct_replay *r, struct
         set_device_facts(r);
         r->ahead = ct_readahead_begin(t, !r->has_no_readings);
     }
-    if (!r->batch || r->at == r->batch->n) {
+    if (r->at == r->batch_steps) {
         r->batch = ct_readahead_next(r->ahead);
+        r->batch_steps = r->batch->n;
         r->at = 0;
         if (ct_live_slot_count(&r->live) > FEW_SLOTS)
             prefetch_batch(r);
@@ -199,7 +197,8 @@ static void finish_checkpoint(struct ct_replay *r) {
             ct_torch_pool_reported(&r->pool, &r->live, d);
 }
 
-const struct ct_event *ct_replay_next(struct ct_replay *r, struct ct_trace *t, uint64_t *number) {
+const struct ct_event *ct_replay_next_slow(struct ct_replay *r, struct ct_trace *t,
+                                           uint64_t *number) {
     for (;;) {
         const struct ct_readahead_step *s = get_next_step(r, t);
         *number = s->number;

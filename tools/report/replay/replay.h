@@ -34,8 +34,8 @@ struct ct_replay {
     uint64_t gaps;              // resets, and the gaps that no checkpoint follows
     struct ct_readahead *ahead; // of the trace that is being replayed, or NULL
     const struct ct_readahead_batch *batch;
-    unsigned at;            // the next step in the batch
-    uint64_t reading_ahead; // of the step before it: see ct_readings_apply_ahead
+    unsigned at, batch_steps; // the next step in the batch, and how many it has
+    uint64_t reading_ahead;   // of the step before it: see ct_readings_apply_ahead
     int with_host[CT_DEVICES], is_host_node[CT_DEVICES]; // of each device: ct_device_usage
     uint64_t cuda_total[CT_DEVICES]; // bytes of each device, as CUDA reports them; 0: unknown
 };
@@ -51,10 +51,26 @@ void ct_replay_release(struct ct_replay *r);
 // next call. Restores the state from checkpoints before it. At the first call the trace must be at
 // its first event, or have been sought (ct_trace_seek). It belongs to the replay until NULL was
 // returned or ct_replay_stop called.
-const struct ct_event *ct_replay_next(struct ct_replay *r, struct ct_trace *t, uint64_t *number);
+static inline const struct ct_event *ct_replay_next(struct ct_replay *r, struct ct_trace *t,
+                                                    uint64_t *number);
 // Gives the trace back before its end. (ct_replay_free does, too.)
 void ct_replay_stop(struct ct_replay *r);
 void ct_replay_apply(struct ct_replay *r, const struct ct_event *e, uint64_t number);
+
+// What ct_replay_next does where the next step of the batch is not an event.
+const struct ct_event *ct_replay_next_slow(struct ct_replay *r, struct ct_trace *t,
+                                           uint64_t *number);
+
+static inline const struct ct_event *ct_replay_next(struct ct_replay *r, struct ct_trace *t,
+                                                    uint64_t *number) {
+    const struct ct_readahead_step *s = r->at < r->batch_steps ? &r->batch->step[r->at] : NULL;
+    if (!s || s->step != CT_STEP_EVENT)
+        return ct_replay_next_slow(r, t, number);
+    r->at++;
+    r->reading_ahead = s->ahead;
+    *number = s->number;
+    return &s->event;
+}
 
 // How the memory of a device is used now.
 struct ct_breakdown ct_replay_split(const struct ct_replay *r, int device);

@@ -387,7 +387,7 @@ static void print_json(struct ct_view *v, const struct timeline *t) {
 static void note_event(void *user, const struct ct_replay *r, const struct ct_event *e,
                        uint64_t number) {
     struct notes *n = user;
-    ct_neighbours_note(&n->neighbours, r, e);
+    ct_neighbours_note(&n->neighbours, r, ct_event_device_index(e), e);
     ct_program_marks_note(&n->marks, e, number);
 }
 
