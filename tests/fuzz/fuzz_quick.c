@@ -118,7 +118,7 @@ static void replay_all(const struct moment *m, struct ct_replay *r) {
     if (v.in_gap_ns)
         fail("known at a time in a gap", v.in_gap_ns, 0);
     const struct ct_moment moment = ct_view_scan_asked_moment(&v, NULL);
-    ct_moment_replay(&moment, r, &sharing, &t);
+    ct_moment_replay(&moment, r, &sharing, NULL, &t);
     ct_sharing_free(&sharing);
     ct_trace_close(&t);
 }

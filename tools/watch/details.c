@@ -50,13 +50,15 @@ static void note_event(void *user, const struct ct_replay *r, const struct ct_ev
 }
 
 static void scan(struct reader *x) {
+    struct ct_listeners listeners = {0};
     const struct ct_scan_request request = {.to_ns = UINT64_MAX,
                                             .device = -1,
                                             .blocks = 1,
                                             .phases = &x->phases,
-                                            .applied = note_event,
-                                            .applied_user = x};
+                                            .listeners = &listeners};
+    ct_listeners_add(&listeners, &(struct ct_listener){.self = x, .after = note_event});
     ct_scan_run(&x->scan, &x->trace, &request);
+    ct_listeners_free(&listeners);
     ct_series_finish(&x->series);
     x->phase = x->scan.follow.last;
 }
@@ -167,7 +169,7 @@ static void build_before(struct reader *x, struct ct_site_groups *before) {
     struct ct_live_totals live;
     ct_replay_init(r, NULL, NULL);
     r->tiles = 1;
-    ct_moment_replay(&since, r, &sharing, &x->trace);
+    ct_moment_replay(&since, r, &sharing, NULL, &x->trace);
     ct_live_at_read(&live, r, -1, CT_ROWS_BY_BLOCK);
     ct_site_groups_build(before, &x->sites, live.holdings, live.holding_count);
     ct_live_at_free(&live);

@@ -28,13 +28,15 @@ struct bound {
 };
 
 static void replay(const struct bound *b, struct ct_replay *r, struct ct_sharing *sharing,
-                   struct ct_trace *t) {
+                   struct ct_listeners *listeners, struct ct_trace *t) {
     const struct ct_event *e;
     uint64_t number = 0;
     r->last_wanted = b->event ? b->event - 1 : 0; // a gap after the moment ends the replay
     r->last_wanted_ns = b->t_ns;
     ct_trace_rewind(t);
     while ((e = ct_replay_next(r, t, &number)) && number < b->event && e->t_ns <= b->t_ns) {
+        if (listeners)
+            (void)ct_listeners_before(listeners, e, number);
         if (e->op == CT_OP_EXPORT)
             ct_sharing_note_export(sharing, &r->live, e);
         ct_replay_apply(r, e, number);
@@ -43,9 +45,11 @@ static void replay(const struct bound *b, struct ct_replay *r, struct ct_sharing
 }
 
 void ct_moment_replay(const struct ct_moment *m, struct ct_replay *r, struct ct_sharing *sharing,
-                      struct ct_trace *t) {
+                      struct ct_listeners *listeners, struct ct_trace *t) {
     const uint64_t end = m->event == UINT64_MAX ? m->event : m->event + 1;
-    replay(&(struct bound){end, m->t_ns}, r, sharing, t);
+    if (listeners)
+        listeners->replay = r;
+    replay(&(struct bound){end, m->t_ns}, r, sharing, listeners, t);
 }
 
 void ct_moment_read_before(struct ct_live_totals *to, struct ct_trace *t, uint64_t event,
@@ -54,7 +58,7 @@ void ct_moment_read_before(struct ct_live_totals *to, struct ct_trace *t, uint64
     struct ct_sharing sharing = {0};
     ct_replay_init(&r, NULL, NULL);
     r.tiles = 1;
-    replay(&(struct bound){event, UINT64_MAX}, &r, &sharing, t);
+    replay(&(struct bound){event, UINT64_MAX}, &r, &sharing, NULL, t);
     ct_live_at_read(to, &r, device, CT_ROWS_BY_BLOCK);
     ct_replay_free(&r);
     ct_sharing_free(&sharing);
@@ -74,7 +78,7 @@ const struct ct_replay *ct_moment_find_state(const struct ct_moment *m, const st
         return &s->end;
     ct_replay_init(r, NULL, NULL);
     r->tiles = 1;
-    ct_moment_replay(m, r, &sharing, t);
+    ct_moment_replay(m, r, &sharing, NULL, t);
     ct_sharing_free(&sharing);
     return r;
 }

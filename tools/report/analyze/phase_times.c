@@ -334,13 +334,13 @@ static void note_start_up_behind(void *self, const struct ct_replay *r, const st
 }
 
 static void find_start_up(struct ct_phase_start_up *u, struct ct_trace *t) {
-    const struct ct_joint_analysis a = {
-        .self = u, .before = note_start_up_before, .behind = note_start_up_behind};
-    struct ct_joint_pass pass;
-    ct_joint_pass_init(&pass);
-    ct_joint_pass_add(&pass, &a);
-    ct_joint_pass_run(&pass, t);
-    ct_joint_pass_free(&pass);
+    const struct ct_listener a = {
+        .self = u, .before = note_start_up_before, .after = note_start_up_behind};
+    struct ct_pass pass;
+    ct_pass_init(&pass);
+    ct_listeners_add(&pass.listeners, &a);
+    ct_pass_run(&pass, t);
+    ct_pass_free(&pass);
 }
 
 // ---- interface ----------------------------------------------------------------------------------
@@ -350,39 +350,39 @@ int ct_phase_times_need_start_up(const struct ct_phase_times_request *request) {
            !ct_ranges_are_heard(request->phases->definitions);
 }
 
-void ct_phase_times_join(struct ct_phase_times *p, struct ct_joint_pass *pass,
+void ct_phase_times_join(struct ct_phase_times *p, struct ct_listeners *to,
                          const struct ct_phase_times_request *request,
                          const struct ct_phase_start_up *u) {
-    const struct ct_joint_analysis a = {.self = p,
-                                        .before = before_event,
-                                        .behind = behind_event,
-                                        .end = end_pass,
-                                        .before_gap = before_gap,
-                                        .live_changed = live_changed,
-                                        .owner_changed = owner_changed,
-                                        .block_changed = block_changed,
-                                        .segment_changed = segment_changed};
+    const struct ct_listener a = {.self = p,
+                                  .before = before_event,
+                                  .after = behind_event,
+                                  .end = end_pass,
+                                  .before_gap = before_gap,
+                                  .live_changed = live_changed,
+                                  .owner_changed = owner_changed,
+                                  .block_changed = block_changed,
+                                  .segment_changed = segment_changed};
     *p = (struct ct_phase_times){.request = *request, .follow = {.phases = request->phases}};
     p->by_frames = !ct_phase_times_need_start_up(request);
-    p->replay = &pass->replay;
+    p->replay = to->replay;
     ct_program_marks_init(&p->marks, request->phases->definitions, request->marks_from_ns,
                           request->marks_to_ns);
     if (!p->by_frames)
         use_start_up(p, u);
-    ct_joint_pass_add(pass, &a);
+    ct_listeners_add(to, &a);
 }
 
 void ct_phase_times_run(struct ct_phase_times *p, struct ct_trace *t,
                         const struct ct_phase_times_request *request) {
     struct ct_phase_start_up *u = ct_heap_alloc_zeroed(1, sizeof *u);
-    struct ct_joint_pass pass;
+    struct ct_pass pass;
     u->request = *request;
     if (ct_phase_times_need_start_up(request))
         find_start_up(u, t);
-    ct_joint_pass_init(&pass);
-    ct_phase_times_join(p, &pass, request, u);
-    ct_joint_pass_run(&pass, t);
-    ct_joint_pass_free(&pass);
+    ct_pass_init(&pass);
+    ct_phase_times_join(p, &pass.listeners, request, u);
+    ct_pass_run(&pass, t);
+    ct_pass_free(&pass);
     free(u);
 }
 

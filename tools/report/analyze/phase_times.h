@@ -4,8 +4,8 @@
 #ifndef CT_PHASE_TIMES_H
 #define CT_PHASE_TIMES_H
 
-#include "analyze/joint_pass.h"
 #include "analyze/live_at.h"
+#include "analyze/pass.h"
 #include "analyze/phase_follow.h"
 #include "analyze/program_marks.h"
 
@@ -83,7 +83,7 @@ int ct_phase_times_need_start_up(const struct ct_phase_times_request *request);
 void ct_phase_start_up_note(struct ct_phase_start_up *u, const struct ct_replay *r,
                             const struct ct_event *e);
 // Joins a pass that others share. `u`: used where one is needed.
-void ct_phase_times_join(struct ct_phase_times *p, struct ct_joint_pass *pass,
+void ct_phase_times_join(struct ct_phase_times *p, struct ct_listeners *to,
                          const struct ct_phase_times_request *request,
                          const struct ct_phase_start_up *u);
 // Does all of it alone.

@@ -491,6 +491,8 @@ static void scan_event(struct ct_scan *s, const struct ct_event *e, uint64_t num
     const int has_budget = counts && s->request.capacity;
     struct ct_oom_event before; // if has_budget
     s->of_event = NULL;
+    if (s->request.listeners && s->request.listeners->any_before)
+        (void)ct_listeners_before(s->request.listeners, e, number);
     s->phase = ct_phase_follow_event(&s->follow, e);
     if (has_budget)
         before = describe(s, e, number);
@@ -503,8 +505,8 @@ static void scan_event(struct ct_scan *s, const struct ct_event *e, uint64_t num
     behind_event(s, e, index);
     if (counts)
         count_event(s, e, number, index, has_budget ? &before : NULL);
-    if (s->request.applied)
-        s->request.applied(s->request.applied_user, &s->end, e, number);
+    if (s->request.listeners)
+        ct_listeners_after(s->request.listeners, e, number);
 }
 
 static void plot_incidents(struct ct_scan *s) {
@@ -528,7 +530,8 @@ static void skip_unknown(struct ct_scan *s, uint64_t t_ns) {
 static int before_gap(void *user, uint64_t number, uint64_t next_ns) {
     struct ct_scan *s = user;
     const struct ct_scan_request *q = &s->request;
-    (void)number;
+    if (q->listeners)
+        (void)ct_listeners_before_gap(q->listeners, number, next_ns);
     if (q->points && is_known(s))
         ct_pool_curve_advance(&s->curve, &s->end, s->last_ns + 1);
     for (int d = 0; d < CT_DEVICES && q->columns; d++)
@@ -577,6 +580,8 @@ static void begin(struct ct_scan *s, const struct ct_trace *t,
                   const struct ct_scan_request *request) {
     memset(s, 0, sizeof *s);
     s->request = *request;
+    if (request->listeners)
+        request->listeners->replay = &s->end;
     s->is_never_known = !ct_trace_is_ever_known(t);
     s->follow.phases = request->phases;
     s->follow.open = &s->end.live.open;
@@ -648,6 +653,8 @@ void ct_scan_run(struct ct_scan *s, struct ct_trace *t, const struct ct_scan_req
         take(s, e, number);
     }
     ct_replay_stop(&s->end);
+    if (request->listeners)
+        ct_listeners_end(request->listeners);
     end(s, t);
 }
 

@@ -5,6 +5,7 @@
 #define CT_SCAN_H
 
 #include "analyze/incidents.h"
+#include "analyze/pass.h"
 #include "analyze/peak_totals.h"
 #include "analyze/pool_curve.h"
 #include "analyze/pool_growth.h"
@@ -70,13 +71,10 @@ struct ct_scan_request {
     uint64_t capacity;  // the budget; 0 = none. The pass ends where it is exceeded
     unsigned columns;   // 0 = no plot
     uint64_t columns_from, columns_to;
-    unsigned points;          // of the pools' curves; 0 = PyTorch's pools are not analysed
-    int blocks;               // follow PyTorch's blocks, even if points is 0
-    struct ct_phases *phases; // for the phases of OOMs; may be NULL
-    // Called after each event that was applied; may be NULL.
-    void (*applied)(void *applied_user, const struct ct_replay *r, const struct ct_event *e,
-                    uint64_t number);
-    void *applied_user;
+    unsigned points;                // of the pools' curves; 0 = PyTorch's pools are not analysed
+    int blocks;                     // follow PyTorch's blocks, even if points is 0
+    struct ct_phases *phases;       // for the phases of OOMs; may be NULL
+    struct ct_listeners *listeners; // that hear the same events; may be NULL
 };
 
 struct ct_scan {

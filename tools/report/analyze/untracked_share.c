@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "analyze/untracked_share.h"
 
-void ct_untracked_share_note(struct ct_untracked_share *s, const struct ct_replay *r,
-                             const struct ct_event *e) {
+static void note_reading(struct ct_untracked_share *s, const struct ct_replay *r,
+                         const struct ct_event *e) {
     if (!CT_HAS(e, free_bytes) || !CT_HAS(e, total_bytes) || e->t_ns < s->from_ns ||
         e->t_ns > s->to_ns)
         return;
@@ -16,21 +16,12 @@ void ct_untracked_share_note(struct ct_untracked_share *s, const struct ct_repla
     s->device[device].part[i] = (struct ct_untracked_share_part){1, at};
 }
 
-static int goes_on(void *share, const struct ct_replay *r, const struct ct_event *e,
-                   uint64_t number) {
-    (void)share;
-    (void)r;
-    (void)e;
-    (void)number;
-    return 1;
-}
-
 static void note(void *share, const struct ct_replay *r, const struct ct_event *e,
                  uint64_t number) {
     (void)number;
-    ct_untracked_share_note(share, r, e);
+    note_reading(share, r, e);
 }
 
-void ct_untracked_share_join(struct ct_untracked_share *s, struct ct_joint_pass *p) {
-    ct_joint_pass_add(p, &(struct ct_joint_analysis){.self = s, .before = goes_on, .behind = note});
+void ct_untracked_share_join(struct ct_untracked_share *s, struct ct_listeners *to) {
+    ct_listeners_add(to, &(struct ct_listener){.self = s, .after = note});
 }

@@ -4,7 +4,7 @@
 #ifndef CT_UNTRACKED_SHARE_H
 #define CT_UNTRACKED_SHARE_H
 
-#include "analyze/joint_pass.h"
+#include "analyze/pass.h"
 
 enum { CT_UNTRACKED_SHARE_PARTS = 8 };
 
@@ -18,10 +18,7 @@ struct ct_untracked_share {
     } device[CT_DEVICES];
 };
 
-// For each event, after ct_replay_apply.
-void ct_untracked_share_note(struct ct_untracked_share *s, const struct ct_replay *r,
-                             const struct ct_event *e);
-// Does so for each event of a pass.
-void ct_untracked_share_join(struct ct_untracked_share *s, struct ct_joint_pass *p);
+// Hears the readings of a pass.
+void ct_untracked_share_join(struct ct_untracked_share *s, struct ct_listeners *to);
 
 #endif

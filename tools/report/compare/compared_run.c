@@ -48,7 +48,7 @@ static void begin_device(struct ct_compared_device *d, struct ct_compared_run *r
         d->moment = ct_moment_find(&r->scan, r->trace, CT_MOMENT_PEAK, device, NULL);
     ct_replay_init(&d->replay, NULL, NULL);
     d->replay.tiles = 1;
-    ct_moment_replay(&d->moment, &d->replay, &sharing, r->trace);
+    ct_moment_replay(&d->moment, &d->replay, &sharing, NULL, r->trace);
     ct_sharing_free(&sharing);
     ct_live_at_read(&d->now, &d->replay, device, rows);
 }

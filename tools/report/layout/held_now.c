@@ -83,7 +83,7 @@ void ct_held_now_init(struct ct_held_now *h, struct ct_call_sites *sites, struct
         h->position[k] = ct_heap_alloc_zeroed(h->stacks, sizeof **h->position);
 }
 
-void ct_held_now_follow(struct ct_held_now *h, struct ct_joint_analysis *a) {
+void ct_held_now_follow(struct ct_held_now *h, struct ct_listener *a) {
     a->objects_self = h;
     a->live_changed = live_changed;
     a->owner_changed = owner_changed;

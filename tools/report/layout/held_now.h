@@ -5,7 +5,7 @@
 #define CT_HELD_NOW_H
 
 #include "analyze/account.h"
-#include "analyze/joint_pass.h"
+#include "analyze/pass.h"
 #include "sites/site_groups.h"
 
 // The present total of a component in objects of one kind.
@@ -31,7 +31,7 @@ struct ct_held_now {
 void ct_held_now_init(struct ct_held_now *h, struct ct_call_sites *sites, struct ct_phases *phases,
                       int device, const struct ct_replay *r);
 // Has an analysis of the pass keep the totals.
-void ct_held_now_follow(struct ct_held_now *h, struct ct_joint_analysis *a);
+void ct_held_now_follow(struct ct_held_now *h, struct ct_listener *a);
 // The position of the group of a stack and kind.
 size_t ct_held_now_position(struct ct_held_now *h, enum ct_holding_kind kind, uint32_t stack);
 // How segments are divided now: into blocks and what is idle, if these add up.

@@ -250,17 +250,17 @@ static void end_pass(void *self, const struct ct_replay *r) {
     free(p);
 }
 
-void ct_notable_moments_join(struct ct_joint_pass *pass, struct ct_notable_moments *m,
+void ct_notable_moments_join(struct ct_listeners *to, struct ct_notable_moments *m,
                              const struct ct_trace *t, const struct ct_scan *s, int device) {
     struct ct_notable_pass *p = ct_heap_alloc_zeroed(1, sizeof *p);
-    const struct ct_joint_analysis a = {.self = p,
-                                        .before = before_event,
-                                        .behind = behind_event,
-                                        .end = end_pass,
-                                        .before_gap = before_gap,
-                                        .live_changed = live_changed};
+    const struct ct_listener a = {.self = p,
+                                  .before = before_event,
+                                  .after = behind_event,
+                                  .end = end_pass,
+                                  .before_gap = before_gap,
+                                  .live_changed = live_changed};
     *m = (struct ct_notable_moments){0};
-    *p = (struct ct_notable_pass){.scan = s, .device = device, .found = m, .replay = &pass->replay};
+    *p = (struct ct_notable_pass){.scan = s, .device = device, .found = m, .replay = to->replay};
     p->from_ns = s->request.from_ns > t->t_first_ns ? s->request.from_ns : t->t_first_ns;
     p->to_ns = s->request.to_ns < t->t_last_ns ? s->request.to_ns : t->t_last_ns;
     ct_program_marks_init(&m->marks, &t->definitions, p->from_ns, p->to_ns);
@@ -268,7 +268,7 @@ void ct_notable_moments_join(struct ct_joint_pass *pass, struct ct_notable_momen
     add_failures(p);
     if (s->device[device].peak_known)
         add(p, s->device[device].peak_event);
-    ct_joint_pass_add(pass, &a);
+    ct_listeners_add(to, &a);
 }
 
 void ct_notable_moments_free(struct ct_notable_moments *m) {

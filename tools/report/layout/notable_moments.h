@@ -6,7 +6,7 @@
 #ifndef CT_NOTABLE_MOMENTS_H
 #define CT_NOTABLE_MOMENTS_H
 
-#include "analyze/joint_pass.h"
+#include "analyze/pass.h"
 #include "analyze/program_marks.h"
 #include "analyze/scan.h"
 #include "layout/address_axis.h"
@@ -28,7 +28,7 @@ struct ct_notable_moments {
 
 // Joins a pass over the range of the scan for a device (an index). When that has run, they are
 // there.
-void ct_notable_moments_join(struct ct_joint_pass *pass, struct ct_notable_moments *m,
+void ct_notable_moments_join(struct ct_listeners *to, struct ct_notable_moments *m,
                              const struct ct_trace *t, const struct ct_scan *s, int device);
 void ct_notable_moments_free(struct ct_notable_moments *m);
 

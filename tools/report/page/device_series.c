@@ -206,10 +206,10 @@ static void read_moment(struct ct_series_pass *p, size_t i, const struct ct_even
         read_blocks(p, at);
 }
 
-void ct_device_series_join_first(struct ct_joint_pass *pass, struct ct_device_series *d,
+void ct_device_series_join_first(struct ct_listeners *to, struct ct_device_series *d,
                                  const struct ct_view *v, const struct ct_scan *s, int device) {
     *d = (struct ct_device_series){.device = device};
-    ct_notable_moments_join(pass, &d->notable, v->trace, s, device);
+    ct_notable_moments_join(to, &d->notable, v->trace, s, device);
 }
 
 static int before_event(void *self, const struct ct_replay *r, const struct ct_event *e,
@@ -241,20 +241,20 @@ static void end_pass(void *self, const struct ct_replay *r) {
     free(p);
 }
 
-void ct_device_series_join_second(struct ct_joint_pass *pass, struct ct_device_series *d,
+void ct_device_series_join_second(struct ct_listeners *to, struct ct_device_series *d,
                                   const struct ct_view *v, const struct ct_scan *s) {
     struct ct_series_pass *p = ct_heap_alloc_zeroed(1, sizeof *p);
-    struct ct_joint_analysis a = {
-        .self = p, .before = before_event, .behind = behind_event, .end = end_pass};
+    struct ct_listener a = {
+        .self = p, .before = before_event, .after = behind_event, .end = end_pass};
     p->series = d;
     p->scan = s;
     d->moments = ct_heap_alloc_zeroed(d->notable.count + 1, sizeof *d->moments);
     ct_address_picture_init(&p->picture, &d->notable.axis);
-    ct_held_now_init(&d->held, v->sites, v->phases, d->device, &pass->replay);
+    ct_held_now_init(&d->held, v->sites, v->phases, d->device, to->replay);
     ct_held_now_follow(&d->held, &a);
     p->columns = count_columns(&d->notable);
     mark_all(p, s);
-    ct_joint_pass_add(pass, &a);
+    ct_listeners_add(to, &a);
 }
 
 void ct_device_series_free(struct ct_device_series *d) {

@@ -69,9 +69,9 @@ struct ct_device_series {
 
 // In two passes that others share, over the range of the scan for a device (an index): joins the
 // first one, and when it has run, the second one. When that has run, the series is there.
-void ct_device_series_join_first(struct ct_joint_pass *pass, struct ct_device_series *d,
+void ct_device_series_join_first(struct ct_listeners *to, struct ct_device_series *d,
                                  const struct ct_view *v, const struct ct_scan *s, int device);
-void ct_device_series_join_second(struct ct_joint_pass *pass, struct ct_device_series *d,
+void ct_device_series_join_second(struct ct_listeners *to, struct ct_device_series *d,
                                   const struct ct_view *v, const struct ct_scan *s);
 void ct_device_series_free(struct ct_device_series *d);
 

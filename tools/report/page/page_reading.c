@@ -152,7 +152,7 @@ static void print_summary(struct ct_page_reading *r, struct ct_view *v) {
 // ---- the passes ---------------------------------------------------------------------------------
 
 struct passes {
-    struct ct_joint_pass second, third;
+    struct ct_pass second, third;
     struct ct_phase_times phases;
     struct ct_leaks_shown *leaks;
     struct ct_frag_shown *frag;
@@ -162,24 +162,25 @@ static void join_second(struct passes *p, struct ct_page_reading *r, struct ct_v
                         const struct ct_phase_start_up *u) {
     const struct ct_phase_times_request request = ct_phases_request(v);
     const struct ct_scan *scan = &r->summary.scan;
-    ct_phase_times_join(&p->phases, &p->second, &request, u);
-    p->leaks = ct_leaks_shown_join_first(&p->second, v, scan);
-    p->frag = ct_frag_join(&p->second, v, scan, CT_FRAG_TEXT | CT_FRAG_JSON);
+    ct_phase_times_join(&p->phases, &p->second.listeners, &request, u);
+    p->leaks = ct_leaks_shown_join_first(&p->second.listeners, v, scan);
+    p->frag = ct_frag_join(&p->second.listeners, v, scan, CT_FRAG_TEXT | CT_FRAG_JSON);
+    ct_frag_read_scan(p->frag);
     r->share = ct_coverage_view_share(v);
-    ct_untracked_share_join(&r->share, &p->second);
+    ct_untracked_share_join(&r->share, &p->second.listeners);
     for (int d = 0; d < CT_DEVICES; d++) {
         r->has_series[d] = scan->device[d].seen;
         if (r->has_series[d])
-            ct_device_series_join_first(&p->second, &r->series[d], v, scan, d);
+            ct_device_series_join_first(&p->second.listeners, &r->series[d], v, scan, d);
     }
 }
 
 // The labels of call sites are refined by what leaks shows, and then used by all that follows.
 static void join_third(struct passes *p, struct ct_page_reading *r, struct ct_view *v) {
-    ct_leaks_shown_join_second(&p->third, p->leaks);
+    ct_leaks_shown_join_second(&p->third.listeners, p->leaks);
     for (int d = 0; d < CT_DEVICES; d++)
         if (r->has_series[d])
-            ct_device_series_join_second(&p->third, &r->series[d], v, &r->summary.scan);
+            ct_device_series_join_second(&p->third.listeners, &r->series[d], v, &r->summary.scan);
 }
 
 static void finish_second(struct passes *p, struct ct_page_reading *r, struct ct_view *v) {
@@ -190,14 +191,14 @@ static void finish_second(struct passes *p, struct ct_page_reading *r, struct ct
     print_json(r, v, CT_COMMAND_coverage, r, print_coverage);
     ct_frag_free(p->frag);
     ct_phase_times_free(&p->phases);
-    ct_joint_pass_free(&p->second);
+    ct_pass_free(&p->second);
 }
 
 static void finish_third(struct passes *p, struct ct_page_reading *r, struct ct_view *v) {
     ct_leaks_shown_finish(p->leaks);
     print_both(r, v, CT_COMMAND_leaks, p->leaks, print_leaks);
     ct_leaks_shown_free(p->leaks);
-    ct_joint_pass_free(&p->third);
+    ct_pass_free(&p->third);
 }
 
 void ct_page_reading_begin(struct ct_page_reading *r, struct ct_view *v) {
@@ -212,13 +213,13 @@ void ct_page_reading_begin(struct ct_page_reading *r, struct ct_view *v) {
 
 void ct_page_reading_finish(struct ct_page_reading *r, struct ct_view *v) {
     struct passes p;
-    ct_joint_pass_init(&p.second);
+    ct_pass_init(&p.second);
     join_second(&p, r, v, r->start_up);
-    ct_joint_pass_run(&p.second, v->trace);
-    ct_joint_pass_init(&p.third);
+    ct_pass_run(&p.second, v->trace);
+    ct_pass_init(&p.third);
     join_third(&p, r, v);
     finish_second(&p, r, v); // before the third: two replays at once would take twice the memory
-    ct_joint_pass_run(&p.third, v->trace);
+    ct_pass_run(&p.third, v->trace);
     finish_third(&p, r, v);
 }
 

@@ -88,7 +88,7 @@ static void read_moment(struct ct_summary *s) {
     if (s->has_moment || (!ct_summary_has_shared(s) && !s->scan.ops[CT_OP_REGISTER]))
         return;
     ct_replay_init(&replay, NULL, NULL);
-    ct_moment_replay(&moment, &replay, &sharing, s->v->trace);
+    ct_moment_replay(&moment, &replay, &sharing, NULL, s->v->trace);
     sum_shared(s, &sharing, &replay.live);
     ct_replay_free(&replay);
     ct_sharing_free(&sharing);
@@ -307,11 +307,13 @@ static void end_at_moment(struct ct_summary *s, struct ct_scan_request *q) {
 static void read_all(struct ct_summary *s, struct ct_view *v, struct ct_phase_start_up *u,
                      int with_end) {
     struct ct_scan_request request = ct_view_scan_request_pools(v);
+    struct ct_listeners listeners = {0};
     begin_notes(&s->notes, v->trace, u);
-    request.applied = note_event;
-    request.applied_user = &s->notes;
+    ct_listeners_add(&listeners, &(struct ct_listener){.self = &s->notes, .after = note_event});
+    request.listeners = &listeners;
     end_at_moment(s, &request);
     ct_view_scan_run(v, &s->scan, &request);
+    ct_listeners_free(&listeners);
     ct_neighbours_identify(&s->notes.neighbours, &v->trace->definitions);
     if (v->processes)
         ct_neighbour_siblings_find(&s->notes.neighbours, v->processes, v->process);

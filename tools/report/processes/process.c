@@ -212,10 +212,12 @@ void ct_process_scan(struct ct_process *p, struct ct_trace *t,
     struct ct_scan *s = ct_heap_alloc_zeroed(1, sizeof *s);
     struct curves *c = ct_heap_alloc_zeroed(1, sizeof *c);
     struct ct_scan_request with_curves = *request;
-    with_curves.applied = follow;
-    with_curves.applied_user = c;
+    struct ct_listeners listeners = {0};
+    ct_listeners_add(&listeners, &(struct ct_listener){.self = c, .after = follow});
+    with_curves.listeners = &listeners;
     read_facts(p, t);
     ct_scan_run(s, t, &with_curves);
+    ct_listeners_free(&listeners);
     add_devices(p, s, c, t);
     const struct ct_oom_event *crossing = ct_scan_find_crossing(s);
     p->has_crossing = crossing != NULL;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads the steps of a trace in batches, ahead of the thread that replays them: in a thread of its
-// own if there is more than one processor (base/workers.h). A reading of a device is held back until
-// the size of the allocations that were under way at its time is known: their events follow (see
-// readings.h).
+// own if there is more than one processor (base/workers.h). A reading of a device is held back
+// until the size of the allocations that were under way at its time is known: their events follow
+// (see readings.h).
 //
 // From ct_readahead_begin to ct_readahead_end that thread owns the trace's position and the list of
 // damage. Both threads read the definitions, which do not change any more (ct_definitions_finish).

@@ -396,25 +396,25 @@ static void judge_all(struct ct_leaks_finder *f) {
     find_full(l);
 }
 
-struct ct_leaks_finder *ct_leaks_join_first(struct ct_joint_pass *pass, struct ct_leaks *l,
+struct ct_leaks_finder *ct_leaks_join_first(struct ct_listeners *to, struct ct_leaks *l,
                                             struct ct_trace *t, const struct ct_leaks_request *q) {
     struct ct_leaks_finder *f = ct_heap_alloc_zeroed(1, sizeof *f);
-    const struct ct_joint_analysis a = {.self = f,
-                                        .before = before_event,
-                                        .behind = behind_event,
-                                        .end = end_first_pass,
-                                        .before_gap = before_gap};
+    const struct ct_listener a = {.self = f,
+                                  .before = before_event,
+                                  .after = behind_event,
+                                  .end = end_first_pass,
+                                  .before_gap = before_gap};
     *l = (struct ct_leaks){0};
     f->leaks = l;
     f->request = *q;
     f->trace = t;
     f->start_up.phases = q->phases;
     ct_untracked_curve_begin(&f->untracked, t, q->device);
-    ct_joint_pass_add(pass, &a);
+    ct_listeners_add(to, &a);
     return f;
 }
 
-void ct_leaks_join_second(struct ct_joint_pass *pass, struct ct_leaks_finder *f,
+void ct_leaks_join_second(struct ct_listeners *to, struct ct_leaks_finder *f,
                           struct ct_call_sites *s) {
     struct ct_leaks *l = f->leaks;
     set_window(l, &f->start_up, f->trace, &f->request);
@@ -427,7 +427,7 @@ void ct_leaks_join_second(struct ct_joint_pass *pass, struct ct_leaks_finder *f,
                                                         .device = f->request.device,
                                                         .rows = f->now.rows,
                                                         .histories = &f->histories};
-    f->growth = ct_site_growth_join(pass, &l->groups, s, f->trace, &f->growth_request);
+    f->growth = ct_site_growth_join(to, &l->groups, s, f->trace, &f->growth_request);
     ct_live_at_free(&f->now);
 }
 
@@ -442,15 +442,15 @@ void ct_leaks_finish(struct ct_leaks_finder *f) {
 
 void ct_leaks_find(struct ct_leaks *l, struct ct_call_sites *s, struct ct_trace *t,
                    const struct ct_leaks_request *q) {
-    struct ct_joint_pass first, second;
-    ct_joint_pass_init(&first);
-    struct ct_leaks_finder *f = ct_leaks_join_first(&first, l, t, q);
-    ct_joint_pass_run(&first, t);
-    ct_joint_pass_free(&first);
-    ct_joint_pass_init(&second);
-    ct_leaks_join_second(&second, f, s);
-    ct_joint_pass_run(&second, t);
-    ct_joint_pass_free(&second);
+    struct ct_pass first, second;
+    ct_pass_init(&first);
+    struct ct_leaks_finder *f = ct_leaks_join_first(&first.listeners, l, t, q);
+    ct_pass_run(&first, t);
+    ct_pass_free(&first);
+    ct_pass_init(&second);
+    ct_leaks_join_second(&second.listeners, f, s);
+    ct_pass_run(&second, t);
+    ct_pass_free(&second);
     ct_leaks_finish(f);
 }
 

@@ -82,9 +82,9 @@ struct ct_leaks {
 
 // In two passes that others share: joins the first one, and when it has run, the second one; `s`
 // names the groups. What a request points to is used up to the finish.
-struct ct_leaks_finder *ct_leaks_join_first(struct ct_joint_pass *pass, struct ct_leaks *l,
+struct ct_leaks_finder *ct_leaks_join_first(struct ct_listeners *to, struct ct_leaks *l,
                                             struct ct_trace *t, const struct ct_leaks_request *q);
-void ct_leaks_join_second(struct ct_joint_pass *pass, struct ct_leaks_finder *f,
+void ct_leaks_join_second(struct ct_listeners *to, struct ct_leaks_finder *f,
                           struct ct_call_sites *s);
 // When the second one has run: judges, and frees the finder.
 void ct_leaks_finish(struct ct_leaks_finder *f);

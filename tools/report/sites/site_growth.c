@@ -313,8 +313,7 @@ static void begin_counts(struct ct_site_growth_pass *p) {
 
 // ---- interface ----------------------------------------------------------------------------------
 
-struct ct_site_growth_pass *ct_site_growth_join(struct ct_joint_pass *pass,
-                                                struct ct_site_groups *g,
+struct ct_site_growth_pass *ct_site_growth_join(struct ct_listeners *to, struct ct_site_groups *g,
                                                 struct ct_call_sites *sites,
                                                 const struct ct_trace *t,
                                                 const struct ct_site_growth_request *request) {
@@ -323,21 +322,21 @@ struct ct_site_growth_pass *ct_site_growth_join(struct ct_joint_pass *pass,
     p->groups = g;
     p->sites = sites;
     p->histories = request->histories;
-    p->replay = &pass->replay;
+    p->replay = to->replay;
     p->stretch = make_stretch_from(request, t->t_first_ns);
     begin_counts(p);
     find_positions(p, sites);
-    const struct ct_joint_analysis a = {.self = p,
-                                        .before = before_event,
-                                        .behind = behind_event,
-                                        .end = end_pass,
-                                        .before_gap = before_gap,
-                                        .live_changed = live_changed,
-                                        .owner_changed = owner_changed,
-                                        .block_changed = block_changed,
-                                        .segment_changed = segment_changed,
-                                        .needs_no_readings = 1};
-    ct_joint_pass_add(pass, &a);
+    const struct ct_listener a = {.self = p,
+                                  .before = before_event,
+                                  .after = behind_event,
+                                  .end = end_pass,
+                                  .before_gap = before_gap,
+                                  .live_changed = live_changed,
+                                  .owner_changed = owner_changed,
+                                  .block_changed = block_changed,
+                                  .segment_changed = segment_changed,
+                                  .needs_no_readings = 1};
+    ct_listeners_add(to, &a);
     return p;
 }
 
@@ -354,11 +353,11 @@ struct ct_growth_stretch ct_site_growth_finish(struct ct_site_growth_pass *p) {
 struct ct_growth_stretch ct_site_growth_measure(struct ct_site_groups *g,
                                                 struct ct_call_sites *sites, struct ct_trace *t,
                                                 const struct ct_site_growth_request *request) {
-    struct ct_joint_pass pass;
-    ct_joint_pass_init(&pass);
-    struct ct_site_growth_pass *p = ct_site_growth_join(&pass, g, sites, t, request);
-    ct_joint_pass_run(&pass, t);
-    ct_joint_pass_free(&pass);
+    struct ct_pass pass;
+    ct_pass_init(&pass);
+    struct ct_site_growth_pass *p = ct_site_growth_join(&pass.listeners, g, sites, t, request);
+    ct_pass_run(&pass, t);
+    ct_pass_free(&pass);
     return ct_site_growth_finish(p);
 }
 

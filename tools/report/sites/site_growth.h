@@ -8,8 +8,8 @@
 #ifndef CT_SITE_GROWTH_H
 #define CT_SITE_GROWTH_H
 
-#include "analyze/joint_pass.h"
 #include "analyze/moment.h"
+#include "analyze/pass.h"
 #include "sites/site_groups.h"
 #include "sites/site_history.h"
 
@@ -36,8 +36,7 @@ struct ct_growth_stretch ct_site_growth_measure(struct ct_site_groups *g,
                                                 struct ct_call_sites *sites, struct ct_trace *t,
                                                 const struct ct_site_growth_request *request);
 // The same in a pass that others share; the request and the groups must stay up to the finish.
-struct ct_site_growth_pass *ct_site_growth_join(struct ct_joint_pass *pass,
-                                                struct ct_site_groups *g,
+struct ct_site_growth_pass *ct_site_growth_join(struct ct_listeners *to, struct ct_site_groups *g,
                                                 struct ct_call_sites *sites,
                                                 const struct ct_trace *t,
                                                 const struct ct_site_growth_request *request);

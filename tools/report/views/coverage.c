@@ -238,12 +238,6 @@ static void print_share(struct ct_view *v, const struct ct_untracked_share_devic
 
 // ---- the view -------------------------------------------------------------------------------
 
-static void applied(void *share, const struct ct_replay *r, const struct ct_event *e,
-                    uint64_t number) {
-    (void)number;
-    ct_untracked_share_note(share, r, e);
-}
-
 static void print(struct ct_view *v, const struct ct_scan *s, const struct ct_coverage *c,
                   const struct ct_untracked_share *share) {
     fputs(v->terminal->bold, v->out);
@@ -267,9 +261,11 @@ int ct_view_coverage(struct ct_view *v) {
     struct ct_coverage c;
     struct ct_untracked_share share = ct_coverage_view_share(v);
     struct ct_scan_request request = ct_view_scan_request(v);
-    request.applied = applied;
-    request.applied_user = &share;
+    struct ct_listeners listeners = {0};
+    ct_untracked_share_join(&share, &listeners);
+    request.listeners = &listeners;
     ct_view_scan_run(v, &s, &request);
+    ct_listeners_free(&listeners);
     ct_coverage_read(&c, v->trace);
     if (v->options->json)
         ct_coverage_print_json(v, &s, &c, &share);

@@ -27,14 +27,12 @@ struct sample {
 };
 
 struct samples {
-    struct sample *list; // count of them for each device
+    struct sample *list; // count of them for each device, by its index
     unsigned count;
-    int device[CT_DEVICES]; // position of a device's samples; -1 = not seen
-    int devices;
-    uint64_t capacity[CT_DEVICES];
+    unsigned at; // the next sample of the pass
+    size_t most; // requests that are named of a device
     struct ct_frag_requests requests[CT_DEVICES];
-    unsigned at;          // the next sample of the pass
-    uint64_t obstruction; // the event of the pass's next request
+    uint64_t obstruction; // the event of the next request; UINT64_MAX: none is left
     uint64_t from_ns, to_ns;
     const struct ct_frag_shown *shown;
 };
@@ -58,13 +56,12 @@ static void take_samples(struct samples *h, const struct ct_replay *r, unsigned 
     struct ct_trace_gap gap;
     const int is_known = !ct_trace_find_gap(t, t_ns, &gap) || !ct_trace_is_ever_known(t);
     for (int d = 0; d < CT_DEVICES; d++) {
-        if (h->device[d] < 0)
-            continue;
-        struct sample *to = &h->list[(unsigned)h->device[d] * h->count + at];
+        struct sample *to = &h->list[(unsigned)d * h->count + at];
         to->t_ns = t_ns;
         to->is_known = is_known;
         to->live_bytes = r->live.device[d].live_bytes;
-        to->layout = ct_address_layout_measure(r, d, h->capacity[d]);
+        if (r->live.device[d].live_allocations)
+            to->layout = ct_address_layout_measure(r, d, ct_capacity_find(t, r, d).bytes);
         to->split = ct_replay_split(r, d);
     }
 }
@@ -89,14 +86,10 @@ static void begin_samples(struct samples *h, const struct ct_frag_shown *f, unsi
     const struct ct_trace *t = v->trace;
     h->shown = f;
     h->count = count;
+    h->most = requests;
     h->from_ns = v->from_ns > t->t_first_ns ? v->from_ns : t->t_first_ns;
     h->to_ns = v->to_ns < t->t_last_ns ? v->to_ns : t->t_last_ns;
-    for (int d = 0; d < CT_DEVICES; d++) {
-        h->device[d] = f->scan->device[d].seen ? h->devices++ : -1;
-        h->capacity[d] = ct_capacity_find(t, &f->scan->end, d).bytes;
-        ct_frag_pool_choose_requests(&h->requests[d], &f->scan->growths, d, requests);
-    }
-    h->list = ct_heap_alloc_zeroed((size_t)h->devices * count, sizeof *h->list);
+    h->list = ct_heap_alloc_zeroed((size_t)CT_DEVICES * count, sizeof *h->list);
 }
 
 // Samples the state at `count` instants, evenly spread over the range; the last one is its end.
@@ -111,8 +104,6 @@ static void take_samples_before(struct samples *h, const struct ct_replay *r, ui
 
 static void look_at(struct samples *h, const struct ct_replay *r, const struct ct_event *e,
                     uint64_t number) {
-    if (!h->count)
-        return;
     take_samples_before(h, r, e->t_ns);
     if (r->pool.on && number >= h->obstruction)
         h->obstruction = find_obstructions(h, r, number);
@@ -144,25 +135,64 @@ static void end_pass(void *self, const struct ct_replay *r) {
     f->state = r;
 }
 
-struct ct_frag_shown *ct_frag_join(struct ct_joint_pass *pass, const struct ct_view *v,
+struct ct_frag_shown *ct_frag_join(struct ct_listeners *to, const struct ct_view *v,
                                    const struct ct_scan *s, unsigned forms) {
     struct ct_frag_shown *f = ct_heap_alloc_zeroed(1, sizeof *f);
-    const struct ct_joint_analysis a = {
+    const struct ct_listener a = {
         .self = f, .before = before_event, .end = end_pass, .before_gap = before_gap};
     f->view = v;
     f->scan = s;
+    f->text.obstruction = f->json.obstruction = UINT64_MAX;
     if (forms & CT_FRAG_TEXT)
         begin_samples(&f->text, f, TEXT_SAMPLES, v->options->top ? v->options->top : TEXT_REQUESTS);
     if (forms & CT_FRAG_JSON)
         begin_samples(&f->json, f, JSON_SAMPLES, JSON_REQUESTS);
-    ct_joint_pass_add(pass, &a);
+    ct_listeners_add(to, &a);
     return f;
+}
+
+static void choose_requests(struct samples *h) {
+    const struct ct_scan *s = h->shown->scan;
+    for (int d = 0; d < CT_DEVICES; d++)
+        if (ct_frag_pool_choose_requests(&h->requests[d], &s->growths, d, h->most))
+            h->obstruction = 0;
+}
+
+void ct_frag_read_scan(struct ct_frag_shown *f) {
+    if (f->text.count)
+        choose_requests(&f->text);
+    if (f->json.count)
+        choose_requests(&f->json);
+}
+
+static int is_any_left(const struct ct_frag_shown *f) {
+    return f->text.obstruction != UINT64_MAX || f->json.obstruction != UINT64_MAX;
+}
+
+static int before_request(void *self, const struct ct_replay *r, const struct ct_event *e,
+                          uint64_t number) {
+    struct ct_frag_shown *f = self;
+    look_at(&f->text, r, e, number);
+    look_at(&f->json, r, e, number);
+    return is_any_left(f);
+}
+
+// Reads the trace up to the last request whose obstruction is not known yet.
+static void find_obstructions_left(struct ct_frag_shown *f) {
+    struct ct_pass pass;
+    if (!is_any_left(f))
+        return;
+    ct_pass_init(&pass);
+    ct_listeners_add(&pass.listeners, &(struct ct_listener){.self = f, .before = before_request});
+    ct_pass_run(&pass, f->view->trace);
+    ct_pass_free(&pass);
 }
 
 static void find_moment(struct ct_frag_shown *f) {
     const struct ct_view *v = f->view;
     const struct ct_arguments *o = v->options;
     const enum ct_moment_kind wanted = ct_view_scan_wanted_moment(o, CT_MOMENT_OOM);
+    struct ct_listeners listeners = {0};
     f->moment =
         ct_moment_find(f->scan, v->trace, wanted, ct_view_scan_main_device(v, f->scan), &v->at);
     if (ct_view_scan_is_moment_asked(o) && f->moment.kind != wanted)
@@ -171,15 +201,18 @@ static void find_moment(struct ct_frag_shown *f) {
         ct_sharing_sum(&f->scan->sharing, &f->state->live, f->shared);
         return;
     }
+    ct_listeners_add(&listeners, &(struct ct_listener){.self = f, .before = before_request});
     ct_replay_init(&f->at_moment, NULL, NULL);
     f->at_moment.tiles = 1;
-    ct_moment_replay(&f->moment, &f->at_moment, &f->sharing_at_moment, v->trace);
+    ct_moment_replay(&f->moment, &f->at_moment, &f->sharing_at_moment, &listeners, v->trace);
+    ct_listeners_free(&listeners);
     f->state = &f->at_moment;
     ct_sharing_sum(&f->sharing_at_moment, &f->at_moment.live, f->shared);
 }
 
 void ct_frag_go_to_moment(struct ct_frag_shown *f) {
     find_moment(f);
+    find_obstructions_left(f);
     if (f->has_program_pools)
         ct_program_pools_read(&f->program_pools, f->view->trace, &f->moment, &f->state->live);
 }
@@ -288,10 +321,9 @@ static int has_shared(const struct ct_shared *m) {
 
 // Prints what is shared on devices that this process does not use: memory of other processes. A
 // call may also tell no device.
-static void print_shared_elsewhere(struct ct_view *v, const struct ct_frag_shown *f,
-                                   const struct samples *h) {
+static void print_shared_elsewhere(struct ct_view *v, const struct ct_frag_shown *f) {
     for (int d = 0; d < CT_DEVICES; d++) {
-        if (h->device[d] >= 0 || !has_shared(&f->shared[d]))
+        if (f->scan->device[d].seen || !has_shared(&f->shared[d]))
             continue;
         if (d == CT_MAX_DEVICES)
             fprintf(v->out, "%son an unknown device%s\n", v->terminal->bold, v->terminal->reset);
@@ -399,7 +431,7 @@ static void print_samples(struct ct_view *v, const struct sample *samples, unsig
 
 static void print_device(struct ct_view *v, const struct ct_scan *s, const struct samples *h,
                          int d) {
-    const struct sample *samples = &h->list[(unsigned)h->device[d] * h->count];
+    const struct sample *samples = &h->list[(unsigned)d * h->count];
     struct ct_live_totals now;
     const struct ct_replay *state = h->shown->state;
     const struct ct_address_layout layout =
@@ -435,11 +467,10 @@ void ct_frag_add_layout(struct ct_json *j, const struct ct_address_layout *f) {
 }
 
 // What is shared on devices that this process does not use; the unknown one is apart.
-static void add_shared_elsewhere(struct ct_json *j, const struct ct_frag_shown *f,
-                                 const struct samples *h) {
+static void add_shared_elsewhere(struct ct_json *j, const struct ct_frag_shown *f) {
     ct_json_open(j, "shared_elsewhere", '[');
     for (int d = 0; d < CT_MAX_DEVICES; d++) {
-        if (h->device[d] >= 0 || !has_shared(&f->shared[d]))
+        if (f->scan->device[d].seen || !has_shared(&f->shared[d]))
             continue;
         ct_json_open(j, NULL, '{');
         ct_document_add_device(j, "ordinal", d);
@@ -482,7 +513,7 @@ static void add_mempools(struct ct_json *j, const struct ct_live_totals *t) {
 static void add_history(struct ct_json *j, const struct samples *h, int d) {
     ct_json_open(j, "history", '[');
     for (unsigned i = 0; i < h->count; i++) {
-        const struct sample *p = &h->list[(unsigned)h->device[d] * h->count + i];
+        const struct sample *p = &h->list[(unsigned)d * h->count + i];
         if (!p->is_known)
             continue;
         ct_json_open(j, NULL, '{');
@@ -535,12 +566,15 @@ static void add_device(struct ct_view *v, struct ct_json *j, const struct ct_sca
 
 static void print_text(struct ct_view *v, const struct ct_scan *s, const struct samples *h) {
     const char *without_blocks = ct_torch_settings_without_blocks(v->trace);
-    for (int d = 0; d < CT_DEVICES; d++)
-        if (h->device[d] >= 0)
+    int any = 0;
+    for (int d = 0; d < CT_DEVICES; d++) {
+        any |= s->device[d].seen;
+        if (s->device[d].seen)
             print_device(v, s, h, d);
-    if (!h->devices)
+    }
+    if (!any)
         ct_trace_state_print_unallocated(v, s->lost);
-    print_shared_elsewhere(v, h->shown, h);
+    print_shared_elsewhere(v, h->shown);
     print_host(v, h->shown);
     print_program_pools(v, h->shown);
     if (without_blocks)
@@ -555,11 +589,11 @@ static void print_json(struct ct_view *v, const struct ct_scan *s, const struct 
     ct_pool_json_add_without_blocks(j, v->trace);
     ct_json_open(j, "devices", '[');
     for (int d = 0; d < CT_DEVICES; d++)
-        if (h->device[d] >= 0)
+        if (s->device[d].seen)
             add_device(v, j, s, h, d);
     ct_json_close(j, ']');
     ct_document_add_shared(j, "shared", &h->shown->shared[CT_MAX_DEVICES]);
-    add_shared_elsewhere(j, h->shown, h);
+    add_shared_elsewhere(j, h->shown);
     add_host(v, j, h->shown);
     ct_frag_program_add_json(v, j, &h->shown->program_pools);
     ct_document_end(j);
@@ -574,19 +608,18 @@ void ct_frag_print(const struct ct_frag_shown *f, struct ct_view *v) {
 
 int ct_view_frag(struct ct_view *v) {
     struct ct_scan s;
-    struct ct_joint_pass pass;
+    struct ct_listeners listeners = {0};
     struct ct_scan_request request = ct_view_scan_request_pools(v);
-    request.capacity = 0;
-    ct_view_scan_run(v, &s, &request);
-    ct_replay_release(&s.end); // another replay follows
-    ct_joint_pass_init(&pass);
     struct ct_frag_shown *f =
-        ct_frag_join(&pass, v, &s, v->options->json ? CT_FRAG_JSON : CT_FRAG_TEXT);
-    ct_joint_pass_run(&pass, v->trace);
+        ct_frag_join(&listeners, v, &s, v->options->json ? CT_FRAG_JSON : CT_FRAG_TEXT);
+    request.capacity = 0;
+    request.listeners = &listeners;
+    ct_view_scan_run(v, &s, &request);
+    ct_listeners_free(&listeners);
+    ct_frag_read_scan(f);
     ct_frag_go_to_moment(f);
     ct_frag_print(f, v);
     ct_frag_free(f);
-    ct_joint_pass_free(&pass);
     ct_scan_free(&s);
     return CT_EXIT_OK;
 }

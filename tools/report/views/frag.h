@@ -3,7 +3,7 @@
 #ifndef CT_VIEW_FRAG_H
 #define CT_VIEW_FRAG_H
 
-#include "analyze/joint_pass.h"
+#include "analyze/pass.h"
 #include "base/json.h"
 #include "layout/address_layout.h"
 #include "print/view_scan.h"
@@ -12,11 +12,14 @@ struct ct_frag_shown;
 
 enum { CT_FRAG_TEXT = 1, CT_FRAG_JSON = 2 };
 
-// Joins a pass. The scan is one of the view's range with PyTorch's pools and without a budget; its
-// replay may be released. `forms`: those that it will be printed in. View, scan and pass must stay
+// Joins a pass: the scan or a later one. The scan is one of the view's range with PyTorch's pools
+// and without a budget. `forms`: those that it will be printed in. View, scan and pass must stay
 // until it is freed.
-struct ct_frag_shown *ct_frag_join(struct ct_joint_pass *pass, const struct ct_view *v,
+struct ct_frag_shown *ct_frag_join(struct ct_listeners *to, const struct ct_view *v,
                                    const struct ct_scan *s, unsigned forms);
+// When the scan has run: chooses the requests that are named. What obstructed them is found by the
+// pass, if that one has not run yet, else on the way to the moment.
+void ct_frag_read_scan(struct ct_frag_shown *f);
 // When the pass has run: chooses the moment, and replays the trace up to it if it is not the end.
 void ct_frag_go_to_moment(struct ct_frag_shown *f);
 // Prints text or JSON, as the options of this view say.

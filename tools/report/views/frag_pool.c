@@ -16,29 +16,34 @@
 
 enum { TEXT_POINTS = 12, TEXT_WORST = 3, TEXT_HOLDERS = 5, JSON_SEGMENTS = 64 };
 
-void ct_frag_pool_choose_requests(struct ct_frag_requests *q, const struct ct_pool_growths *g,
-                                  int device, size_t most) {
+int ct_frag_pool_choose_requests(struct ct_frag_requests *q, const struct ct_pool_growths *g,
+                                 int device, size_t most) {
+    int any = 0;
     struct ct_pool_growth *worst = ct_pool_growth_pick_worst(g, device, most, &q->count);
     q->list = ct_heap_alloc_zeroed(q->count, sizeof *q->list);
     q->done = 0;
-    for (size_t i = 0; i < q->count; i++)
+    for (size_t i = 0; i < q->count; i++) {
         q->list[i].request = worst[i];
+        any |= worst[i].cause == CT_GROWTH_FRAGMENTED;
+    }
     free(worst);
+    return any;
 }
 
 // Requests of one device overlap only if their threads do: the first one to call the driver need
 // not be the first one served.
 uint64_t ct_frag_pool_find_obstructions(struct ct_frag_requests *q, const struct ct_replay *r,
                                         uint64_t number) {
-    for (size_t i = q->done; i < q->count && q->list[i].request.before_event <= number; i++) {
-        struct ct_frag_request *n = &q->list[i];
-        if (n->request.cause == CT_GROWTH_FRAGMENTED)
-            n->obstruction = ct_obstruction_find(r, n->request.device,
-                                                 (enum ct_torch_pool_class)n->request.class,
-                                                 n->request.requested);
-        q->done = i + 1;
+    for (; q->done < q->count; q->done++) {
+        struct ct_frag_request *n = &q->list[q->done];
+        if (n->request.cause != CT_GROWTH_FRAGMENTED)
+            continue;
+        if (n->request.before_event > number)
+            return n->request.before_event;
+        n->obstruction = ct_obstruction_find(
+            r, n->request.device, (enum ct_torch_pool_class)n->request.class, n->request.requested);
     }
-    return q->done < q->count ? q->list[q->done].request.before_event : UINT64_MAX;
+    return UINT64_MAX;
 }
 
 // ---- text ---------------------------------------------------------------------------------------

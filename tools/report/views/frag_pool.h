@@ -19,11 +19,11 @@ struct ct_frag_requests {
     size_t done; // those before it have their obstruction
 };
 
-// Chooses up to `most` requests of a device.
-void ct_frag_pool_choose_requests(struct ct_frag_requests *q, const struct ct_pool_growths *g,
-                                  int device, size_t most);
+// Chooses up to `most` requests of a device. Returns whether one of them was obstructed.
+int ct_frag_pool_choose_requests(struct ct_frag_requests *q, const struct ct_pool_growths *g,
+                                 int device, size_t most);
 // Finds the obstructions at an event; call it in a second pass before the event is applied. Returns
-// the number of the next event that it has to be called at.
+// the number of the next event that it has to be called at; UINT64_MAX: there is none.
 uint64_t ct_frag_pool_find_obstructions(struct ct_frag_requests *q, const struct ct_replay *r,
                                         uint64_t number);
 

@@ -304,8 +304,8 @@ struct ct_leaks_shown {
     struct ct_leaks of[CT_DEVICES];
 };
 
-struct ct_leaks_shown *ct_leaks_shown_join_first(struct ct_joint_pass *pass,
-                                                 const struct ct_view *v, const struct ct_scan *s) {
+struct ct_leaks_shown *ct_leaks_shown_join_first(struct ct_listeners *to, const struct ct_view *v,
+                                                 const struct ct_scan *s) {
     struct ct_leaks_shown *l = ct_heap_alloc_zeroed(1, sizeof *l);
     struct ct_leaks_request request = {.moment = &l->moment,
                                        .from_ns = v->from_ns,
@@ -318,15 +318,15 @@ struct ct_leaks_shown *ct_leaks_shown_join_first(struct ct_joint_pass *pass,
     for (int d = 0; d < CT_DEVICES; d++) {
         request.device = d;
         if (s->device[d].seen && s->device[d].peak_known)
-            l->finder[d] = ct_leaks_join_first(pass, &l->of[d], v->trace, &request);
+            l->finder[d] = ct_leaks_join_first(to, &l->of[d], v->trace, &request);
     }
     return l;
 }
 
-void ct_leaks_shown_join_second(struct ct_joint_pass *pass, struct ct_leaks_shown *l) {
+void ct_leaks_shown_join_second(struct ct_listeners *to, struct ct_leaks_shown *l) {
     for (int d = 0; d < CT_DEVICES; d++)
         if (l->finder[d])
-            ct_leaks_join_second(pass, l->finder[d], l->view->sites);
+            ct_leaks_join_second(to, l->finder[d], l->view->sites);
 }
 
 void ct_leaks_shown_finish(struct ct_leaks_shown *l) {
@@ -376,19 +376,19 @@ void ct_leaks_shown_free(struct ct_leaks_shown *l) {
 }
 
 int ct_view_leaks(struct ct_view *v) {
-    struct ct_joint_pass first, second;
+    struct ct_pass first, second;
     struct ct_scan s;
     const struct ct_scan_request request = ct_view_scan_request(v);
     ct_view_scan_run(v, &s, &request);
     ct_replay_release(&s.end);
-    ct_joint_pass_init(&first);
-    struct ct_leaks_shown *l = ct_leaks_shown_join_first(&first, v, &s);
-    ct_joint_pass_run(&first, v->trace);
-    ct_joint_pass_free(&first);
-    ct_joint_pass_init(&second);
-    ct_leaks_shown_join_second(&second, l);
-    ct_joint_pass_run(&second, v->trace);
-    ct_joint_pass_free(&second);
+    ct_pass_init(&first);
+    struct ct_leaks_shown *l = ct_leaks_shown_join_first(&first.listeners, v, &s);
+    ct_pass_run(&first, v->trace);
+    ct_pass_free(&first);
+    ct_pass_init(&second);
+    ct_leaks_shown_join_second(&second.listeners, l);
+    ct_pass_run(&second, v->trace);
+    ct_pass_free(&second);
     ct_leaks_shown_finish(l);
     ct_leaks_shown_print(l, v);
     ct_leaks_shown_free(l);

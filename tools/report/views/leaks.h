@@ -10,10 +10,10 @@ struct ct_leaks_shown;
 
 // Joins the first of two passes. The scan is one of the view's range; its replay may be released.
 // View and scan must stay until it is freed.
-struct ct_leaks_shown *ct_leaks_shown_join_first(struct ct_joint_pass *pass,
-                                                 const struct ct_view *v, const struct ct_scan *s);
+struct ct_leaks_shown *ct_leaks_shown_join_first(struct ct_listeners *to, const struct ct_view *v,
+                                                 const struct ct_scan *s);
 // When that has run: joins the second one.
-void ct_leaks_shown_join_second(struct ct_joint_pass *pass, struct ct_leaks_shown *l);
+void ct_leaks_shown_join_second(struct ct_listeners *to, struct ct_leaks_shown *l);
 // When that has run.
 void ct_leaks_shown_finish(struct ct_leaks_shown *l);
 // Prints text or JSON, as the options of this view say.

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "analyze/joint_pass.h"
+#include "analyze/pass.h"
 
 // What was seen: numbers of calls, and a sum that depends on their order.
 struct seen {
@@ -93,20 +93,20 @@ static struct seen see_alone(uint64_t last) {
 }
 
 static void see_together(struct seen *s, size_t n) {
-    struct ct_joint_pass pass;
+    struct ct_pass pass;
     struct ct_trace t;
     open_trace(&t);
-    ct_joint_pass_init(&pass);
+    ct_pass_init(&pass);
     for (size_t i = 0; i < n; i++) {
-        const struct ct_joint_analysis a = {.self = &s[i],
-                                            .before = before,
-                                            .behind = behind,
-                                            .end = end,
-                                            .live_changed = live_changed};
-        ct_joint_pass_add(&pass, &a);
+        const struct ct_listener a = {.self = &s[i],
+                                      .before = before,
+                                      .after = behind,
+                                      .end = end,
+                                      .live_changed = live_changed};
+        ct_listeners_add(&pass.listeners, &a);
     }
-    ct_joint_pass_run(&pass, &t);
-    ct_joint_pass_free(&pass);
+    ct_pass_run(&pass, &t);
+    ct_pass_free(&pass);
     ct_trace_close(&t);
 }
 
@@ -148,17 +148,17 @@ static void calls_may_be_left_out(void **state) {
     (void)state;
     struct seen s = {.last = UINT64_MAX}, objects = {.last = 0};
     const struct seen alone = see_alone(UINT64_MAX);
-    const struct ct_joint_analysis bare = {.self = &s, .before = before};
-    const struct ct_joint_analysis split = {
+    const struct ct_listener bare = {.self = &s, .before = before};
+    const struct ct_listener split = {
         .self = &s, .before = before, .objects_self = &objects, .live_changed = live_changed};
     for (int i = 0; i < 2; i++) {
-        struct ct_joint_pass pass;
+        struct ct_pass pass;
         struct ct_trace t;
         open_trace(&t);
-        ct_joint_pass_init(&pass);
-        ct_joint_pass_add(&pass, i ? &split : &bare);
-        ct_joint_pass_run(&pass, &t);
-        ct_joint_pass_free(&pass);
+        ct_pass_init(&pass);
+        ct_listeners_add(&pass.listeners, i ? &split : &bare);
+        ct_pass_run(&pass, &t);
+        ct_pass_free(&pass);
         ct_trace_close(&t);
         assert_int_equal(s.changes + s.behind + s.ended, 0);
         assert_int_equal(objects.changes, i ? alone.changes : 0);
