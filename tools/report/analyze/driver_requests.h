@@ -30,14 +30,16 @@ struct ct_driver_requests {
     int has_failed; // a request has
 };
 
+// What ct_driver_requests_follow does with all other events.
+struct ct_driver_request *ct_driver_requests_follow_slow(struct ct_driver_requests *d,
+                                                         const struct ct_replay *r,
+                                                         const struct ct_event *e, uint64_t number);
+
 // Follows an event before it is applied. Returns the request that the event belongs to, or NULL:
 // - of a call that failed or succeeded: that call's request
 // - of a block-alloc: the request that got the memory in which the block lies
 // - of a block-oom: PyTorch's request, with its calls, or without calls if the driver was not asked
 // The request is valid until the thread's next event.
-struct ct_driver_request *ct_driver_requests_follow_slow(struct ct_driver_requests *d,
-                                                         const struct ct_replay *r,
-                                                         const struct ct_event *e, uint64_t number);
 static inline struct ct_driver_request *ct_driver_requests_follow(struct ct_driver_requests *d,
                                                                   const struct ct_replay *r,
                                                                   const struct ct_event *e,
@@ -46,6 +48,7 @@ static inline struct ct_driver_request *ct_driver_requests_follow(struct ct_driv
         return NULL; // what is freed counts after a failure
     return ct_driver_requests_follow_slow(d, r, e, number);
 }
+
 void ct_driver_requests_free(struct ct_driver_requests *d);
 
 #endif

@@ -65,7 +65,7 @@ void ct_moment_read_before(struct ct_live_totals *to, struct ct_trace *t, uint64
 }
 
 // Whether the state after the scan is that of the moment.
-static int is_behind(const struct ct_moment *m, const struct ct_scan *s) {
+static int is_after(const struct ct_moment *m, const struct ct_scan *s) {
     return m->event == UINT64_MAX && !s->exceeded && s->latest_ns <= m->t_ns;
 }
 
@@ -74,7 +74,7 @@ const struct ct_replay *ct_moment_find_state(const struct ct_moment *m, const st
     struct ct_sharing sharing = {0};
     if (m->kind == CT_MOMENT_PEAK)
         return NULL;
-    if (is_behind(m, s))
+    if (is_after(m, s))
         return &s->end;
     ct_replay_init(r, NULL, NULL);
     r->tiles = 1;

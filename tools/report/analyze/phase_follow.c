@@ -46,7 +46,7 @@ static int is_about_ranges(const struct ct_event *e) {
 static int has_any(struct ct_phase_follow *f, const struct ct_event *e) {
     if (!f->has_any)
         f->has_any = f->phases && ct_phases_has_any(f->phases) ? 1 : -1;
-    if (f->has_any < 0 && (is_about_ranges(e) || (f->open && f->open->used)))
+    if (f->has_any < 0 && f->phases && (is_about_ranges(e) || (f->open && f->open->used)))
         f->has_any = 1;
     return f->has_any > 0;
 }
@@ -72,7 +72,7 @@ const struct ct_phase_at *ct_phase_follow_slow(struct ct_phase_follow *f,
     static const struct ct_phase_at unknown = {.phase = CT_PHASE_UNKNOWN};
     const uint32_t thread = CT_HAS(e, thread) ? e->thread : 0;
     struct ct_phase_at *at = &f->of_event;
-    if (!has_any(f, e) || !f->phases)
+    if (!has_any(f, e))
         return &unknown;
     const struct ct_string *range =
         f->open ? ct_ranges_find(f->phases->definitions, f->open, e) : NULL;

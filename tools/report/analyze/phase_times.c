@@ -250,8 +250,8 @@ static int before_event(void *self, const struct ct_replay *r, const struct ct_e
     return 1;
 }
 
-static void behind_event(void *self, const struct ct_replay *r, const struct ct_event *e,
-                         uint64_t number) {
+static void after_event(void *self, const struct ct_replay *r, const struct ct_event *e,
+                        uint64_t number) {
     struct ct_phase_times *p = self;
     if (!p->is_in_range)
         return;
@@ -327,15 +327,15 @@ static int note_start_up_before(void *self, const struct ct_replay *r, const str
     return e->t_ns <= u->request.to_ns;
 }
 
-static void note_start_up_behind(void *self, const struct ct_replay *r, const struct ct_event *e,
-                                 uint64_t number) {
+static void note_start_up_after(void *self, const struct ct_replay *r, const struct ct_event *e,
+                                uint64_t number) {
     (void)number;
     ct_phase_start_up_note(self, r, e);
 }
 
 static void find_start_up(struct ct_phase_start_up *u, struct ct_trace *t) {
     const struct ct_listener a = {
-        .self = u, .before = note_start_up_before, .after = note_start_up_behind};
+        .self = u, .before = note_start_up_before, .after = note_start_up_after};
     struct ct_pass pass;
     ct_pass_init(&pass);
     ct_listeners_add(&pass.listeners, &a);
@@ -355,7 +355,7 @@ void ct_phase_times_join(struct ct_phase_times *p, struct ct_listeners *to,
                          const struct ct_phase_start_up *u) {
     const struct ct_listener a = {.self = p,
                                   .before = before_event,
-                                  .after = behind_event,
+                                  .after = after_event,
                                   .end = end_pass,
                                   .before_gap = before_gap,
                                   .live_changed = live_changed,

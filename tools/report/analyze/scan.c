@@ -449,7 +449,7 @@ static void before_event(struct ct_scan *s, const struct ct_event *e, uint64_t n
         ct_sharing_note_export(&s->sharing, &s->end.live, e);
 }
 
-static void behind_event(struct ct_scan *s, const struct ct_event *e, int index) {
+static void after_event(struct ct_scan *s, const struct ct_event *e, int index) {
     const struct ct_scan_request *q = &s->request;
     if (q->points && (e->op == CT_OP_BLOCK_ALLOC || e->op == CT_OP_UNRESERVE))
         ct_segment_streams_note(&s->streams, &s->end, e);
@@ -502,7 +502,7 @@ static void scan_event(struct ct_scan *s, const struct ct_event *e, uint64_t num
     ct_replay_apply(&s->end, e, number);
     if (e->op == CT_OP_MAP)
         note_mapping(s, e);
-    behind_event(s, e, index);
+    after_event(s, e, index);
     if (counts)
         count_event(s, e, number, index, has_budget ? &before : NULL);
     if (s->request.listeners)
@@ -561,7 +561,7 @@ static void add_restored(struct ct_scan *s, const struct ct_trace *t) {
 }
 
 // Whether an event is after the last one of the range.
-static int is_behind(const struct ct_scan_request *q, const struct ct_event *e, uint64_t number) {
+static int is_after(const struct ct_scan_request *q, const struct ct_event *e, uint64_t number) {
     return e->t_ns > q->to_ns || (q->end_event && number >= q->end_event);
 }
 
@@ -571,7 +571,7 @@ static void count_lost(struct ct_scan *s, struct ct_trace *t) {
     uint64_t number;
     s->lost = 0;
     ct_trace_rewind(t);
-    while (ct_trace_next(t, &e, &number) && !is_behind(&s->request, &e, number))
+    while (ct_trace_next(t, &e, &number) && !is_after(&s->request, &e, number))
         if (e.op == CT_OP_LOST)
             s->lost += CT_HAS(&e, count) ? e.count : 1;
 }
@@ -648,7 +648,7 @@ void ct_scan_run(struct ct_scan *s, struct ct_trace *t, const struct ct_scan_req
     while (!s->exceeded) { // what comes later would not have happened
         expect(s);
         e = ct_replay_next(&s->end, t, &number);
-        if (!e || is_behind(request, e, number))
+        if (!e || is_after(request, e, number))
             break;
         take(s, e, number);
     }

@@ -216,8 +216,8 @@ static int before_gap(void *self, const struct ct_replay *r, uint64_t number, ui
     return next_ns <= p->to_ns;
 }
 
-static void behind_event(void *self, const struct ct_replay *r, const struct ct_event *e,
-                         uint64_t number) {
+static void after_event(void *self, const struct ct_replay *r, const struct ct_event *e,
+                        uint64_t number) {
     struct ct_notable_pass *p = self;
     (void)r;
     note_mapping(p, e);
@@ -255,7 +255,7 @@ void ct_notable_moments_join(struct ct_listeners *to, struct ct_notable_moments 
     struct ct_notable_pass *p = ct_heap_alloc_zeroed(1, sizeof *p);
     const struct ct_listener a = {.self = p,
                                   .before = before_event,
-                                  .after = behind_event,
+                                  .after = after_event,
                                   .end = end_pass,
                                   .before_gap = before_gap,
                                   .live_changed = live_changed};

@@ -221,8 +221,8 @@ static int before_event(void *self, const struct ct_replay *r, const struct ct_e
     return p->next < p->series->notable.count;
 }
 
-static void behind_event(void *self, const struct ct_replay *r, const struct ct_event *e,
-                         uint64_t number) {
+static void after_event(void *self, const struct ct_replay *r, const struct ct_event *e,
+                        uint64_t number) {
     struct ct_series_pass *p = self;
     const struct ct_notable_moments *n = &p->series->notable;
     (void)r;
@@ -245,7 +245,7 @@ void ct_device_series_join_second(struct ct_listeners *to, struct ct_device_seri
                                   const struct ct_view *v, const struct ct_scan *s) {
     struct ct_series_pass *p = ct_heap_alloc_zeroed(1, sizeof *p);
     struct ct_listener a = {
-        .self = p, .before = before_event, .after = behind_event, .end = end_pass};
+        .self = p, .before = before_event, .after = after_event, .end = end_pass};
     p->series = d;
     p->scan = s;
     d->moments = ct_heap_alloc_zeroed(d->notable.count + 1, sizeof *d->moments);

@@ -149,7 +149,7 @@ static void follow(void *user, const struct ct_replay *r, const struct ct_event 
     struct curves *c = user;
     (void)number;
     const int index = ct_event_device_index(e);
-    ct_neighbours_note(&c->neighbours, r, ct_event_device_index(e), e);
+    ct_neighbours_note(&c->neighbours, r, index, e);
     if (r->gaps != c->gaps)
         end_before_gap(c, r);
     c->last_ns = e->t_ns;

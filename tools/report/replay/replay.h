@@ -47,20 +47,14 @@ void ct_replay_init(struct ct_replay *r,
 void ct_replay_free(struct ct_replay *r);
 // Frees the objects. Totals and readings stay; no event can be applied any more.
 void ct_replay_release(struct ct_replay *r);
-// Returns the next event, which the caller applies, or NULL after the last one; valid until the
-// next call. Restores the state from checkpoints before it. At the first call the trace must be at
-// its first event, or have been sought (ct_trace_seek). It belongs to the replay until NULL was
-// returned or ct_replay_stop called.
-static inline const struct ct_event *ct_replay_next(struct ct_replay *r, struct ct_trace *t,
-                                                    uint64_t *number);
-// Gives the trace back before its end. (ct_replay_free does, too.)
-void ct_replay_stop(struct ct_replay *r);
-void ct_replay_apply(struct ct_replay *r, const struct ct_event *e, uint64_t number);
-
 // What ct_replay_next does where the next step of the batch is not an event.
 const struct ct_event *ct_replay_next_slow(struct ct_replay *r, struct ct_trace *t,
                                            uint64_t *number);
 
+// Returns the next event, which the caller applies, or NULL after the last one; valid until the
+// next call. Restores the state from checkpoints before it. At the first call the trace must be at
+// its first event, or have been sought (ct_trace_seek). It belongs to the replay until NULL was
+// returned or ct_replay_stop called.
 static inline const struct ct_event *ct_replay_next(struct ct_replay *r, struct ct_trace *t,
                                                     uint64_t *number) {
     const struct ct_readahead_step *s = r->at < r->batch_steps ? &r->batch->step[r->at] : NULL;
@@ -71,6 +65,10 @@ static inline const struct ct_event *ct_replay_next(struct ct_replay *r, struct 
     *number = s->number;
     return &s->event;
 }
+
+// Gives the trace back before its end. (ct_replay_free does, too.)
+void ct_replay_stop(struct ct_replay *r);
+void ct_replay_apply(struct ct_replay *r, const struct ct_event *e, uint64_t number);
 
 // How the memory of a device is used now.
 struct ct_breakdown ct_replay_split(const struct ct_replay *r, int device);

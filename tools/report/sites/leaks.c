@@ -65,8 +65,8 @@ static int before_gap(void *self, const struct ct_replay *r, uint64_t number, ui
     return ct_moment_includes(f->request.moment, number, next_ns);
 }
 
-static void behind_event(void *self, const struct ct_replay *r, const struct ct_event *e,
-                         uint64_t number) {
+static void after_event(void *self, const struct ct_replay *r, const struct ct_event *e,
+                        uint64_t number) {
     struct ct_leaks_finder *f = self;
     const struct ct_moment *m = f->request.moment;
     ct_untracked_curve_note(&f->untracked, r, f->request.device, e);
@@ -401,7 +401,7 @@ struct ct_leaks_finder *ct_leaks_join_first(struct ct_listeners *to, struct ct_l
     struct ct_leaks_finder *f = ct_heap_alloc_zeroed(1, sizeof *f);
     const struct ct_listener a = {.self = f,
                                   .before = before_event,
-                                  .after = behind_event,
+                                  .after = after_event,
                                   .end = end_first_pass,
                                   .before_gap = before_gap};
     *l = (struct ct_leaks){0};

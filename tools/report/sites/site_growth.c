@@ -252,8 +252,8 @@ static int before_gap(void *self, const struct ct_replay *r, uint64_t number, ui
     return ct_moment_includes(p->request->moment, number, next_ns);
 }
 
-static void behind_event(void *self, const struct ct_replay *r, const struct ct_event *e,
-                         uint64_t number) {
+static void after_event(void *self, const struct ct_replay *r, const struct ct_event *e,
+                        uint64_t number) {
     struct ct_site_growth_pass *p = self;
     (void)r;
     (void)e;
@@ -328,7 +328,7 @@ struct ct_site_growth_pass *ct_site_growth_join(struct ct_listeners *to, struct 
     find_positions(p, sites);
     const struct ct_listener a = {.self = p,
                                   .before = before_event,
-                                  .after = behind_event,
+                                  .after = after_event,
                                   .end = end_pass,
                                   .before_gap = before_gap,
                                   .live_changed = live_changed,

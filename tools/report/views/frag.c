@@ -102,11 +102,17 @@ static void take_samples_before(struct samples *h, const struct ct_replay *r, ui
     }
 }
 
-static void look_at(struct samples *h, const struct ct_replay *r, const struct ct_event *e,
-                    uint64_t number) {
+static void look_for(struct samples *h, const struct ct_replay *r, const struct ct_event *e,
+                     uint64_t number) {
     take_samples_before(h, r, e->t_ns);
     if (r->pool.on && number >= h->obstruction)
         h->obstruction = find_obstructions(h, r, number);
+}
+
+static void look_at(struct ct_frag_shown *f, const struct ct_replay *r, const struct ct_event *e,
+                    uint64_t number) {
+    look_for(&f->text, r, e, number);
+    look_for(&f->json, r, e, number);
 }
 
 static int before_gap(void *self, const struct ct_replay *r, uint64_t number, uint64_t next_ns) {
@@ -123,8 +129,7 @@ static int before_event(void *self, const struct ct_replay *r, const struct ct_e
     if (e->t_ns > f->view->to_ns)
         return 0;
     f->has_program_pools |= ct_program_pools_has(e);
-    look_at(&f->text, r, e, number);
-    look_at(&f->json, r, e, number);
+    look_at(f, r, e, number);
     return 1;
 }
 
@@ -172,8 +177,7 @@ static int is_any_left(const struct ct_frag_shown *f) {
 static int before_request(void *self, const struct ct_replay *r, const struct ct_event *e,
                           uint64_t number) {
     struct ct_frag_shown *f = self;
-    look_at(&f->text, r, e, number);
-    look_at(&f->json, r, e, number);
+    look_at(f, r, e, number);
     return is_any_left(f);
 }
 
