@@ -517,7 +517,8 @@ class Trace:
                 self.new[kind] = []
         counted = [r for r in self.pending if r["op"] != OPS["amend"]]
         if checkpoint:
-            body += section(8, varint(checkpoint[0]) + columns(checkpoint[1]))
+            records = checkpoint[1] if isinstance(checkpoint[1], bytes) else columns(checkpoint[1])  # bytes: as they are
+            body += section(8, varint(checkpoint[0]) + records)
         if history is not None:
             body += section(9, history)
         if self.pending:

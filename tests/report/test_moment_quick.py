@@ -222,6 +222,27 @@ def failed_free():
     check(code == 0 and "1 call to free failed" in out.decode(), out.decode())
 
 
+@case("a checkpoint with a malformed section is damage: what was live at the moment is not known")
+def malformed():
+    for records in None, b"\x01\x01\x00\xff\xff\xff\xff":  # (a column that is longer than its section)
+        t = Trace()
+        t.info = {"process.start_ns": "500"}
+        of = {"device": 0, "result": 0, "space": "device", "tid": 7}
+        t.event("alloc", 1000, ptr=M, bytes=8 * M, stack=STACKS[0], **of)
+        t.flush()
+        t.restart()
+        t.event("alloc", 2000, ptr=99 * M, bytes=K, stack=STACKS[1], **of)
+        was = [t.record("alloc", 1000, ptr=M, bytes=8 * M, device=0, space="device", stack=STACKS[0], event=0, tid=7)]
+        t.flush(checkpoint=(FIRST_PART | LAST_PART, records or was))
+        t.event("alloc", 3000, ptr=200 * M, bytes=2 * K, stack=STACKS[2], **of)
+        t.flush(last=True)
+        code, d = read("top", "--quick", "--at=#2", noted(t.bytes(), "malformed.zst"))
+        if records:
+            check(d["unknown"] and not d["devices"], d)
+        else:
+            equal((d["unknown"], d["checkpoint_event"] is None, d["devices"][0]["bytes"]), (None, False, 8 * M + 3 * K))
+
+
 # ---- recorded -----------------------------------------------------------------------------------
 
 

@@ -260,6 +260,29 @@ def own_moment():
         equal(read("summary", write(p.trace.bytes()))["host_registered_bytes_at_moment"], 3 * M)
 
 
+@case("what was under way at a reading is what allocates within 2,048 events after it, with other readings between or none")
+def under_way():
+    for readings in (), range(403, 2500, 10):
+        t = Trace()
+        t.info = {"process.start_ns": "500"}
+        late = {250 * k + 20: 2 * k * M for k in range(2, 20)}  # their calls begin before the reading, most end far behind it
+        for i in range(5000):
+            now = 1000 * i + 1000
+            if i in late:
+                t.event("alloc", now, ptr=i << 30, bytes=late[i], device=0, result=0, space="device", tid=100 + i, duration_ns=now - 400000)
+            elif i in (310, 400):
+                taken = sum(late.values()) if i == 400 else 0
+                t.event("memory-sample", now, device=0, free_bytes=(1 << 40) - taken, total_bytes=1 << 40, tid=1)
+            elif i in readings:
+                t.event("memory-sample", now, device=1, free_bytes=1 << 30, total_bytes=1 << 40, tid=2)
+            else:
+                t.event("mark", now, tid=1)
+        t.flush(last=True)
+        found, = [d for d in read("summary", write(t.bytes()), "--at=#400")["devices"] if d["ordinal"] == 0]
+        expected = sum(size for i, size in late.items() if 400 < i <= 400 + 2048)
+        equal(found["memory"]["end"]["in_flight_bytes"], expected, "with %d more readings" % len(readings))
+
+
 @case("PyTorch's pool at a moment, of which memory was freed since its last event: what does not add up")
 def unreconciled():
     t = Trace()

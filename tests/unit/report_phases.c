@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "analyze/phase_follow.h"
 #include "symbols/phases.h"
 
 #define WORKER "/usr/lib/python3/dist-packages/vllm/v1/worker/gpu_worker.py"
@@ -263,6 +264,23 @@ static void a_million_stacks_are_one_pass(void **state) {
     assert_true(ct_phases_has_any(&phases));
 }
 
+// A checkpoint restores the ranges that are open: no event begins them.
+static void a_range_that_was_restored_is_a_phase(void **state) {
+    struct ct_open_ranges open = {.used = 0};
+    struct ct_phase_follow follow = {.phases = &phases, .open = &open};
+    struct ct_event push = {.present = 0}, alloc = {.present = 0};
+    (void)state;
+    CT_SET(&push, op, CT_OP_RANGE_PUSH);
+    CT_SET(&push, thread, 1);
+    CT_SET(&push, text, add_string("warm up"));
+    CT_SET(&alloc, op, CT_OP_ALLOC);
+    CT_SET(&alloc, thread, 1);
+    assert_int_equal(ct_phase_follow_event(&follow, &alloc)->phase, CT_PHASE_UNKNOWN);
+    ct_open_ranges_apply(&open, &push, 1);
+    assert_int_equal(ct_phase_follow_event(&follow, &alloc)->phase, CT_PHASE_RANGE);
+    ct_phase_follow_free(&follow);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(patterns_fit_the_end_of_a_path, set_up, tear_down),
@@ -272,6 +290,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(rules_of_a_file_come_first, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_bad_line_is_named, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_million_stacks_are_one_pass, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_range_that_was_restored_is_a_phase, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
