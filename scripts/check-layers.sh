@@ -14,7 +14,7 @@ GENERATED=$(make -s show-GENERATED)
 rooms=$(tr -s '\n' ' ' <<'LIST'
 preload/intercept preload/record preload/stack preload/write preload/store preload/base
 tools/run tools/watch
-tools/report/command tools/report/bundle tools/report/page tools/report/views tools/report/print tools/report/cli tools/report/export tools/report/diagnose tools/report/compare tools/report/layout tools/report/processes tools/report/sites tools/report/allocator tools/report/analyze tools/report/snapshot tools/report/copy tools/report/replay tools/report/text tools/report/symbols tools/report/read
+tools/report/command tools/report/bundle tools/report/page tools/report/views tools/report/print tools/report/cli tools/report/export tools/report/diagnose tools/report/compare tools/report/layout tools/report/processes tools/report/sites tools/report/allocator tools/report/question tools/report/analyze tools/report/snapshot tools/report/copy tools/report/replay tools/report/text tools/report/symbols tools/report/read
 tools/base
 include/cutrace/model include/cutrace/format
 LIST
@@ -115,6 +115,12 @@ refuse "check-layers sees no calls" "$([ -n "$library" ] && [ -n "$report" ] || 
 refuse "a file is opened beside base/files.c" "$(find preload -name '*.c' ! -path preload/base/files.c | LC_ALL=C sort |
     while read -r source; do
         nm "$build/${source%.c}.o" | sed -nE "s#^ *U (open(at)?(64)?|fopen|opendir|socket|pipe2?|dup[23]?)\$#$source \\1#p"
+    done)"
+# A pass and a copy of a trace alone drive events: all that hears them is a listener.
+refuse "events are driven beside question/pass.c and copy/copy_trace.c" "$(find tools -name '*.c' | LC_ALL=C sort |
+    while read -r source; do
+        case $source in */question/pass.c | */copy/copy_trace.c | */replay/*) continue ;; esac
+        nm "$build/${source%.c}.o" 2>/dev/null | sed -nE "s#^ *U (ct_replay_next_slow|ct_readahead_next)\$#$source \1#p"
     done)"
 refuse "a room calls a higher one" "$(printf '%s\n' "$library" "$report" | upward)"
 refuse "files call each other in a circle" "$(printf '%s\n' "$library" | circles)$(printf '%s\n' "$report" | circles)"

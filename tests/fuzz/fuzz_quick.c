@@ -14,10 +14,9 @@
 
 #include "seeds.h"
 
-#include "analyze/moment.h"
-#include "analyze/scan.h"
 #include "print/time_range.h"
 #include "print/view_scan.h"
+#include "question/question.h"
 #include "read/digest.h"
 #include "read/recorder_notes.h"
 #include "symbols/phases.h"
@@ -112,14 +111,12 @@ static void replay_all(const struct moment *m, struct ct_replay *r) {
     struct ct_trace t = {.no_journal = 1};
     struct ct_error error;
     struct ct_view v = {.options = m->options, .terminal = &terminal, .trace = &t, .out = stdout};
-    struct ct_sharing sharing = {0};
     if (ct_trace_open(&t, path, &error) || ct_time_range_resolve(&v, &error))
         fail(error.text, 1, 0);
     if (v.in_gap_ns)
         fail("known at a time in a gap", v.in_gap_ns, 0);
     const struct ct_moment moment = ct_view_scan_asked_moment(&v, NULL);
-    ct_moment_replay(&moment, r, &sharing, NULL, &t);
-    ct_sharing_free(&sharing);
+    ct_question_moment(r, &moment, &t, NULL, NULL);
     ct_trace_close(&t);
 }
 
@@ -130,8 +127,6 @@ static void compare_moment(const struct ct_arguments *o, int tells_truth) {
     known += m.has_part != 0;
     unknown += !m.has_part;
     if (m.has_part && tells_truth) {
-        ct_replay_init(&all, NULL, NULL);
-        all.tiles = 1;
         replay_all(&m, &all);
         for (int d = 0; d < CT_DEVICES; d++) {
             const struct ct_live_device *x = &m.part.state.live.device[d], *y = &all.live.device[d];
@@ -187,7 +182,7 @@ static void compare_summary(void) {
         if (ct_trace_open(&t, path, &error))
             fail(error.text, 1, 0);
         ct_recorder_notes_read(n, &quick, NULL);
-        ct_scan_run(s, &t, &request);
+        ct_question_scan(s, &t, &request, NULL);
         compare_notes(n, s, ct_recorder_notes_are_whole(n, &quick));
         ct_scan_free(s);
         ct_recorder_notes_free(n);

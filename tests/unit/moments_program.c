@@ -238,7 +238,8 @@ int main(int argc, char **argv) {
         m.by_torch = by_torch;
         if (ct_trace_open(&t, argv[i], &error))
             return 1;
-        ct_replay_init(&m.replay, changed, NULL);
+        ct_replay_init(&m.replay);
+        m.replay.live.total_changed = changed;
         m.replay.tiles = 1;
         check_trace(&t);
         printf("%s: moments %" PRIu64 " readings %" PRIu64 " during_calls %" PRIu64

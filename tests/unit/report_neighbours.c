@@ -12,7 +12,7 @@ static struct ct_neighbours neighbours;
 
 static int set_up(void **state) {
     (void)state;
-    ct_replay_init(&replay, NULL, NULL);
+    ct_replay_init(&replay);
     neighbours = (struct ct_neighbours){0};
     return 0;
 }

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "analyze/pass.h"
+#include "question/pass.h"
 
 // What was seen: numbers of calls, and a sum that depends on their order.
 struct seen {
@@ -79,7 +79,9 @@ static struct seen see_alone(uint64_t last) {
     const struct ct_event *e;
     uint64_t number;
     open_trace(&t);
-    ct_replay_init(&r, live_changed, &s);
+    ct_replay_init(&r);
+    r.live.total_changed = live_changed;
+    r.live.user = &s;
     r.tiles = 1;
     ct_trace_rewind(&t);
     while ((e = ct_replay_next(&r, &t, &number)) && before(&s, &r, e, number)) {
@@ -96,7 +98,7 @@ static void see_together(struct seen *s, size_t n) {
     struct ct_pass pass;
     struct ct_trace t;
     open_trace(&t);
-    ct_pass_init(&pass);
+    ct_pass_init(&pass, NULL);
     for (size_t i = 0; i < n; i++) {
         const struct ct_listener a = {.self = &s[i],
                                       .before = before,
@@ -155,7 +157,7 @@ static void calls_may_be_left_out(void **state) {
         struct ct_pass pass;
         struct ct_trace t;
         open_trace(&t);
-        ct_pass_init(&pass);
+        ct_pass_init(&pass, NULL);
         ct_listeners_add(&pass.listeners, i ? &split : &bare);
         ct_pass_run(&pass, &t);
         ct_pass_free(&pass);
@@ -166,9 +168,38 @@ static void calls_may_be_left_out(void **state) {
     assert_int_equal(s.before, 2 * alone.before);
 }
 
+// One that leads takes the others with it, whatever they want.
+static void a_pass_ends_with_the_one_that_leads(void **state) {
+    (void)state;
+    struct seen leader = {.last = 7}, other = {.last = UINT64_MAX};
+    const struct seen alone = see_alone(7);
+    const struct ct_listener a = {.self = &leader, .before = before, .end = end, .leads = 1};
+    const struct ct_listener b = {.self = &other,
+                                  .before = before,
+                                  .after = behind,
+                                  .end = end,
+                                  .live_changed = live_changed};
+    struct ct_replay r;
+    struct ct_pass pass;
+    struct ct_trace t;
+    open_trace(&t);
+    ct_pass_init(&pass, &r);
+    ct_listeners_add(&pass.listeners, &a);
+    ct_listeners_add(&pass.listeners, &b);
+    ct_pass_run(&pass, &t);
+    ct_pass_free(&pass);
+    is_same(&other, &alone);
+    assert_int_equal(leader.ended, 1);
+    assert_int_equal(sum_live(&r), alone.live_bytes); // the replay outlives the pass
+    assert_null(r.live.total_changed);
+    ct_replay_free(&r);
+    ct_trace_close(&t);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(each_sees_what_it_sees_alone),
                                        cmocka_unit_test(a_pass_ends_where_no_analysis_goes_on),
+                                       cmocka_unit_test(a_pass_ends_with_the_one_that_leads),
                                        cmocka_unit_test(calls_may_be_left_out)};
     return cmocka_run_group_tests_name("joint_pass", tests, NULL, NULL);
 }

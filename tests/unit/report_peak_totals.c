@@ -75,7 +75,8 @@ static void moments_are_those_that_were_marked(void **state) {
     struct events events = {.seed = 17 + test_seed(), .keys = 60};
     struct ct_event e;
     (void)state;
-    ct_replay_init(&replay, changed, NULL);
+    ct_replay_init(&replay);
+    replay.live.total_changed = changed;
     replay.live.owner_changed = owner_changed;
     for (uint64_t number = 0; number < 30000; number++) {
         random_event(&events, &e);
@@ -153,7 +154,8 @@ static void rows_with_blocks_are_those_of_the_state(void **state) {
     struct events events = {.seed = 18 + test_seed(), .keys = 60};
     struct ct_event e;
     (void)state;
-    ct_replay_init(&replay, live_changed, NULL);
+    ct_replay_init(&replay);
+    replay.live.total_changed = live_changed;
     replay.live.owner_changed = live_owner_changed;
     replay.tiles = 1;
     replay.watch = (struct ct_segment_watch){block_changed, segment_changed, NULL};

@@ -32,7 +32,7 @@ static void placed(void *user, const struct ct_object *o, const struct ct_traits
 static void gaps_are_those_of_the_report(void **state) {
     uint64_t seed = 1 + test_seed();
     (void)state;
-    ct_replay_init(&replay, NULL, NULL);
+    ct_replay_init(&replay);
     ct_address_map_init(&ranges, resize, NULL);
     replay.live.address_changed = placed;
     for (uint64_t number = 0; number < 30000; number++) {

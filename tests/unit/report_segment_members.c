@@ -33,7 +33,7 @@ static int is_segment(void) {
 
 static void a_handle_mapped_twice_stays_a_segment(void **state) {
     (void)state;
-    ct_replay_init(&replay, NULL, NULL);
+    ct_replay_init(&replay);
     replay.tiles = 1;
     apply(CT_OP_RESERVE, FIRST, 0);
     apply(CT_OP_RESERVE, SECOND, 0);

@@ -7,11 +7,10 @@
 #include <inttypes.h>
 
 #include "analyze/capacity.h"
-#include "analyze/moment.h"
-#include "analyze/scan.h"
 #include "base/now.h"
 #include "base/utf8.h"
 #include "print/summary_read.h"
+#include "question/question.h"
 #include "sites/site_groups.h"
 #include "watch/series.h"
 
@@ -50,15 +49,10 @@ static void note_event(void *user, const struct ct_replay *r, const struct ct_ev
 }
 
 static void scan(struct reader *x) {
-    struct ct_listeners listeners = {0};
-    const struct ct_scan_request request = {.to_ns = UINT64_MAX,
-                                            .device = -1,
-                                            .blocks = 1,
-                                            .phases = &x->phases,
-                                            .listeners = &listeners};
-    ct_listeners_add(&listeners, &(struct ct_listener){.self = x, .after = note_event});
-    ct_scan_run(&x->scan, &x->trace, &request);
-    ct_listeners_free(&listeners);
+    const struct ct_scan_request request = {
+        .to_ns = UINT64_MAX, .device = -1, .blocks = 1, .phases = &x->phases};
+    ct_question_scan(&x->scan, &x->trace, &request,
+                     &(struct ct_listener){.self = x, .after = note_event});
     ct_series_finish(&x->series);
     x->phase = x->scan.follow.last;
 }
@@ -165,16 +159,12 @@ static void read_device(struct reader *x, int index) {
 static void build_before(struct reader *x, struct ct_site_groups *before) {
     const struct ct_moment since = {CT_MOMENT_TIME, -1, UINT64_MAX, x->to->since_ns};
     struct ct_replay *r = ct_heap_alloc_zeroed(1, sizeof *r);
-    struct ct_sharing sharing = {0};
     struct ct_live_totals live;
-    ct_replay_init(r, NULL, NULL);
-    r->tiles = 1;
-    ct_moment_replay(&since, r, &sharing, NULL, &x->trace);
+    ct_question_moment(r, &since, &x->trace, NULL, NULL);
     ct_live_at_read(&live, r, -1, CT_ROWS_BY_BLOCK);
     ct_site_groups_build(before, &x->sites, live.holdings, live.holding_count);
     ct_live_at_free(&live);
     ct_replay_free(r);
-    ct_sharing_free(&sharing);
     free(r);
 }
 

@@ -13,11 +13,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "analyze/scan.h"
 #include "base/file_use.h"
 #include "base/human.h"
 #include "base/now.h"
 #include "bundle/bundle.h"
+#include "question/question.h"
 #include "watch/files.h"
 #include "watch/finished.h"
 
@@ -47,7 +47,7 @@ static size_t count_failed(const struct ct_trace_files *files) {
     size_t failed = 0;
     if (!ct_trace_open_files(&t, files, &error)) {
         struct ct_scan *s = ct_heap_alloc_zeroed(1, sizeof *s);
-        ct_scan_run(s, &t, &request);
+        ct_question_scan(s, &t, &request, NULL);
         const struct ct_incident_counts n = ct_incidents_count(&s->incidents);
         failed = n.failed - n.recovered_later;
         ct_scan_free(s);

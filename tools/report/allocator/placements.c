@@ -3,6 +3,7 @@
 
 #include "allocator/recorded_blocks.h"
 #include "allocator/release.h"
+#include "question/pass.h"
 
 struct placements {
     struct ct_what_if *w;
@@ -77,24 +78,36 @@ static void note_block(struct placements *p, const struct ct_replay *r, const st
     p->failed[thread % CT_RECORDED_THREADS] = 0;
 }
 
+static int before_event(void *self, const struct ct_replay *r, const struct ct_event *e,
+                        uint64_t number) {
+    (void)number;
+    if (e->op == CT_OP_BLOCK_FREE)
+        note_block(self, r, e);
+    else if (!ct_recorded_is_block(e))
+        note_call(self, r, e);
+    return 1;
+}
+
+static void after_event(void *self, const struct ct_replay *r, const struct ct_event *e,
+                        uint64_t number) {
+    struct placements *p = self;
+    (void)number;
+    if (e->op == CT_OP_UNRESERVE)
+        ++*ct_map_add(&p->ends, e->ptr);
+    if (ct_recorded_is_block(e) && e->op != CT_OP_BLOCK_FREE)
+        note_block(p, r, e);
+}
+
 static void follow_placements(struct placements *p, struct ct_trace *t) {
-    struct ct_replay r;
-    const struct ct_event *e;
-    uint64_t number;
-    ct_recorded_start(&r, t);
-    r.watch = (struct ct_segment_watch){NULL, segment_changed, p};
-    while ((e = ct_replay_next(&r, t, &number))) {
-        if (e->op == CT_OP_BLOCK_FREE)
-            note_block(p, &r, e);
-        else if (!ct_recorded_is_block(e))
-            note_call(p, &r, e);
-        ct_replay_apply(&r, e, number);
-        if (e->op == CT_OP_UNRESERVE)
-            ++*ct_map_add(&p->ends, e->ptr);
-        if (ct_recorded_is_block(e) && e->op != CT_OP_BLOCK_FREE)
-            note_block(p, &r, e);
-    }
-    ct_replay_free(&r);
+    const struct ct_listener a = {.self = p,
+                                  .before = before_event,
+                                  .after = after_event,
+                                  .segment_changed = segment_changed};
+    struct ct_pass pass;
+    ct_pass_init(&pass, NULL);
+    ct_listeners_add(&pass.listeners, &a);
+    ct_pass_run(&pass, t);
+    ct_pass_free(&pass);
     ct_map_free(&p->ends);
 }
 

@@ -28,11 +28,4 @@ static inline uint32_t ct_recorded_thread(const struct ct_event *e) {
     return CT_HAS(e, thread) ? e->thread : 0;
 }
 
-// Begins a replay of the whole trace.
-static inline void ct_recorded_start(struct ct_replay *r, struct ct_trace *t) {
-    ct_replay_init(r, NULL, NULL);
-    r->tiles = 1;
-    ct_trace_rewind(t);
-}
-
 #endif

@@ -34,18 +34,6 @@ struct ct_instant {
 // result tells. `at`: for CT_MOMENT_TIME, which this is.
 struct ct_moment ct_moment_find(const struct ct_scan *s, const struct ct_trace *t,
                                 enum ct_moment_kind kind, int device, const struct ct_instant *at);
-// Replays the trace up to the moment. The replay is initialized, and not begun; `sharing` is empty.
-// `listeners` (may be NULL) hear each event before it is applied, and nothing else.
-void ct_moment_replay(const struct ct_moment *m, struct ct_replay *r, struct ct_sharing *sharing,
-                      struct ct_listeners *listeners, struct ct_trace *t);
-// Replays the trace up to just before an event, and reads what is live there.
-void ct_moment_read_before(struct ct_live_totals *to, struct ct_trace *t, uint64_t event,
-                           int device);
-// The state at a moment, after a scan that follows PyTorch's blocks; NULL: the moment is the peak,
-// of which the scan has the totals. `r`: not initialized; it replays the trace if the scan does not
-// have the state.
-const struct ct_replay *ct_moment_find_state(const struct ct_moment *m, const struct ct_scan *s,
-                                             struct ct_trace *t, struct ct_replay *r);
 const char *ct_moment_kind_name(enum ct_moment_kind kind); // for JSON
 
 #endif

@@ -237,8 +237,6 @@ static int before_event(void *self, const struct ct_replay *r, const struct ct_e
                         uint64_t number) {
     struct ct_phase_times *p = self;
     p->follow.open = &r->live.open;
-    if (e->t_ns > p->request.to_ns)
-        return 0;
     p->is_in_range = e->t_ns >= p->request.from_ns;
     if (!p->is_in_range) {
         (void)ct_phase_follow_event(&p->follow, e); // the phase in which the range begins
@@ -271,10 +269,11 @@ static int before_gap(void *self, const struct ct_replay *r, uint64_t number, ui
     struct ct_phase_times *p = self;
     (void)r;
     (void)number;
+    (void)next_ns;
     p->current = p->paused;
     end_stretch(p, p->seen_ns);
     p->current = p->paused = 0;
-    return next_ns <= p->request.to_ns;
+    return 1;
 }
 
 static void end_pass(void *self, const struct ct_replay *r) {
@@ -319,28 +318,14 @@ static void use_start_up(struct ct_phase_times *p, const struct ct_phase_start_u
         p->started_ns = u->heights[i].t_ns;
 }
 
-static int note_start_up_before(void *self, const struct ct_replay *r, const struct ct_event *e,
-                                uint64_t number) {
-    const struct ct_phase_start_up *u = self;
-    (void)r;
-    (void)number;
-    return e->t_ns <= u->request.to_ns;
-}
-
-static void note_start_up_after(void *self, const struct ct_replay *r, const struct ct_event *e,
-                                uint64_t number) {
+static void note_start_up(void *self, const struct ct_replay *r, const struct ct_event *e,
+                          uint64_t number) {
     (void)number;
     ct_phase_start_up_note(self, r, e);
 }
 
-static void find_start_up(struct ct_phase_start_up *u, struct ct_trace *t) {
-    const struct ct_listener a = {
-        .self = u, .before = note_start_up_before, .after = note_start_up_after};
-    struct ct_pass pass;
-    ct_pass_init(&pass);
-    ct_listeners_add(&pass.listeners, &a);
-    ct_pass_run(&pass, t);
-    ct_pass_free(&pass);
+struct ct_listener ct_phase_start_up_listener(struct ct_phase_start_up *u) {
+    return (struct ct_listener){.self = u, .end_ns = u->request.to_ns + 1, .after = note_start_up};
 }
 
 // ---- interface ----------------------------------------------------------------------------------
@@ -354,6 +339,7 @@ void ct_phase_times_join(struct ct_phase_times *p, struct ct_listeners *to,
                          const struct ct_phase_times_request *request,
                          const struct ct_phase_start_up *u) {
     const struct ct_listener a = {.self = p,
+                                  .end_ns = request->to_ns + 1,
                                   .before = before_event,
                                   .after = after_event,
                                   .end = end_pass,
@@ -370,20 +356,6 @@ void ct_phase_times_join(struct ct_phase_times *p, struct ct_listeners *to,
     if (!p->by_frames)
         use_start_up(p, u);
     ct_listeners_add(to, &a);
-}
-
-void ct_phase_times_run(struct ct_phase_times *p, struct ct_trace *t,
-                        const struct ct_phase_times_request *request) {
-    struct ct_phase_start_up *u = ct_heap_alloc_zeroed(1, sizeof *u);
-    struct ct_pass pass;
-    u->request = *request;
-    if (ct_phase_times_need_start_up(request))
-        find_start_up(u, t);
-    ct_pass_init(&pass);
-    ct_phase_times_join(p, &pass.listeners, request, u);
-    ct_pass_run(&pass, t);
-    ct_pass_free(&pass);
-    free(u);
 }
 
 static int compare_holdings(const void *a, const void *b) {

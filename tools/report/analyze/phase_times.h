@@ -5,9 +5,9 @@
 #define CT_PHASE_TIMES_H
 
 #include "analyze/live_at.h"
-#include "analyze/pass.h"
 #include "analyze/phase_follow.h"
 #include "analyze/program_marks.h"
+#include "replay/listeners.h"
 
 // More stretches than these are summed by phase.
 enum { CT_PHASE_STRETCHES = 48 };
@@ -82,13 +82,12 @@ int ct_phase_times_need_start_up(const struct ct_phase_times_request *request);
 // Behind each event that was applied.
 void ct_phase_start_up_note(struct ct_phase_start_up *u, const struct ct_replay *r,
                             const struct ct_event *e);
+// Finds a start-up in a pass of its own.
+struct ct_listener ct_phase_start_up_listener(struct ct_phase_start_up *u);
 // Joins a pass that others share. `u`: used where one is needed.
 void ct_phase_times_join(struct ct_phase_times *p, struct ct_listeners *to,
                          const struct ct_phase_times_request *request,
                          const struct ct_phase_start_up *u);
-// Does all of it alone.
-void ct_phase_times_run(struct ct_phase_times *p, struct ct_trace *t,
-                        const struct ct_phase_times_request *request);
 // What a phase has allocated by stack, the most bytes first. The caller frees the list.
 struct ct_holding *ct_phase_time_list(const struct ct_phase_time *time, size_t *count);
 void ct_phase_times_free(struct ct_phase_times *p);

@@ -384,9 +384,9 @@ struct ct_device_memory ct_scan_memory(const struct ct_scan *s, int device) {
 // Notes the first event after which more than the budget is in use, or would be if its call had
 // not failed, with the state before it. A reading shows what was in use already: its state is the
 // one after it.
-static void note_budget(struct ct_scan *s, int index, const struct ct_oom_event *before,
-                        const struct ct_event *e) {
+static void note_budget(struct ct_scan *s, int index, const struct ct_event *e) {
     struct ct_device_scan *d = &s->device[index];
+    const struct ct_oom_event *before = &s->before;
     const struct ct_breakdown after = ct_replay_split(&s->end, index);
     // Memory in flight counts at the event of its call.
     const uint64_t in_use = after.used_known ? after.used - after.in_flight : after.tracked;
@@ -462,18 +462,16 @@ static void after_event(struct ct_scan *s, const struct ct_event *e, int index) 
         s->lost += CT_HAS(e, count) ? e->count : 1;
 }
 
-// Counts an event that is in the range and on a wanted device. `before`: the event and the state
-// before it, or NULL without a budget.
-static void count_event(struct ct_scan *s, const struct ct_event *e, uint64_t number, int index,
-                        const struct ct_oom_event *before) {
+// Counts an event that is in the range and on a wanted device.
+static void count_event(struct ct_scan *s, const struct ct_event *e, uint64_t number, int index) {
     const struct ct_scan_request *q = &s->request;
     s->device[index].seen |=
         ct_event_uses_device(e) || s->end.live.device[index].live_allocations != 0;
     s->events++;
     s->ops[e->op < CT_OPS_END ? e->op : 0]++;
     note_peaks(s, index, e, number);
-    if (before)
-        note_budget(s, index, before, e);
+    if (q->capacity)
+        note_budget(s, index, e);
     if (e->op == CT_OP_MEMORY_SAMPLE && CT_HAS(e, process_bytes))
         divide_ooms(s, e, index);
     if (ct_event_reports_oom(e))
@@ -482,39 +480,6 @@ static void count_event(struct ct_scan *s, const struct ct_event *e, uint64_t nu
         note_success(s, e, number);
     if (q->columns && e->t_ns >= q->columns_from)
         plot(s, index, column_of(q, e->t_ns));
-}
-
-static void scan_event(struct ct_scan *s, const struct ct_event *e, uint64_t number) {
-    const int index = ct_event_device_index(e);
-    s->in_range = e->t_ns >= s->request.from_ns;
-    const int counts = s->in_range && is_wanted(s, index);
-    const int has_budget = counts && s->request.capacity;
-    struct ct_oom_event before; // if has_budget
-    s->of_event = NULL;
-    if (s->request.listeners && s->request.listeners->any_before)
-        (void)ct_listeners_before(s->request.listeners, e, number);
-    s->phase = ct_phase_follow_event(&s->follow, e);
-    if (has_budget)
-        before = describe(s, e, number);
-    before_event(s, e, number, index, counts);
-    s->event = number;
-    s->failures += ct_event_reports_oom(e) != 0;
-    ct_replay_apply(&s->end, e, number);
-    if (e->op == CT_OP_MAP)
-        note_mapping(s, e);
-    after_event(s, e, index);
-    if (counts)
-        count_event(s, e, number, index, has_budget ? &before : NULL);
-    if (s->request.listeners)
-        ct_listeners_after(s->request.listeners, e, number);
-}
-
-static void plot_incidents(struct ct_scan *s) {
-    for (size_t k = 0; k < s->incidents.count; k++) {
-        const struct ct_oom_event *o = ct_incidents_head(&s->incidents, k);
-        if (o->t_ns >= s->request.columns_from && s->plot[o->device])
-            s->plot[o->device][column_of(&s->request, o->t_ns)].ooms++;
-    }
 }
 
 // Leaves out the columns and the instants before a time.
@@ -526,12 +491,70 @@ static void skip_unknown(struct ct_scan *s, uint64_t t_ns) {
             s->column[d] = column_of(q, t_ns);
 }
 
+static int take_before(void *self, const struct ct_replay *r, const struct ct_event *e,
+                       uint64_t number) {
+    struct ct_scan *s = self;
+    (void)r;
+    if (s->exceeded) // what comes later would not have happened
+        return 0;
+    if (s->end.resets != s->resets) { // no call repeats one before the gap
+        s->known_event = number;
+        ct_driver_requests_free(&s->requests);
+    }
+    if (is_known(s) && !s->was_known)
+        skip_unknown(s, s->last_ns); // (the state since then is restored)
+    const int index = ct_event_device_index(e);
+    s->in_range = e->t_ns >= s->request.from_ns;
+    s->counts = s->in_range && is_wanted(s, index);
+    s->of_event = NULL;
+    s->phase = ct_phase_follow_event(&s->follow, e);
+    if (s->counts && s->request.capacity)
+        s->before = describe(s, e, number);
+    before_event(s, e, number, index, s->counts);
+    s->event = number;
+    s->failures += ct_event_reports_oom(e) != 0;
+    return 1;
+}
+
+// What the next event is compared with.
+static void expect_next(struct ct_scan *s) {
+    s->resets = s->end.resets;
+    s->was_known = is_known(s);
+    s->in_range = 0; // objects that a checkpoint restores are no new allocations
+}
+
+static void take_after(void *self, const struct ct_replay *r, const struct ct_event *e,
+                       uint64_t number) {
+    struct ct_scan *s = self;
+    const int index = ct_event_device_index(e);
+    (void)r;
+    if (e->op == CT_OP_MAP)
+        note_mapping(s, e);
+    after_event(s, e, index);
+    if (s->counts)
+        count_event(s, e, number, index);
+    s->last_ns = e->t_ns;
+    if (e->t_ns > s->latest_ns)
+        s->latest_ns = e->t_ns;
+    expect_next(s);
+}
+
+static void plot_incidents(struct ct_scan *s) {
+    for (size_t k = 0; k < s->incidents.count; k++) {
+        const struct ct_oom_event *o = ct_incidents_head(&s->incidents, k);
+        if (o->t_ns >= s->request.columns_from && s->plot[o->device])
+            s->plot[o->device][column_of(&s->request, o->t_ns)].ooms++;
+    }
+}
+
 // Before a gap: the last event was at last_ns, and nothing is known up to the next one.
-static int before_gap(void *user, uint64_t number, uint64_t next_ns) {
-    struct ct_scan *s = user;
+static int before_gap(void *self, const struct ct_replay *r, uint64_t number, uint64_t next_ns) {
+    struct ct_scan *s = self;
     const struct ct_scan_request *q = &s->request;
-    if (q->listeners)
-        (void)ct_listeners_before_gap(q->listeners, number, next_ns);
+    (void)r;
+    (void)number;
+    if (s->exceeded)
+        return 0;
     if (q->points && is_known(s))
         ct_pool_curve_advance(&s->curve, &s->end, s->last_ns + 1);
     for (int d = 0; d < CT_DEVICES && q->columns; d++)
@@ -560,66 +583,46 @@ static void add_restored(struct ct_scan *s, const struct ct_trace *t) {
     }
 }
 
-// Whether an event is after the last one of the range.
-static int is_after(const struct ct_scan_request *q, const struct ct_event *e, uint64_t number) {
-    return e->t_ns > q->to_ns || (q->end_event && number >= q->end_event);
-}
-
 // Counts the lost events of the whole range: a pass that ended at a budget has not seen all.
 static void count_lost(struct ct_scan *s, struct ct_trace *t) {
+    const struct ct_scan_request *q = &s->request;
     struct ct_event e;
     uint64_t number;
     s->lost = 0;
     ct_trace_rewind(t);
-    while (ct_trace_next(t, &e, &number) && !is_after(&s->request, &e, number))
+    while (ct_trace_next(t, &e, &number) && e.t_ns <= q->to_ns &&
+           !(q->end_event && number >= q->end_event))
         if (e.op == CT_OP_LOST)
             s->lost += CT_HAS(&e, count) ? e.count : 1;
 }
 
-static void begin(struct ct_scan *s, const struct ct_trace *t,
+void ct_scan_join(struct ct_scan *s, struct ct_listeners *to, const struct ct_trace *t,
                   const struct ct_scan_request *request) {
-    memset(s, 0, sizeof *s);
+    const struct ct_listener a = {.self = s,
+                                  .end_event = request->end_event,
+                                  .end_ns = request->to_ns + 1,
+                                  .before = take_before,
+                                  .after = take_after,
+                                  .before_gap = before_gap,
+                                  .live_changed = live_changed,
+                                  .owner_changed = owner_changed,
+                                  .block_changed = block_changed,
+                                  .segment_changed = segment_changed,
+                                  .leads = 1};
     s->request = *request;
-    if (request->listeners)
-        request->listeners->replay = &s->end;
+    s->end.tiles = request->points || request->blocks;
     s->is_never_known = !ct_trace_is_ever_known(t);
     s->follow.phases = request->phases;
     s->follow.open = &s->end.live.open;
-    ct_replay_init(&s->end, live_changed, s);
-    s->end.tiles = request->points || request->blocks;
-    s->end.live.owner_changed = owner_changed;
-    s->end.watch = (struct ct_segment_watch){block_changed, segment_changed, s};
-    s->end.before_gap = before_gap;
-    s->end.gap_user = s;
-    s->end.last_wanted = request->end_event ? request->end_event - 1 : UINT64_MAX;
-    s->end.last_wanted_ns = request->to_ns;
     ct_pool_curve_init(
         &s->curve, request->from_ns > t->t_first_ns ? request->from_ns : t->t_first_ns,
         request->to_ns < t->t_last_ns ? request->to_ns : t->t_last_ns, request->points);
     ct_segment_streams_init(&s->streams, t);
+    expect_next(s);
+    ct_listeners_add(to, &a);
 }
 
-// Before an event is read.
-static void expect(struct ct_scan *s) {
-    s->resets = s->end.resets;
-    s->was_known = is_known(s);
-    s->in_range = 0; // objects that a checkpoint restores are no new allocations
-}
-
-static void take(struct ct_scan *s, const struct ct_event *e, uint64_t number) {
-    if (s->end.resets != s->resets) { // no call repeats one before the gap
-        s->known_event = number;
-        ct_driver_requests_free(&s->requests);
-    }
-    if (is_known(s) && !s->was_known)
-        skip_unknown(s, s->last_ns); // (the state since then is restored)
-    scan_event(s, e, number);
-    s->last_ns = e->t_ns;
-    if (e->t_ns > s->latest_ns)
-        s->latest_ns = e->t_ns;
-}
-
-static void end(struct ct_scan *s, struct ct_trace *t) {
+void ct_scan_finish(struct ct_scan *s, struct ct_trace *t) {
     const struct ct_scan_request *q = &s->request;
     if (s->streams.disagree)
         ct_pool_growth_forget_streams(&s->growths);
@@ -638,24 +641,6 @@ static void end(struct ct_scan *s, struct ct_trace *t) {
     ct_incidents_finish(&s->incidents);
     if (q->columns)
         plot_incidents(s);
-}
-
-void ct_scan_run(struct ct_scan *s, struct ct_trace *t, const struct ct_scan_request *request) {
-    const struct ct_event *e;
-    uint64_t number;
-    begin(s, t, request);
-    ct_trace_rewind(t);
-    while (!s->exceeded) { // what comes later would not have happened
-        expect(s);
-        e = ct_replay_next(&s->end, t, &number);
-        if (!e || is_after(request, e, number))
-            break;
-        take(s, e, number);
-    }
-    ct_replay_stop(&s->end);
-    if (request->listeners)
-        ct_listeners_end(request->listeners);
-    end(s, t);
 }
 
 int ct_scan_is_of_one_device(const struct ct_scan *s, int device) {

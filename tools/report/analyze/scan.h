@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// One pass over a trace that collects what the views need: peaks, OOMs, the crossing of capacity,
+// What the views need of a trace: peaks, OOMs, the crossing of capacity,
 // totals by stack, the columns of a plot, and PyTorch's pools.
 #ifndef CT_SCAN_H
 #define CT_SCAN_H
 
 #include "analyze/incidents.h"
-#include "analyze/pass.h"
 #include "analyze/peak_totals.h"
 #include "analyze/pool_curve.h"
 #include "analyze/pool_growth.h"
 #include "analyze/sharing.h"
-#include "replay/replay.h"
+#include "replay/listeners.h"
 
 // Memory of the driver, and the thread that allocated it.
 struct ct_new_memory {
@@ -71,10 +70,9 @@ struct ct_scan_request {
     uint64_t capacity;  // the budget; 0 = none. The pass ends where it is exceeded
     unsigned columns;   // 0 = no plot
     uint64_t columns_from, columns_to;
-    unsigned points;                // of the pools' curves; 0 = PyTorch's pools are not analysed
-    int blocks;                     // follow PyTorch's blocks, even if points is 0
-    struct ct_phases *phases;       // for the phases of OOMs; may be NULL
-    struct ct_listeners *listeners; // that hear the same events; may be NULL
+    unsigned points;          // of the pools' curves; 0 = PyTorch's pools are not analysed
+    int blocks;               // follow PyTorch's blocks, even if points is 0
+    struct ct_phases *phases; // for the phases of OOMs; may be NULL
 };
 
 struct ct_scan {
@@ -95,10 +93,11 @@ struct ct_scan {
     struct ct_driver_requests requests;
     struct ct_driver_request *of_event; // the request that the present event belongs to, or NULL
     unsigned column[CT_DEVICES];
-    uint64_t last_ns;   // of the event before
-    uint64_t latest_ns; // of all events
-    int is_never_known; // what is live
-    int in_range;
+    uint64_t last_ns;                // of the event before
+    uint64_t latest_ns;              // of all events
+    int is_never_known;              // what is live
+    int in_range, counts;            // the present event; and it is on a wanted device
+    struct ct_oom_event before;      // the present event and the state before it, with a budget
     const struct ct_phase_at *phase; // of the present event
     uint64_t event;                  // the present one
     uint64_t known_event;            // the first event after the last gap
@@ -108,7 +107,12 @@ struct ct_scan {
     int was_known;                   // before the present event
 };
 
-void ct_scan_run(struct ct_scan *s, struct ct_trace *t, const struct ct_scan_request *request);
+// `s`: zero but for `end`, the replay of the pass, which ends with the scan (question/question.h
+// runs it).
+void ct_scan_join(struct ct_scan *s, struct ct_listeners *to, const struct ct_trace *t,
+                  const struct ct_scan_request *request);
+// After the pass.
+void ct_scan_finish(struct ct_scan *s, struct ct_trace *t);
 void ct_scan_free(struct ct_scan *s);
 struct ct_device_memory ct_scan_memory(const struct ct_scan *s, int device);
 // Whether there are totals by stack, and they are those of a scan of this device alone.

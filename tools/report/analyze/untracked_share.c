@@ -22,6 +22,6 @@ static void note(void *share, const struct ct_replay *r, const struct ct_event *
     note_reading(share, r, e);
 }
 
-void ct_untracked_share_join(struct ct_untracked_share *s, struct ct_listeners *to) {
-    ct_listeners_add(to, &(struct ct_listener){.self = s, .after = note});
+struct ct_listener ct_untracked_share_listener(struct ct_untracked_share *s) {
+    return (struct ct_listener){.self = s, .after = note};
 }

@@ -4,7 +4,7 @@
 #ifndef CT_UNTRACKED_SHARE_H
 #define CT_UNTRACKED_SHARE_H
 
-#include "analyze/pass.h"
+#include "replay/listeners.h"
 
 enum { CT_UNTRACKED_SHARE_PARTS = 8 };
 
@@ -19,6 +19,6 @@ struct ct_untracked_share {
 };
 
 // Hears the readings of a pass.
-void ct_untracked_share_join(struct ct_untracked_share *s, struct ct_listeners *to);
+struct ct_listener ct_untracked_share_listener(struct ct_untracked_share *s);
 
 #endif

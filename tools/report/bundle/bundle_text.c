@@ -12,6 +12,7 @@
 #include "print/recorder_line.h"
 #include "print/trace_state.h"
 #include "print/view_scan.h"
+#include "question/question.h"
 #include "views/processes.h"
 #include "views/processes_json.h"
 #include "views/processes_text.h"
@@ -170,7 +171,7 @@ static int view_recorder_line(struct ct_view *v) {
     char line[2048];
     struct ct_scan s;
     const struct ct_scan_request request = ct_view_scan_request_pools(v);
-    ct_scan_run(&s, v->trace, &request);
+    ct_question_scan(&s, v->trace, &request, NULL);
     const struct ct_oom_event *crossing = ct_scan_find_crossing(&s);
     if (crossing &&
         ct_recorder_line_format(v, crossing, ct_incidents_is_retried(&s.incidents, crossing), line,

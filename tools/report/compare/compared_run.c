@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compare/compared_run.h"
 
+#include "question/question.h"
+
 #define HOUR UINT64_C(3600000000000)
 
 // ---- the moment ---------------------------------------------------------------------------------
@@ -20,7 +22,7 @@ void ct_compared_run_scan(struct ct_compared_run *r, int device, int is_usual,
                                             .device = device,
                                             .blocks = 1,
                                             .phases = r->phases};
-    ct_scan_run(&r->scan, r->trace, &request);
+    ct_question_scan(&r->scan, r->trace, &request, NULL);
     ct_replay_release(&r->scan.end);
     const struct ct_oom_event *o = ct_scan_find_crossing(&r->scan);
     if (is_usual)
@@ -38,7 +40,6 @@ void ct_compared_run_free(struct ct_compared_run *r) {
 
 static void begin_device(struct ct_compared_device *d, struct ct_compared_run *r, int device,
                          enum ct_holding_rows rows) {
-    struct ct_sharing sharing = {0};
     *d = (struct ct_compared_device){.exists = 1, .device = device, .moment = r->moment};
     const struct ct_device_scan *s = &r->scan.device[device];
     d->peak_known = s->peak_known;
@@ -46,10 +47,7 @@ static void begin_device(struct ct_compared_device *d, struct ct_compared_run *r
     d->peak_t_ns = s->peak_t_ns;
     if (d->moment.kind == CT_MOMENT_PEAK) // each device has its own
         d->moment = ct_moment_find(&r->scan, r->trace, CT_MOMENT_PEAK, device, NULL);
-    ct_replay_init(&d->replay, NULL, NULL);
-    d->replay.tiles = 1;
-    ct_moment_replay(&d->moment, &d->replay, &sharing, NULL, r->trace);
-    ct_sharing_free(&sharing);
+    ct_question_moment(&d->replay, &d->moment, r->trace, NULL, NULL);
     ct_live_at_read(&d->now, &d->replay, device, rows);
 }
 
@@ -81,7 +79,7 @@ static void measure_device(struct ct_compared_device *d, struct ct_compared_run 
     const struct ct_phase_times_request phases = {
         .phases = r->phases, .from_ns = r->from_ns, .to_ns = d->moment.t_ns, .device = d->device};
     ct_leaks_find(&d->leaks, r->sites, r->trace, &request);
-    ct_phase_times_run(&d->phases, r->trace, &phases);
+    ct_question_phases(&d->phases, r->trace, &phases);
 }
 
 void ct_compared_devices_read(struct ct_compared_device d[CT_SIDES],

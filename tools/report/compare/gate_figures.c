@@ -2,6 +2,7 @@
 #include "compare/gate_figures.h"
 
 #include "analyze/coarse_history.h"
+#include "question/question.h"
 
 #define HOUR UINT64_C(3600000000000)
 
@@ -66,7 +67,7 @@ static void read_budget(struct ct_gate_figures *g, struct ct_trace *t,
                                             .device = q->device,
                                             .capacity = q->capacity,
                                             .phases = q->phases};
-    ct_scan_run(&s, t, &request);
+    ct_question_scan(&s, t, &request, NULL);
     const struct ct_oom_event *over = ct_scan_find_crossing(&s);
     g->over_known = over != NULL;
     g->over_t_ns = over ? over->t_ns : 0;
@@ -82,7 +83,7 @@ void ct_gate_figures_read(struct ct_gate_figures *g, struct ct_trace *t,
                                             .blocks = 1,
                                             .phases = q->phases};
     *g = (struct ct_gate_figures){.lost = 0};
-    ct_scan_run(&s, t, &request);
+    ct_question_scan(&s, t, &request, NULL);
     ct_replay_release(&s.end);
     const struct ct_oom_event *crossing = ct_scan_find_crossing(&s);
     g->lost = s.lost;

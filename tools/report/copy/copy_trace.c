@@ -94,7 +94,7 @@ static int replay_to_begin(struct copy *c, uint64_t history_from) {
     const struct ct_event *e;
     uint64_t number, next = history_from;
     ct_trace_rewind(c->t);
-    ct_replay_init(&c->replay, NULL, NULL);
+    ct_replay_init(&c->replay);
     while ((e = ct_replay_next(&c->replay, c->t, &number)) && e->t_ns < c->request->from_ns) {
         ct_replay_apply(&c->replay, e, number);
         if (number < history_from)

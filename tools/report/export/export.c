@@ -3,6 +3,7 @@
 #include "export/export.h"
 
 #include "base/utf8.h"
+#include "question/question.h"
 #include "sites/site_groups.h"
 
 static struct ct_scan_request request_for(const struct ct_export *x, int device) {
@@ -15,7 +16,7 @@ static struct ct_scan_request request_for(const struct ct_export *x, int device)
 
 void ct_export_prepare(struct ct_export *x) {
     const struct ct_scan_request request = request_for(x, x->device);
-    ct_scan_run(&x->scan, x->trace, &request);
+    ct_question_scan(&x->scan, x->trace, &request, NULL);
     ct_clocks_read(&x->clocks, &x->trace->definitions);
 }
 
@@ -65,7 +66,7 @@ static void read_held(struct ct_export *x, const struct ct_scan *scan, struct ct
     if (h->moment.kind == CT_MOMENT_PEAK)
         h->moment = ct_moment_find(scan, x->trace, CT_MOMENT_PEAK, h->device, NULL);
     ct_site_totals_build(&totals, x->sites, scan,
-                         ct_moment_find_state(&h->moment, scan, x->trace, &replay), h->device,
+                         ct_question_state(&h->moment, scan, x->trace, &replay), h->device,
                          CT_ROWS_BY_BLOCK);
     h->totals = totals.now;
     h->allocated = totals.stacks;
@@ -82,7 +83,7 @@ static void list_held_of(struct ct_export *x, unsigned kinds, int device) {
     const int is_alone = ct_scan_is_of_one_device(&x->scan, device);
     struct ct_scan own;
     if (!is_alone)
-        ct_scan_run(&own, x->trace, &request);
+        ct_question_scan(&own, x->trace, &request, NULL);
     for (unsigned kind = 0; kind <= CT_MOMENT_TIME; kind++) {
         if (!(kinds >> kind & 1))
             continue;

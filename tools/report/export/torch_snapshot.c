@@ -8,6 +8,7 @@
 #include <inttypes.h>
 
 #include "export/torch_snapshot_write.h"
+#include "question/pass.h"
 #include "sites/site_groups.h"
 
 // JavaScript represents smaller numbers exactly.
@@ -302,31 +303,47 @@ static void count_shown(struct ct_torch_snapshot *s) {
         s->shown[d].live_bytes = s->replay->live.device[d].live_bytes;
 }
 
-static void replay_window(struct ct_torch_snapshot *s, struct ct_trace *t, struct ct_replay *r) {
+static int before_event(void *self, const struct ct_replay *r, const struct ct_event *e,
+                        uint64_t number) {
+    struct ct_torch_snapshot *s = self;
     const struct ct_export_window *w = &s->window;
-    const struct ct_event *e;
-    uint64_t number;
+    (void)r;
+    if (!s->began && number >= w->first && e->t_ns >= w->from_ns) {
+        write_before(s, e->t_ns);
+        s->replay->live.region_changed = tile_changed;
+        s->replay->live.region_user = s;
+    }
+    s->event = e;
+    if (s->began)
+        write_oom(s, e, number);
+    return 1;
+}
+
+static void after_event(void *self, const struct ct_replay *r, const struct ct_event *e,
+                        uint64_t number) {
+    struct ct_torch_snapshot *s = self;
+    (void)r;
+    (void)e;
+    (void)number;
+    s->event = NULL;
+}
+
+static void replay_window(struct ct_torch_snapshot *s, struct ct_trace *t, struct ct_replay *r) {
+    const struct ct_listener a = {.self = s,
+                                  .end_event = s->window.last + 1,
+                                  .end_ns = s->window.to_ns + 1,
+                                  .before = before_event,
+                                  .after = after_event};
+    struct ct_pass pass;
     s->replay = r;
     s->event = NULL;
     s->began = 0;
     memset(s->shown, 0, sizeof s->shown);
-    ct_replay_init(r, NULL, s);
-    r->last_wanted = w->last;
-    r->last_wanted_ns = w->to_ns;
-    ct_trace_rewind(t);
-    for (; (e = ct_replay_next(r, t, &number)) && number <= w->last && e->t_ns <= w->to_ns;
-         s->event = NULL) {
-        if (!s->began && number >= w->first && e->t_ns >= w->from_ns) {
-            write_before(s, e->t_ns);
-            r->live.region_changed = tile_changed;
-            r->live.region_user = s;
-        }
-        s->event = e;
-        if (s->began)
-            write_oom(s, e, number);
-        ct_replay_apply(r, e, number);
-    }
-    s->event = NULL;
+    ct_pass_init(&pass, r);
+    r->tiles = 0; // (regions and blocks are kept in lists of its own)
+    ct_listeners_add(&pass.listeners, &a);
+    ct_pass_run(&pass, t);
+    ct_pass_free(&pass);
     if (!s->began)
         write_before(s, t->t_last_ns);
     r->live.region_changed = NULL;

@@ -52,7 +52,7 @@ struct ct_torch_snapshot {
     int has_blocks;               // of PyTorch's
     char *own[CT_OWN_CATEGORIES]; // labels of the call sites that hold the most at the end
     // The replayed state.
-    const struct ct_replay *replay;
+    struct ct_replay *replay;
     const struct ct_event *event; // the one that is being applied, or NULL
     struct ct_range_list regions, blocks;
     uint64_t synthetic; // number of regions with CT_REGION_SYNTHETIC

@@ -200,20 +200,12 @@ static void note_restored_mappings(struct ct_notable_pass *p) {
 static int before_event(void *self, const struct ct_replay *r, const struct ct_event *e,
                         uint64_t number) {
     struct ct_notable_pass *p = self;
+    (void)e;
     (void)number;
-    if (e->t_ns > p->to_ns)
-        return 0;
     if (r->resets != p->resets)
         note_restored_mappings(p);
     p->resets = r->resets;
     return 1;
-}
-
-static int before_gap(void *self, const struct ct_replay *r, uint64_t number, uint64_t next_ns) {
-    const struct ct_notable_pass *p = self;
-    (void)r;
-    (void)number;
-    return next_ns <= p->to_ns;
 }
 
 static void after_event(void *self, const struct ct_replay *r, const struct ct_event *e,
@@ -253,12 +245,6 @@ static void end_pass(void *self, const struct ct_replay *r) {
 void ct_notable_moments_join(struct ct_listeners *to, struct ct_notable_moments *m,
                              const struct ct_trace *t, const struct ct_scan *s, int device) {
     struct ct_notable_pass *p = ct_heap_alloc_zeroed(1, sizeof *p);
-    const struct ct_listener a = {.self = p,
-                                  .before = before_event,
-                                  .after = after_event,
-                                  .end = end_pass,
-                                  .before_gap = before_gap,
-                                  .live_changed = live_changed};
     *m = (struct ct_notable_moments){0};
     *p = (struct ct_notable_pass){.scan = s, .device = device, .found = m, .replay = to->replay};
     p->from_ns = s->request.from_ns > t->t_first_ns ? s->request.from_ns : t->t_first_ns;
@@ -268,6 +254,12 @@ void ct_notable_moments_join(struct ct_listeners *to, struct ct_notable_moments 
     add_failures(p);
     if (s->device[device].peak_known)
         add(p, s->device[device].peak_event);
+    const struct ct_listener a = {.self = p,
+                                  .end_ns = p->to_ns + 1,
+                                  .before = before_event,
+                                  .after = after_event,
+                                  .end = end_pass,
+                                  .live_changed = live_changed};
     ct_listeners_add(to, &a);
 }
 

@@ -6,10 +6,10 @@
 #ifndef CT_NOTABLE_MOMENTS_H
 #define CT_NOTABLE_MOMENTS_H
 
-#include "analyze/pass.h"
 #include "analyze/program_marks.h"
 #include "analyze/scan.h"
 #include "layout/address_axis.h"
+#include "replay/listeners.h"
 
 enum { CT_NOTABLE_PARTS = 600, CT_NOTABLE_FAILURES = 100 };
 

@@ -9,6 +9,7 @@
 #include "page/page_phases.h"
 #include "print/document.h"
 #include "print/trace_state.h"
+#include "question/pass.h"
 #include "views/coverage.h"
 #include "views/coverage_json.h"
 #include "views/frag.h"
@@ -164,10 +165,13 @@ static void join_second(struct passes *p, struct ct_page_reading *r, struct ct_v
     const struct ct_scan *scan = &r->summary.scan;
     ct_phase_times_join(&p->phases, &p->second.listeners, &request, u);
     p->leaks = ct_leaks_shown_join_first(&p->second.listeners, v, scan);
-    p->frag = ct_frag_join(&p->second.listeners, v, scan, CT_FRAG_TEXT | CT_FRAG_JSON);
+    p->frag = ct_frag_begin(v, scan, CT_FRAG_TEXT | CT_FRAG_JSON);
+    const struct ct_listener frag = ct_frag_listener(p->frag);
+    ct_listeners_add(&p->second.listeners, &frag);
     ct_frag_read_scan(p->frag);
     r->share = ct_coverage_view_share(v);
-    ct_untracked_share_join(&r->share, &p->second.listeners);
+    const struct ct_listener share = ct_untracked_share_listener(&r->share);
+    ct_listeners_add(&p->second.listeners, &share);
     for (int d = 0; d < CT_DEVICES; d++) {
         r->has_series[d] = scan->device[d].seen;
         if (r->has_series[d])
@@ -213,10 +217,10 @@ void ct_page_reading_begin(struct ct_page_reading *r, struct ct_view *v) {
 
 void ct_page_reading_finish(struct ct_page_reading *r, struct ct_view *v) {
     struct passes p;
-    ct_pass_init(&p.second);
+    ct_pass_init(&p.second, NULL);
     join_second(&p, r, v, r->start_up);
     ct_pass_run(&p.second, v->trace);
-    ct_pass_init(&p.third);
+    ct_pass_init(&p.third, NULL);
     join_third(&p, r, v);
     finish_second(&p, r, v); // before the third: two replays at once would take twice the memory
     ct_pass_run(&p.third, v->trace);

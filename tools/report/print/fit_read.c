@@ -4,6 +4,7 @@
 #include "analyze/capacity.h"
 #include "print/companions.h"
 #include "print/view_scan.h"
+#include "question/question.h"
 
 static void note_event(void *user, const struct ct_replay *r, const struct ct_event *e,
                        uint64_t number) {
@@ -14,15 +15,12 @@ static void note_event(void *user, const struct ct_replay *r, const struct ct_ev
 
 void ct_fit_read_run(struct ct_fit_read *f, struct ct_view *v) {
     struct ct_scan_request request = ct_view_scan_request_pools(v);
-    struct ct_listeners listeners = {0};
     f->v = v;
     request.from_ns = 0;
     request.to_ns = UINT64_MAX;
     request.capacity = 0; // the pass ends with the trace, not at the asked capacity
-    ct_listeners_add(&listeners, &(struct ct_listener){.self = f, .after = note_event});
-    request.listeners = &listeners;
-    ct_scan_run(&f->scan, v->trace, &request);
-    ct_listeners_free(&listeners);
+    ct_question_scan(&f->scan, v->trace, &request,
+                     &(struct ct_listener){.self = f, .after = note_event});
     ct_device_needs_finish(&f->needs, &f->scan, f->v->trace);
     ct_server_memories_finish(&f->servers, &f->scan);
     ct_facts_read(&f->facts, &f->v->trace->definitions);

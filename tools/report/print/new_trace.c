@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "print/view_scan.h"
+#include "question/question.h"
 
 int ct_new_trace_is_same_file(const char *a, const char *b) {
     struct stat x, y;
@@ -54,7 +55,7 @@ int ct_new_trace_check(const struct ct_view *v, struct ct_error *error) {
 static int find_moment(struct ct_view *v, uint64_t *t_ns) {
     struct ct_scan s;
     const struct ct_scan_request request = ct_view_scan_request_pools(v);
-    ct_scan_run(&s, v->trace, &request);
+    ct_question_scan(&s, v->trace, &request, NULL);
     const struct ct_oom_event *crossing = ct_scan_find_crossing(&s);
     const int device = ct_view_scan_main_device(v, &s);
     const int has_peak = device >= 0 && s.device[device].peak_known;

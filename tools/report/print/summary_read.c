@@ -6,7 +6,6 @@
 #include "analyze/coarse_history.h"
 #include "analyze/host_memory.h"
 #include "analyze/live_at.h"
-#include "analyze/moment.h"
 #include "base/heap.h"
 #include "diagnose/join_verdicts.h"
 #include "diagnose/leak_verdict.h"
@@ -19,6 +18,7 @@
 #include "print/fit_read.h"
 #include "print/trace_state.h"
 #include "processes/neighbour_siblings.h"
+#include "question/question.h"
 #include "sites/site_groups.h"
 
 int ct_summary_has_shared(const struct ct_summary *s) {
@@ -59,7 +59,7 @@ static void read_live(struct ct_summary *s) {
     // budget.
     else if (!ct_peak_totals_get(&d->totals, CT_TOTALS_AT_OOM, s->crossing->event, CT_ROWS_BY_BLOCK,
                                  &s->live))
-        ct_moment_read_before(&s->live, s->v->trace, s->crossing->event, s->device);
+        ct_question_before(&s->live, s->v->trace, s->crossing->event, s->device);
 }
 
 static uint64_t sum_registered(const struct ct_definitions *n, const struct ct_live *l) {
@@ -87,8 +87,7 @@ static void read_moment(struct ct_summary *s) {
     struct ct_replay replay;
     if (s->has_moment || (!ct_summary_has_shared(s) && !s->scan.ops[CT_OP_REGISTER]))
         return;
-    ct_replay_init(&replay, NULL, NULL);
-    ct_moment_replay(&moment, &replay, &sharing, NULL, s->v->trace);
+    ct_question_moment(&replay, &moment, s->v->trace, &sharing, NULL);
     sum_shared(s, &sharing, &replay.live);
     ct_replay_free(&replay);
     ct_sharing_free(&sharing);
@@ -157,7 +156,7 @@ static uint64_t read_profile(const struct ct_summary *s) {
         return 0;
     const struct ct_phase_times_request request = {
         .phases = s->v->phases, .from_ns = 0, .to_ns = s->crossing->t_ns, .device = s->device};
-    ct_phase_times_run(&times, s->v->trace, &request);
+    ct_question_phases(&times, s->v->trace, &request);
     for (size_t i = 0; i < times.count; i++)
         if (times.list[i].at.phase == CT_PHASE_PROFILE && times.list[i].rise_bytes > bytes)
             bytes = times.list[i].rise_bytes;
@@ -307,13 +306,10 @@ static void end_at_moment(struct ct_summary *s, struct ct_scan_request *q) {
 static void read_all(struct ct_summary *s, struct ct_view *v, struct ct_phase_start_up *u,
                      int with_end) {
     struct ct_scan_request request = ct_view_scan_request_pools(v);
-    struct ct_listeners listeners = {0};
+    const struct ct_listener notes = {.self = &s->notes, .after = note_event};
     begin_notes(&s->notes, v->trace, u);
-    ct_listeners_add(&listeners, &(struct ct_listener){.self = &s->notes, .after = note_event});
-    request.listeners = &listeners;
     end_at_moment(s, &request);
-    ct_view_scan_run(v, &s->scan, &request);
-    ct_listeners_free(&listeners);
+    ct_view_scan_run(v, &s->scan, &request, &notes);
     ct_neighbours_identify(&s->notes.neighbours, &v->trace->definitions);
     if (v->processes)
         ct_neighbour_siblings_find(&s->notes.neighbours, v->processes, v->process);

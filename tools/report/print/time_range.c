@@ -6,6 +6,7 @@
 #include <inttypes.h>
 
 #include "print/view_scan.h"
+#include "question/question.h"
 #include "read/clocks.h"
 
 #define DAY (UINT64_C(86400) * 1000000000)
@@ -73,7 +74,7 @@ static int resolve_event(struct ct_view *v, const char *option, enum ct_time_kin
                          uint64_t *to, struct ct_error *error) {
     struct ct_scan s;
     const struct ct_scan_request request = ct_view_scan_request_pools(v);
-    ct_scan_run(&s, v->trace, &request);
+    ct_question_scan(&s, v->trace, &request, NULL);
     const struct ct_oom_event *crossing = ct_scan_find_crossing(&s);
     const int device = ct_view_scan_main_device(v, &s);
     const char *missing = NULL;

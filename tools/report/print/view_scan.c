@@ -19,8 +19,8 @@ struct ct_scan_request ct_view_scan_request_pools(const struct ct_view *v) {
 }
 
 void ct_view_scan_run(const struct ct_view *v, struct ct_scan *s,
-                      const struct ct_scan_request *request) {
-    ct_scan_run(s, v->trace, request);
+                      const struct ct_scan_request *request, const struct ct_listener *beside) {
+    ct_question_scan(s, v->trace, request, beside);
     ct_view_scan_warn_device(v, s);
 }
 
@@ -92,7 +92,7 @@ struct ct_moment ct_view_scan_asked_moment(const struct ct_view *v, const struct
     if (s)
         return find_moment(v, s, kind);
     const struct ct_scan_request request = ct_view_scan_request(v); // as top finds it
-    ct_scan_run(&own, v->trace, &request);
+    ct_question_scan(&own, v->trace, &request, NULL);
     const struct ct_moment m = find_moment(v, &own, kind);
     ct_scan_free(&own);
     return m;

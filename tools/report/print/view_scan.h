@@ -3,17 +3,17 @@
 #ifndef CT_VIEW_SCAN_H
 #define CT_VIEW_SCAN_H
 
-#include "analyze/moment.h"
 #include "print/view.h"
+#include "question/question.h"
 
 enum { CT_VIEW_CURVE_POINTS = 60 }; // of the pools' curves
 
 struct ct_scan_request ct_view_scan_request(const struct ct_view *v);
 // The same for a view that analyses PyTorch's blocks.
 struct ct_scan_request ct_view_scan_request_pools(const struct ct_view *v);
-// Scans the trace; warns if it has no event of the device that --device names.
+// Scans the trace (ct_question_scan); warns if it has no event of the device that --device names.
 void ct_view_scan_run(const struct ct_view *v, struct ct_scan *s,
-                      const struct ct_scan_request *request);
+                      const struct ct_scan_request *request, const struct ct_listener *beside);
 // Where no event is of the device that --device names, says so.
 void ct_view_scan_warn_device(const struct ct_view *v, const struct ct_scan *s);
 // The device of --device, or else the one with the highest peak; -1 if none was seen.

@@ -5,6 +5,7 @@
 #include <inttypes.h>
 
 #include "base/utf8.h"
+#include "question/question.h"
 #include "read/clocks.h"
 
 // Clocks are set while a machine runs; the time from one boot to the next is longer.
@@ -211,13 +212,8 @@ void ct_process_scan(struct ct_process *p, struct ct_trace *t,
                      const struct ct_scan_request *request) {
     struct ct_scan *s = ct_heap_alloc_zeroed(1, sizeof *s);
     struct curves *c = ct_heap_alloc_zeroed(1, sizeof *c);
-    struct ct_scan_request with_curves = *request;
-    struct ct_listeners listeners = {0};
-    ct_listeners_add(&listeners, &(struct ct_listener){.self = c, .after = follow});
-    with_curves.listeners = &listeners;
     read_facts(p, t);
-    ct_scan_run(s, t, &with_curves);
-    ct_listeners_free(&listeners);
+    ct_question_scan(s, t, request, &(struct ct_listener){.self = c, .after = follow});
     add_devices(p, s, c, t);
     const struct ct_oom_event *crossing = ct_scan_find_crossing(s);
     p->has_crossing = crossing != NULL;
@@ -423,33 +419,34 @@ static void read_shared(struct ct_process *p, const struct ct_sharing *sharing,
     }
 }
 
+// What the events up to a moment say of a process.
+struct state {
+    struct ct_process *process;
+    uint64_t applied, last_ns;
+};
+
+static void note_event(void *self, const struct ct_replay *r, const struct ct_event *e,
+                       uint64_t number) {
+    struct state *s = self;
+    (void)number;
+    note_reading(s->process, r, e);
+    s->applied++;
+    s->last_ns = e->t_ns;
+}
+
 void ct_process_read_state(struct ct_process *p, struct ct_trace *t, struct ct_phases *phases,
                            uint64_t t_ns, uint64_t last) {
     struct ct_replay *r = ct_heap_alloc_zeroed(1, sizeof *r);
     struct ct_sharing sharing = {0};
-    const struct ct_event *e;
+    const struct ct_moment moment = {CT_MOMENT_TIME, -1, last, t_ns};
+    struct state s = {.process = p};
     struct ct_trace_gap gap;
-    uint64_t number, applied = 0, last_ns = 0;
-    ct_replay_init(r, NULL, NULL);
-    r->tiles = 1; // blocks say what sleeps
-    r->last_wanted = last;
-    r->last_wanted_ns = t_ns;
-    ct_trace_rewind(t);
-    while ((e = ct_replay_next(r, t, &number)) && e->t_ns <= t_ns) {
-        if (e->op == CT_OP_EXPORT)
-            ct_sharing_note_export(&sharing, &r->live, e);
-        ct_replay_apply(r, e, number);
-        note_reading(p, r, e);
-        applied++;
-        last_ns = e->t_ns;
-        if (number >= last)
-            break;
-    }
-    ct_replay_stop(r);
+    ct_question_moment(r, &moment, t, &sharing,
+                       &(struct ct_listener){.self = &s, .after = note_event});
     p->moment_ns = t_ns;
     p->knowledge =
-        judge(p, applied,
-              !r->is_known || (applied && t_ns > last_ns && ct_trace_find_gap(t, t_ns, &gap)));
+        judge(p, s.applied,
+              !r->is_known || (s.applied && t_ns > s.last_ns && ct_trace_find_gap(t, t_ns, &gap)));
     for (size_t i = 0; i < p->device_count; i++) {
         struct ct_process_device *d = &p->devices[i];
         d->split = ct_replay_split(r, d->ordinal);

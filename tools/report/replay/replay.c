@@ -13,14 +13,10 @@
 #include "replay/slab_memory.h"
 #include "replay/torch_segments.h"
 
-void ct_replay_init(struct ct_replay *r,
-                    void (*changed)(void *user, const struct ct_object *object, int sign),
-                    void *user) {
+void ct_replay_init(struct ct_replay *r) {
     memset(r, 0, sizeof *r);
-    r->last_wanted = r->last_wanted_ns = UINT64_MAX;
     r->is_known = 1;
-    ct_live_init(&r->live, ct_slab_memory_resize, user);
-    r->live.total_changed = changed;
+    ct_live_init(&r->live, ct_slab_memory_resize, NULL);
 }
 
 void ct_replay_stop(struct ct_replay *r) {
@@ -146,9 +142,7 @@ static const struct ct_readahead_step *get_next_step(struct ct_replay *r, struct
 
 // Whether a replay ends before the gap of a step. (What it begins with is no gap.)
 static int ends_before_gap(const struct ct_replay *r, const struct ct_readahead_step *s) {
-    return r->has_begun &&
-           (s->number > r->last_wanted || s->event.t_ns > r->last_wanted_ns ||
-            (r->before_gap && !r->before_gap(r->gap_user, s->number, s->event.t_ns)));
+    return r->has_begun && r->before_gap && !r->before_gap(r->gap_user, s->number, s->event.t_ns);
 }
 
 static void reset_state(struct ct_replay *r) {

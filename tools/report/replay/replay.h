@@ -21,9 +21,6 @@ struct ct_replay {
     // goes on.
     int (*before_gap)(void *gap_user, uint64_t number, uint64_t t_ns);
     void *gap_user;
-    // The last event that is wanted, by number and by time (UINT64_MAX: all are). A replay ends
-    // before a gap with no wanted event after it.
-    uint64_t last_wanted, last_wanted_ns;
     int has_begun; // an event was returned
     int is_known;  // what is live: no event is missing, or a checkpoint has restored it since
     struct ct_torch_pool pool;
@@ -40,10 +37,7 @@ struct ct_replay {
     uint64_t cuda_total[CT_DEVICES]; // bytes of each device, as CUDA reports them; 0: unknown
 };
 
-// `changed` (may be NULL) is called for each object that joins or leaves the live totals.
-void ct_replay_init(struct ct_replay *r,
-                    void (*changed)(void *user, const struct ct_object *object, int sign),
-                    void *user);
+void ct_replay_init(struct ct_replay *r);
 void ct_replay_free(struct ct_replay *r);
 // Frees the objects. Totals and readings stay; no event can be applied any more.
 void ct_replay_release(struct ct_replay *r);

@@ -4,11 +4,13 @@
 // ended in the gap.
 #include "sites/allocation_rows.h"
 
+#include "question/pass.h"
+
 struct pass {
     const struct ct_allocation_rows *request;
-    struct ct_replay replay;
+    const struct ct_replay *replay;
     const struct ct_event *e; // that is being applied, or NULL
-    uint64_t number;
+    uint64_t number, resets;
     uint64_t known_from;       // the first event after the last gap
     struct ct_map was_segment; // events of allocations that have held a block
     struct ct_allocation_row *aside;
@@ -29,7 +31,7 @@ int ct_allocation_row_is_live_at(const struct ct_allocation_row *row, uint64_t e
 
 static void describe(const struct pass *p, const struct ct_object *o,
                      struct ct_allocation_row *row) {
-    const struct ct_live *l = &p->replay.live;
+    const struct ct_live *l = &p->replay->live;
     const struct ct_traits *traits = ct_live_traits(l, o);
     const int is_sum = ct_live_slot(l, o->traits)->traits.kind == CT_KIND_OWN_TRAITS &&
                        o->kind != CT_KIND_HANDLE; // a sum, or a part of one (site_sums.h)
@@ -92,7 +94,7 @@ static void note_block(struct pass *p, const struct ct_event *e) {
     const struct ct_object *o;
     const int ends = e->op == CT_OP_BLOCK_FREE || e->op == CT_OP_BLOCK_ALLOC;
     if (ends && CT_HAS(e, ptr) && e->ptr && !(CT_HAS(e, result) && e->result) &&
-        (o = ct_live_find(&p->replay.live, CT_KIND_BLOCK, e->ptr)))
+        (o = ct_live_find(&p->replay->live, CT_KIND_BLOCK, e->ptr)))
         emit_ended(p, o, e->op == CT_OP_BLOCK_FREE ? CT_ROW_FREED : CT_ROW_REPLACED);
 }
 
@@ -102,7 +104,7 @@ static int is_row(const struct ct_live *l, const struct ct_object *o) {
 
 // Forgets segments that have ended, so that the map does not grow with the trace.
 static void forget_ended_segments(struct pass *p) {
-    const struct ct_live *l = &p->replay.live;
+    const struct ct_live *l = &p->replay->live;
     struct ct_map kept = {0};
     for (uint32_t i = 0; i < ct_live_slot_count(l); i++) {
         const struct ct_object *o = ct_live_object_at(l, i);
@@ -121,11 +123,11 @@ static void segment_changed(void *user, const struct ct_object *o, int sign) {
 
 // ---- gaps ---------------------------------------------------------------------------------------
 
-static int set_aside(void *user, uint64_t number, uint64_t t_ns) {
-    struct pass *p = user;
+static int set_aside(void *self, const struct ct_replay *r, uint64_t number, uint64_t next_ns) {
+    struct pass *p = self;
+    const struct ct_live *l = &r->live;
     (void)number;
-    (void)t_ns;
-    const struct ct_live *l = &p->replay.live;
+    (void)next_ns;
     for (uint32_t i = 0; i < ct_live_slot_count(l); i++) {
         const struct ct_object *o = ct_live_object_at(l, i);
         if (!is_row(l, o) || o->kind == CT_KIND_SITE_SUM)
@@ -140,7 +142,7 @@ static int set_aside(void *user, uint64_t number, uint64_t t_ns) {
 
 // Once the checkpoint is complete: emits what it does not have.
 static void settle_aside(struct pass *p, const struct ct_event *e, uint64_t number) {
-    const struct ct_live *l = &p->replay.live;
+    const struct ct_live *l = &p->replay->live;
     for (uint32_t i = 0; i < ct_live_slot_count(l); i++) {
         const struct ct_object *o = ct_live_object_at(l, i);
         uint64_t *at = is_row(l, o) ? ct_map_find(&p->aside_at, ct_object_event(o)) : NULL;
@@ -163,17 +165,34 @@ static void settle_aside(struct pass *p, const struct ct_event *e, uint64_t numb
 
 // ---- the pass -----------------------------------------------------------------------------------
 
-static void apply(struct pass *p, const struct ct_event *e, uint64_t number) {
+static int before_event(void *self, const struct ct_replay *r, const struct ct_event *e,
+                        uint64_t number) {
+    struct pass *p = self;
+    if (r->resets != p->resets)
+        p->known_from = number;
+    p->resets = r->resets;
+    if (p->aside_count && !r->live.partial)
+        settle_aside(p, e, number);
     p->e = e;
     p->number = number;
     if (p->request->row && ct_op_is_block(e->op))
         note_block(p, e);
-    ct_replay_apply(&p->replay, e, number);
+    return 1;
+}
+
+static void after_event(void *self, const struct ct_replay *r, const struct ct_event *e,
+                        uint64_t number) {
+    struct pass *p = self;
+    const struct ct_allocation_rows *q = p->request;
     p->e = NULL;
+    if (p->was_segment.count > 4096 && p->was_segment.count > 4 * ct_live_slot_count(&r->live))
+        forget_ended_segments(p);
+    if (q->event && e->t_ns >= q->from_ns)
+        q->event(q->user, r, e, number);
 }
 
 static void emit_live(struct pass *p) {
-    const struct ct_live *l = &p->replay.live;
+    const struct ct_live *l = &p->replay->live;
     struct ct_allocation_row row;
     for (uint32_t i = 0; i < ct_live_slot_count(l); i++) {
         const struct ct_object *o = ct_live_object_at(l, i);
@@ -186,36 +205,24 @@ static void emit_live(struct pass *p) {
 
 void ct_allocation_rows_read(const struct ct_allocation_rows *request, struct ct_trace *t) {
     struct pass *p = ct_heap_alloc_zeroed(1, sizeof *p);
-    const struct ct_allocation_rows *q = request;
-    const struct ct_event *e;
-    uint64_t number, resets = 0;
-    p->request = q;
-    ct_replay_init(&p->replay, q->row ? live_changed : NULL, p);
-    p->replay.tiles = 1;
-    p->replay.watch = (struct ct_segment_watch){NULL, segment_changed, p};
-    p->replay.before_gap = q->row ? set_aside : NULL;
-    p->replay.gap_user = p;
-    p->replay.last_wanted_ns = q->to_ns;
-    ct_trace_rewind(t);
-    while ((e = ct_replay_next(&p->replay, t, &number)) && e->t_ns <= q->to_ns) {
-        if (p->replay.resets != resets)
-            p->known_from = number;
-        resets = p->replay.resets;
-        if (p->aside_count && !p->replay.live.partial)
-            settle_aside(p, e, number);
-        apply(p, e, number);
-        if (p->was_segment.count > 4096 &&
-            p->was_segment.count > 4 * ct_live_slot_count(&p->replay.live))
-            forget_ended_segments(p);
-        if (q->event && e->t_ns >= q->from_ns)
-            q->event(q->user, &p->replay, e, number);
-    }
-    ct_replay_stop(&p->replay);
+    const struct ct_listener a = {.self = p,
+                                  .end_ns = request->to_ns + 1,
+                                  .before = before_event,
+                                  .after = after_event,
+                                  .before_gap = request->row ? set_aside : NULL,
+                                  .live_changed = request->row ? live_changed : NULL,
+                                  .segment_changed = segment_changed};
+    struct ct_pass pass;
+    ct_pass_init(&pass, NULL);
+    ct_listeners_add(&pass.listeners, &a);
+    p->request = request;
+    p->replay = pass.replay;
+    ct_pass_run(&pass, t);
     if (p->aside_count)
         settle_aside(p, NULL, UINT64_MAX);
-    if (q->row)
+    if (request->row)
         emit_live(p);
-    ct_replay_free(&p->replay);
+    ct_pass_free(&pass);
     ct_map_free(&p->was_segment);
     ct_map_free(&p->aside_at);
     free(p->aside);

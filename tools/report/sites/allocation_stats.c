@@ -6,11 +6,12 @@
 #include <cutrace/model/failures.h>
 
 #include "base/heap.h"
+#include "question/pass.h"
 
 struct pass {
     struct ct_allocation_stats *stats;
     const struct ct_stats_request *request;
-    struct ct_replay replay;
+    const struct ct_replay *replay;
     int in_range;
     uint64_t now;
     size_t latest_call[CT_OPS_END]; // by operation: position in stats->calls, from 1
@@ -87,14 +88,14 @@ static void count_block(struct pass *p, const struct ct_event *e) {
     if (e->op == CT_OP_BLOCK_ALLOC && CT_HAS(e, ptr) && e->ptr && is_wanted(p, index))
         add_allocated(&p->stats->of[index][CT_STATS_BLOCKS], CT_HAS(e, bytes) ? e->bytes : 0);
     if (e->op != CT_OP_BLOCK_FREE || !CT_HAS(e, ptr) ||
-        !(o = ct_live_find(&p->replay.live, CT_KIND_BLOCK, e->ptr)))
+        !(o = ct_live_find(&p->replay->live, CT_KIND_BLOCK, e->ptr)))
         return;
     if (is_wanted(p, ct_device_to_index(o->device)))
         add_freed(p, &p->stats->of[ct_device_to_index(o->device)][CT_STATS_BLOCKS], o);
 }
 
 static void count_live(const struct pass *p) {
-    const struct ct_live *l = &p->replay.live;
+    const struct ct_live *l = &p->replay->live;
     for (uint32_t i = 0; i < ct_live_slot_count(l); i++) {
         const struct ct_object *o = ct_live_object_at(l, i);
         const int is_block = o && o->kind == CT_KIND_BLOCK;
@@ -205,7 +206,11 @@ static void sort_all(struct ct_allocation_stats *s) {
         qsort(s->calls, s->call_count, sizeof *s->calls, compare_calls);
 }
 
-static void read_event(struct pass *p, const struct ct_event *e, uint64_t number) {
+static int before_event(void *self, const struct ct_replay *r, const struct ct_event *e,
+                        uint64_t number) {
+    struct pass *p = self;
+    (void)r;
+    (void)number;
     p->now = e->t_ns;
     p->in_range = e->t_ns >= p->request->from_ns;
     if (p->in_range && ct_op_is_block(e->op))
@@ -214,24 +219,35 @@ static void read_event(struct pass *p, const struct ct_event *e, uint64_t number
         count_call(p, e);
     if (e->op == CT_OP_LOST)
         p->stats->lost += CT_HAS(e, count) ? e->count : 1;
-    ct_live_apply(&p->replay.live, e, number); // nothing here needs readings or the pool
+    return 1;
+}
+
+static void after_event(void *self, const struct ct_replay *r, const struct ct_event *e,
+                        uint64_t number) {
+    struct pass *p = self;
+    (void)r;
+    (void)e;
+    (void)number;
     p->in_range = 0; // objects that a checkpoint restores are no new allocations
 }
 
 static void read_all(struct ct_allocation_stats *s, struct ct_trace *t,
                      const struct ct_stats_request *request) {
     struct pass p = {.stats = s, .request = request};
-    const struct ct_event *e;
-    uint64_t number;
-    ct_replay_init(&p.replay, live_changed, &p);
-    p.replay.last_wanted_ns = request->to_ns;
-    p.replay.has_no_readings = 1;
-    ct_trace_rewind(t);
-    while ((e = ct_replay_next(&p.replay, t, &number)) && e->t_ns <= request->to_ns)
-        read_event(&p, e, number);
-    ct_replay_stop(&p.replay);
+    const struct ct_listener a = {.self = &p,
+                                  .end_ns = request->to_ns + 1,
+                                  .before = before_event,
+                                  .after = after_event,
+                                  .live_changed = live_changed,
+                                  .needs_no_readings = 1};
+    struct ct_pass pass;
+    ct_pass_init(&pass, NULL);
+    pass.replay->tiles = 0;
+    ct_listeners_add(&pass.listeners, &a);
+    p.replay = pass.replay;
+    ct_pass_run(&pass, t);
     count_live(&p);
-    ct_replay_free(&p.replay);
+    ct_pass_free(&pass);
 }
 
 void ct_allocation_stats_read(struct ct_allocation_stats *s, struct ct_trace *t,

@@ -6,6 +6,7 @@
 #include "analyze/coarse_history.h"
 #include "analyze/start_up.h"
 #include "base/heap.h"
+#include "question/pass.h"
 
 #define HOUR UINT64_C(3600000000000)
 
@@ -51,18 +52,10 @@ struct ct_leaks_finder {
 static int before_event(void *self, const struct ct_replay *r, const struct ct_event *e,
                         uint64_t number) {
     struct ct_leaks_finder *f = self;
-    const struct ct_moment *m = f->request.moment;
     (void)r;
-    if (!ct_moment_includes(m, number, e->t_ns))
-        return 0;
+    (void)number;
     ct_start_up_note_event(&f->start_up, e);
     return 1;
-}
-
-static int before_gap(void *self, const struct ct_replay *r, uint64_t number, uint64_t next_ns) {
-    const struct ct_leaks_finder *f = self;
-    (void)r;
-    return ct_moment_includes(f->request.moment, number, next_ns);
 }
 
 static void after_event(void *self, const struct ct_replay *r, const struct ct_event *e,
@@ -400,10 +393,11 @@ struct ct_leaks_finder *ct_leaks_join_first(struct ct_listeners *to, struct ct_l
                                             struct ct_trace *t, const struct ct_leaks_request *q) {
     struct ct_leaks_finder *f = ct_heap_alloc_zeroed(1, sizeof *f);
     const struct ct_listener a = {.self = f,
+                                  .end_event = q->moment->event + 1,
+                                  .end_ns = q->moment->t_ns + 1,
                                   .before = before_event,
                                   .after = after_event,
-                                  .end = end_first_pass,
-                                  .before_gap = before_gap};
+                                  .end = end_first_pass};
     *l = (struct ct_leaks){0};
     f->leaks = l;
     f->request = *q;
@@ -443,11 +437,11 @@ void ct_leaks_finish(struct ct_leaks_finder *f) {
 void ct_leaks_find(struct ct_leaks *l, struct ct_call_sites *s, struct ct_trace *t,
                    const struct ct_leaks_request *q) {
     struct ct_pass first, second;
-    ct_pass_init(&first);
+    ct_pass_init(&first, NULL);
     struct ct_leaks_finder *f = ct_leaks_join_first(&first.listeners, l, t, q);
     ct_pass_run(&first, t);
     ct_pass_free(&first);
-    ct_pass_init(&second);
+    ct_pass_init(&second, NULL);
     ct_leaks_join_second(&second.listeners, f, s);
     ct_pass_run(&second, t);
     ct_pass_free(&second);

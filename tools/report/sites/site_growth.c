@@ -5,6 +5,8 @@
 
 #include <cutrace/format/assert.h>
 
+#include "question/pass.h"
+
 enum { PARTS = CT_SITE_GROWTH_PARTS };
 
 // A group while the trace is replayed.
@@ -232,9 +234,6 @@ static void find_positions(struct ct_site_growth_pass *p, struct ct_call_sites *
 static int before_event(void *self, const struct ct_replay *r, const struct ct_event *e,
                         uint64_t number) {
     struct ct_site_growth_pass *p = self;
-    const struct ct_moment *m = p->request->moment;
-    if (!ct_moment_includes(m, number, e->t_ns))
-        return 0;
     if (r->resets != p->resets) {
         p->known_event = number;
         restart(p, e->t_ns > p->request->from_ns ? e->t_ns : p->request->from_ns);
@@ -244,12 +243,6 @@ static int before_event(void *self, const struct ct_replay *r, const struct ct_e
     p->number = number;
     p->in_range = e->t_ns >= p->request->from_ns;
     return 1;
-}
-
-static int before_gap(void *self, const struct ct_replay *r, uint64_t number, uint64_t next_ns) {
-    const struct ct_site_growth_pass *p = self;
-    (void)r;
-    return ct_moment_includes(p->request->moment, number, next_ns);
 }
 
 static void after_event(void *self, const struct ct_replay *r, const struct ct_event *e,
@@ -327,10 +320,11 @@ struct ct_site_growth_pass *ct_site_growth_join(struct ct_listeners *to, struct 
     begin_counts(p);
     find_positions(p, sites);
     const struct ct_listener a = {.self = p,
+                                  .end_event = request->moment->event + 1,
+                                  .end_ns = request->moment->t_ns + 1,
                                   .before = before_event,
                                   .after = after_event,
                                   .end = end_pass,
-                                  .before_gap = before_gap,
                                   .live_changed = live_changed,
                                   .owner_changed = owner_changed,
                                   .block_changed = block_changed,
@@ -354,7 +348,7 @@ struct ct_growth_stretch ct_site_growth_measure(struct ct_site_groups *g,
                                                 struct ct_call_sites *sites, struct ct_trace *t,
                                                 const struct ct_site_growth_request *request) {
     struct ct_pass pass;
-    ct_pass_init(&pass);
+    ct_pass_init(&pass, NULL);
     struct ct_site_growth_pass *p = ct_site_growth_join(&pass.listeners, g, sites, t, request);
     ct_pass_run(&pass, t);
     ct_pass_free(&pass);

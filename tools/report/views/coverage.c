@@ -260,12 +260,9 @@ int ct_view_coverage(struct ct_view *v) {
     struct ct_scan s;
     struct ct_coverage c;
     struct ct_untracked_share share = ct_coverage_view_share(v);
-    struct ct_scan_request request = ct_view_scan_request(v);
-    struct ct_listeners listeners = {0};
-    ct_untracked_share_join(&share, &listeners);
-    request.listeners = &listeners;
-    ct_view_scan_run(v, &s, &request);
-    ct_listeners_free(&listeners);
+    const struct ct_scan_request request = ct_view_scan_request(v);
+    const struct ct_listener listener = ct_untracked_share_listener(&share);
+    ct_view_scan_run(v, &s, &request, &listener);
     ct_coverage_read(&c, v->trace);
     if (v->options->json)
         ct_coverage_print_json(v, &s, &c, &share);

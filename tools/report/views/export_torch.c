@@ -10,6 +10,7 @@
 #include "print/document.h"
 #include "print/label.h"
 #include "print/trace_state.h"
+#include "question/question.h"
 
 // The viewer takes seconds for each 100,000 entries, and fails at some hundred megabytes.
 enum { DEFAULT_EVENTS = 100000 };
@@ -79,7 +80,7 @@ static void choose_window(struct export *x) {
     uint64_t most = ranged ? UINT64_MAX : DEFAULT_EVENTS;
     if (o->events)
         most = o->events;
-    ct_scan_run(&s, v->trace, &request);
+    ct_question_scan(&s, v->trace, &request, NULL);
     p.crossing = ct_scan_find_crossing(&s);
     find_part(&p, v->trace);
     choose_ooms(&x->snapshot, &s.incidents);

@@ -12,6 +12,7 @@
 #include "print/pool_json.h"
 #include "print/table.h"
 #include "print/trace_state.h"
+#include "question/pass.h"
 #include "replay/torch_settings.h"
 #include "views/frag_pool.h"
 #include "views/frag_program.h"
@@ -120,14 +121,12 @@ static int before_gap(void *self, const struct ct_replay *r, uint64_t number, ui
     (void)number;
     take_samples_before(&f->text, r, next_ns);
     take_samples_before(&f->json, r, next_ns);
-    return next_ns <= f->view->to_ns;
+    return 1;
 }
 
 static int before_event(void *self, const struct ct_replay *r, const struct ct_event *e,
                         uint64_t number) {
     struct ct_frag_shown *f = self;
-    if (e->t_ns > f->view->to_ns)
-        return 0;
     f->has_program_pools |= ct_program_pools_has(e);
     look_at(f, r, e, number);
     return 1;
@@ -140,11 +139,9 @@ static void end_pass(void *self, const struct ct_replay *r) {
     f->state = r;
 }
 
-struct ct_frag_shown *ct_frag_join(struct ct_listeners *to, const struct ct_view *v,
-                                   const struct ct_scan *s, unsigned forms) {
+struct ct_frag_shown *ct_frag_begin(const struct ct_view *v, const struct ct_scan *s,
+                                    unsigned forms) {
     struct ct_frag_shown *f = ct_heap_alloc_zeroed(1, sizeof *f);
-    const struct ct_listener a = {
-        .self = f, .before = before_event, .end = end_pass, .before_gap = before_gap};
     f->view = v;
     f->scan = s;
     f->text.obstruction = f->json.obstruction = UINT64_MAX;
@@ -152,8 +149,15 @@ struct ct_frag_shown *ct_frag_join(struct ct_listeners *to, const struct ct_view
         begin_samples(&f->text, f, TEXT_SAMPLES, v->options->top ? v->options->top : TEXT_REQUESTS);
     if (forms & CT_FRAG_JSON)
         begin_samples(&f->json, f, JSON_SAMPLES, JSON_REQUESTS);
-    ct_listeners_add(to, &a);
     return f;
+}
+
+struct ct_listener ct_frag_listener(struct ct_frag_shown *f) {
+    return (struct ct_listener){.self = f,
+                                .end_ns = f->view->to_ns + 1,
+                                .before = before_event,
+                                .end = end_pass,
+                                .before_gap = before_gap};
 }
 
 static void choose_requests(struct samples *h) {
@@ -186,7 +190,7 @@ static void find_obstructions_left(struct ct_frag_shown *f) {
     struct ct_pass pass;
     if (!is_any_left(f))
         return;
-    ct_pass_init(&pass);
+    ct_pass_init(&pass, NULL);
     ct_listeners_add(&pass.listeners, &(struct ct_listener){.self = f, .before = before_request});
     ct_pass_run(&pass, f->view->trace);
     ct_pass_free(&pass);
@@ -196,7 +200,7 @@ static void find_moment(struct ct_frag_shown *f) {
     const struct ct_view *v = f->view;
     const struct ct_arguments *o = v->options;
     const enum ct_moment_kind wanted = ct_view_scan_wanted_moment(o, CT_MOMENT_OOM);
-    struct ct_listeners listeners = {0};
+    const struct ct_listener requests = {.self = f, .before = before_request};
     f->moment =
         ct_moment_find(f->scan, v->trace, wanted, ct_view_scan_main_device(v, f->scan), &v->at);
     if (ct_view_scan_is_moment_asked(o) && f->moment.kind != wanted)
@@ -205,11 +209,7 @@ static void find_moment(struct ct_frag_shown *f) {
         ct_sharing_sum(&f->scan->sharing, &f->state->live, f->shared);
         return;
     }
-    ct_listeners_add(&listeners, &(struct ct_listener){.self = f, .before = before_request});
-    ct_replay_init(&f->at_moment, NULL, NULL);
-    f->at_moment.tiles = 1;
-    ct_moment_replay(&f->moment, &f->at_moment, &f->sharing_at_moment, &listeners, v->trace);
-    ct_listeners_free(&listeners);
+    ct_question_moment(&f->at_moment, &f->moment, v->trace, &f->sharing_at_moment, &requests);
     f->state = &f->at_moment;
     ct_sharing_sum(&f->sharing_at_moment, &f->at_moment.live, f->shared);
 }
@@ -612,14 +612,11 @@ void ct_frag_print(const struct ct_frag_shown *f, struct ct_view *v) {
 
 int ct_view_frag(struct ct_view *v) {
     struct ct_scan s;
-    struct ct_listeners listeners = {0};
     struct ct_scan_request request = ct_view_scan_request_pools(v);
-    struct ct_frag_shown *f =
-        ct_frag_join(&listeners, v, &s, v->options->json ? CT_FRAG_JSON : CT_FRAG_TEXT);
+    struct ct_frag_shown *f = ct_frag_begin(v, &s, v->options->json ? CT_FRAG_JSON : CT_FRAG_TEXT);
+    const struct ct_listener samples = ct_frag_listener(f);
     request.capacity = 0;
-    request.listeners = &listeners;
-    ct_view_scan_run(v, &s, &request);
-    ct_listeners_free(&listeners);
+    ct_view_scan_run(v, &s, &request, &samples);
     ct_frag_read_scan(f);
     ct_frag_go_to_moment(f);
     ct_frag_print(f, v);

@@ -3,20 +3,21 @@
 #ifndef CT_VIEW_FRAG_H
 #define CT_VIEW_FRAG_H
 
-#include "analyze/pass.h"
 #include "base/json.h"
 #include "layout/address_layout.h"
 #include "print/view_scan.h"
+#include "replay/listeners.h"
 
 struct ct_frag_shown;
 
 enum { CT_FRAG_TEXT = 1, CT_FRAG_JSON = 2 };
 
-// Joins a pass: the scan or a later one. The scan is one of the view's range with PyTorch's pools
-// and without a budget. `forms`: those that it will be printed in. View, scan and pass must stay
-// until it is freed.
-struct ct_frag_shown *ct_frag_join(struct ct_listeners *to, const struct ct_view *v,
-                                   const struct ct_scan *s, unsigned forms);
+// The scan is one of the view's range with PyTorch's pools and without a budget. `forms`: those
+// that it will be printed in. View, scan and pass must stay until it is freed.
+struct ct_frag_shown *ct_frag_begin(const struct ct_view *v, const struct ct_scan *s,
+                                    unsigned forms);
+// Hears a pass: the scan or a later one.
+struct ct_listener ct_frag_listener(struct ct_frag_shown *f);
 // When the scan has run: chooses the requests that are named. What obstructed them is found by the
 // pass, if that one has not run yet, else on the way to the moment.
 void ct_frag_read_scan(struct ct_frag_shown *f);

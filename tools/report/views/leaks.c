@@ -10,6 +10,7 @@
 #include "print/table.h"
 #include "print/trace_state.h"
 #include "print/untracked_growth.h"
+#include "question/pass.h"
 #include "views/views.h"
 
 #define HOUR UINT64_C(3600000000000)
@@ -379,13 +380,13 @@ int ct_view_leaks(struct ct_view *v) {
     struct ct_pass first, second;
     struct ct_scan s;
     const struct ct_scan_request request = ct_view_scan_request(v);
-    ct_view_scan_run(v, &s, &request);
+    ct_view_scan_run(v, &s, &request, NULL);
     ct_replay_release(&s.end);
-    ct_pass_init(&first);
+    ct_pass_init(&first, NULL);
     struct ct_leaks_shown *l = ct_leaks_shown_join_first(&first.listeners, v, &s);
     ct_pass_run(&first, v->trace);
     ct_pass_free(&first);
-    ct_pass_init(&second);
+    ct_pass_init(&second, NULL);
     ct_leaks_shown_join_second(&second.listeners, l);
     ct_pass_run(&second, v->trace);
     ct_pass_free(&second);

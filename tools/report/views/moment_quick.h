@@ -4,8 +4,8 @@
 #ifndef CT_MOMENT_QUICK_H
 #define CT_MOMENT_QUICK_H
 
-#include "analyze/moment_part.h"
 #include "print/view.h"
+#include "question/moment_part.h"
 
 // Reads the part of the trace that the moment needs. 0, or -1 with the error set: the trace does
 // not have it. In both cases ct_moment_part_free follows.

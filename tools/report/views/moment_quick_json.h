@@ -3,8 +3,8 @@
 #ifndef CT_MOMENT_QUICK_JSON_H
 #define CT_MOMENT_QUICK_JSON_H
 
-#include "analyze/moment_part.h"
 #include "print/view.h"
+#include "question/moment_part.h"
 
 void ct_moment_quick_print_json(struct ct_moment_part *p, struct ct_view *v);
 

@@ -290,7 +290,7 @@ static void print_json(struct ct_view *v, const struct ct_scan *s, const struct 
 int ct_view_oom(struct ct_view *v) {
     struct ct_scan s;
     const struct ct_scan_request request = ct_view_scan_request_pools(v);
-    ct_view_scan_run(v, &s, &request);
+    ct_view_scan_run(v, &s, &request, NULL);
     const struct described d = find_described(v, &s);
     if (v->options->json) {
         print_json(v, &s, &d);

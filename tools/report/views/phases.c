@@ -9,6 +9,7 @@
 #include "print/program_marks_text.h"
 #include "print/table.h"
 #include "print/trace_state.h"
+#include "question/question.h"
 #include "sites/site_groups.h"
 #include "views/views.h"
 
@@ -163,7 +164,7 @@ void ct_phases_print(const struct ct_phase_times *p, struct ct_view *v) {
 int ct_view_phases(struct ct_view *v) {
     struct ct_phase_times times;
     const struct ct_phase_times_request request = ct_phases_request(v);
-    ct_phase_times_run(&times, v->trace, &request);
+    ct_question_phases(&times, v->trace, &request);
     ct_phases_print(&times, v);
     ct_phase_times_free(&times);
     return CT_EXIT_OK;

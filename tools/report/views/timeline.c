@@ -396,13 +396,10 @@ static void note_event(void *user, const struct ct_replay *r, const struct ct_ev
 int ct_view_timeline(struct ct_view *v) {
     struct timeline t = {.notes = {.neighbours = {0}}};
     struct ct_scan_request request = request_of(v);
-    struct ct_listeners listeners = {0};
     ct_program_marks_init(&t.notes.marks, &v->trace->definitions, request.columns_from,
                           request.columns_to);
-    ct_listeners_add(&listeners, &(struct ct_listener){.self = &t.notes, .after = note_event});
-    request.listeners = &listeners;
-    ct_view_scan_run(v, &t.scan, &request);
-    ct_listeners_free(&listeners);
+    ct_view_scan_run(v, &t.scan, &request,
+                     &(struct ct_listener){.self = &t.notes, .after = note_event});
     ct_neighbours_identify(&t.notes.neighbours, &v->trace->definitions);
     for (int d = 0; d < CT_DEVICES; d++)
         if (v->options->device < 0 || v->options->device == d)

@@ -8,6 +8,7 @@
 #include "print/resumed.h"
 #include "print/site_table.h"
 #include "print/trace_state.h"
+#include "question/question.h"
 #include "sites/site_growth.h"
 #include "sites/site_totals.h"
 #include "views/top_tree.h"
@@ -61,7 +62,7 @@ static void analyze_device(struct ct_view *v, struct device_view *d,
     if (moment->kind == CT_MOMENT_PEAK)
         d->moment = ct_moment_find(d->scan, v->trace, CT_MOMENT_PEAK, d->device, NULL);
     ct_site_totals_build(&d->totals, v->sites, d->scan,
-                         ct_moment_find_state(&d->moment, d->scan, v->trace, &replay), d->device,
+                         ct_question_state(&d->moment, d->scan, v->trace, &replay), d->device,
                          v->options->segments ? CT_ROWS_BY_SEGMENT : CT_ROWS_BY_BLOCK);
     ct_replay_free(&replay);
     ct_replay_release(&d->scan->end); // another replay follows
@@ -200,7 +201,7 @@ static void show_devices(struct ct_view *v, struct ct_scan *all, const struct ct
             show_device(v, all, d, moment, j);
             continue;
         }
-        ct_scan_run(&own, v->trace, &request);
+        ct_question_scan(&own, v->trace, &request, NULL);
         show_device(v, &own, d, moment, j);
         ct_scan_free(&own);
     }
@@ -217,7 +218,7 @@ int ct_view_top(struct ct_view *v) {
     struct ct_json json = {.out = v->out}, *j = v->options->json ? &json : NULL;
     struct ct_scan s;
     const struct ct_scan_request request = make_request(v);
-    ct_view_scan_run(v, &s, &request);
+    ct_view_scan_run(v, &s, &request, NULL);
     check_moment(v, &s);
     const struct ct_moment moment =
         ct_moment_find(&s, v->trace, ct_view_scan_wanted_moment(v->options, CT_MOMENT_PEAK),

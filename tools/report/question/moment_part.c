@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "analyze/moment_part.h"
+#include "question/moment_part.h"
 
 #include "analyze/live_at.h"
+#include "question/pass.h"
 
 void ct_moment_part_read(struct ct_moment_part *p, struct ct_trace *t,
                          const struct ct_moment *moment) {
@@ -14,40 +15,36 @@ void ct_moment_part_read(struct ct_moment_part *p, struct ct_trace *t,
         ct_definitions_finish(&t->definitions);
 }
 
-// Whether an event is after the moment: an event has a number, and another moment a time.
-static int is_behind(const struct ct_moment *m, const struct ct_event *e, uint64_t number) {
-    if (m->event != UINT64_MAX)
-        return number > m->event;
-    return m->kind != CT_MOMENT_END && e->t_ns > m->t_ns;
-}
-
-static void replay(struct ct_moment_part *p, struct ct_trace *t) {
-    struct ct_moment *const m = &p->moment;
-    struct ct_replay *const r = &p->state;
-    const struct ct_event *e;
-    uint64_t number = 0, last = UINT64_MAX;
-    while ((e = ct_replay_next(r, t, &number)) && !is_behind(m, e, number)) {
-        ct_replay_apply(r, e, number);
-        p->replayed += number >= p->part.point.event;
-        last = number;
-        if (number == m->event)
-            m->t_ns = e->t_ns;
-    }
-    ct_replay_stop(r);
-    if (m->event != UINT64_MAX && last != m->event)
-        p->part.unknown = "the event is not in the trace";
+static void note_event(void *self, const struct ct_replay *r, const struct ct_event *e,
+                       uint64_t number) {
+    struct ct_moment_part *p = self;
+    (void)r;
+    p->replayed += number >= p->part.point.event;
+    p->is_found |= number == p->moment.event;
+    if (number == p->moment.event)
+        p->moment.t_ns = e->t_ns;
 }
 
 void ct_moment_part_replay(struct ct_moment_part *p, struct ct_trace *t) {
-    ct_replay_init(&p->state, NULL, NULL);
-    p->state.tiles = 1;
+    // An event has a number, another moment a time.
+    const int has_time = p->moment.event == UINT64_MAX && p->moment.kind != CT_MOMENT_END;
+    const struct ct_listener a = {.self = p,
+                                  .end_event = p->moment.event + 1,
+                                  .end_ns = has_time ? p->moment.t_ns + 1 : 0,
+                                  .after = note_event};
+    struct ct_pass pass;
+    ct_pass_init(&pass, &p->state);
     if (p->part.unknown)
         return;
+    ct_listeners_add(&pass.listeners, &a);
     if (p->part.is_sought)
         ct_trace_seek(t, &p->part.point);
     else
         ct_trace_rewind(t);
-    replay(p, t);
+    ct_pass_run_from_here(&pass, t);
+    ct_pass_free(&pass);
+    if (p->moment.event != UINT64_MAX && !p->is_found)
+        p->part.unknown = "the event is not in the trace";
     if (!ct_trace_part_is_whole(&p->part, t))
         p->part.unknown = "a chunk before it is damaged";
 }
