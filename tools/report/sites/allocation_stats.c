@@ -222,13 +222,14 @@ static int before_event(void *self, const struct ct_replay *r, const struct ct_e
     return 1;
 }
 
-static void after_event(void *self, const struct ct_replay *r, const struct ct_event *e,
-                        uint64_t number) {
+// Objects that a checkpoint restores are no new allocations.
+static int before_gap(void *self, const struct ct_replay *r, uint64_t number, uint64_t next_ns) {
     struct pass *p = self;
     (void)r;
-    (void)e;
     (void)number;
-    p->in_range = 0; // objects that a checkpoint restores are no new allocations
+    (void)next_ns;
+    p->in_range = 0;
+    return 1;
 }
 
 static void read_all(struct ct_allocation_stats *s, struct ct_trace *t,
@@ -237,7 +238,7 @@ static void read_all(struct ct_allocation_stats *s, struct ct_trace *t,
     const struct ct_listener a = {.self = &p,
                                   .end_ns = request->to_ns + 1,
                                   .before = before_event,
-                                  .after = after_event,
+                                  .before_gap = before_gap,
                                   .live_changed = live_changed,
                                   .needs_no_readings = 1};
     struct ct_pass pass;
