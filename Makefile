@@ -185,17 +185,22 @@ SUITES_address := $(if $(CUTRACE_FULL),unit test_frames.py test_journal.py,prelo
 SUITES ?= $(SUITES_$(KIND))
 BUILT_native := all
 BUILT_cross := $(if $(CUTRACE_FULL),all,$(BUILD)/libcutrace.so)
-BUILT_thread := $(BUILD)/cutrace-report
+BUILT_thread := $(if $(CUTRACE_FULL),$(BUILD)/cutrace-report)
 BUILT_address := $(BUILD)/cutrace-report
 build-tests: $(BUILT_$(KIND)) $(TESTS_$(KIND))
 # What is compiled against CUDA's own headers (CUDA_INC); everything else is the same with any of them.
 build-cuda: $(BUILD)/libcutrace.so $(filter sim $(addprefix $(BUILD)/tests/,interception/% torch/blocks/% recorder/%),$(TESTS_native))
-RUN_SUITES = CUTRACE_BUILD=$(abspath $(BUILD)) CUTRACE_ROOT=$(CURDIR) CUTRACE_FULL=$(CUTRACE_FULL) \
+# The suites of the thread sanitizer read traces by the report that is built without: their threads are the recorder's.
+NATIVE_REPORT := $(if $(filter thread,$(KIND)),$(if $(CUTRACE_FULL),,build/cutrace-report))
+.PHONY: native-report
+native-report: build-tests
+	@$(if $(NATIVE_REPORT),$(MAKE) -s SAN= BUILD=build $(NATIVE_REPORT))
+RUN_SUITES = CUTRACE_READER='$(abspath $(NATIVE_REPORT))' CUTRACE_BUILD=$(abspath $(BUILD)) CUTRACE_ROOT=$(CURDIR) CUTRACE_FULL=$(CUTRACE_FULL) \
     CUTRACE_RUN='$(RUN)' CC='$(CC)' SAN='$(SAN)' CUDA_INC='$(abspath $(CUDA_INC))' tests/run-suites.sh
-check: build-tests
+check: native-report
 	$(RUN_SUITES) $(SUITES)
 # Notes the suites in the folder PLAN, as those of LEG, for `tests/run-suites.sh --run PLAN`.
-check-plan: build-tests
+check-plan: native-report
 	@$(RUN_SUITES) --plan $(PLAN) $(LEG) $(SUITES)
 # The suites that a change can touch (tests/changed-suites): of what is not committed, and of the commits since BASE.
 check-changed:

@@ -8,7 +8,7 @@
 #   gcc       every suite, with every optional tool
 #   newcomer  the suites that can use an optional tool, without any: what only works here
 #   asan      what reads untrusted input, and the recorder's core: wrong accesses and undefined behaviour that end nothing
-#   tsan      what has threads: races that no run has lost yet
+#   tsan      the recorder's threads: races that no run has lost yet
 #   aarch64   the recorder under emulation: what is written for one architecture
 #   cuda      the hooks against CUDA 12's headers, and by clang, with the programs of make bench, against the newest: other types
 #   lint      scripts/lint.sh, in parts: clang's own warnings of the product, too
@@ -88,7 +88,7 @@ build_legs() {
     local -a builds=()
     if has gcc || has newcomer; then
         builds+=("gcc build-tests")
-    elif has aarch64 || has lint; then # the report reads the foreign traces, the layers are those of the objects
+    elif has aarch64 || has tsan || has lint; then # its report reads the others' traces, the layers are those of its objects
         builds+=("gcc all")
     fi
     has aarch64 && builds+=("aarch64 CROSS=aarch64-linux-gnu build-tests")

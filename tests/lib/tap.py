@@ -18,7 +18,7 @@ BUILD = os.environ.get("CUTRACE_BUILD") or os.path.join(ROOT, "build")
 FULL = bool(os.environ.get("CUTRACE_FULL"))  # make check-long: all of everything
 SEED = int(os.environ.get("CUTRACE_SEED") or 0)  # of every random input; check-long draws one
 LIBRARY = os.path.join(BUILD, "libcutrace.so")
-REPORT = os.path.join(BUILD, "cutrace-report")
+REPORT = os.environ.get("CUTRACE_READER") or os.path.join(BUILD, "cutrace-report")
 SIM = os.path.join(BUILD, "sim")
 PLAIN = {k: v for k, v in os.environ.items()
          if not k.startswith(("CUTRACE_", "LC_", "LANG")) and k not in ("NO_COLOR", "COLUMNS")}
