@@ -165,10 +165,6 @@ static __attribute__((noinline)) uint32_t capture_by_rules(struct ct_ring *ring,
     if (walk_by_rules(ring, f)) {
         id = capture_by_libunwind(ring, f->pc);
     } else {
-        if (atomic_load_explicit(&ct_walk_fault, memory_order_relaxed) ==
-                CT_WALK_FAULT_RETURN_ADDRESS &&
-            w->n > 2)
-            w->frame[w->n / 2] ^= 16;
         count(&c->walked);
         id = intern_walk(w);
         if (id && w->end != ct_frame_word_end(CT_STACK_LOST))

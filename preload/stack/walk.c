@@ -9,8 +9,6 @@
 #include "stack/own_code.h"
 #include "stack/unwind.h"
 
-_Atomic int ct_walk_fault;
-
 // Nothing is remembered of a walk whose list of inputs is full (stack_cache.h).
 static void add_input(struct ct_walk *w, const struct ct_walk_frame *f, uintptr_t address,
                       uint64_t value) {
@@ -53,9 +51,7 @@ static inline int step(struct ct_ring *ring, struct ct_walk *w, _Atomic uint64_t
             return (int)rule - CT_RULE_END;
         if (f->rbp_at) {
             f->rbp = ct_walk_load(f->rbp_at);
-            if (atomic_load_explicit(&ct_walk_fault, memory_order_relaxed) !=
-                CT_WALK_FAULT_FRAME_POINTER)
-                add_input(w, f, f->rbp_at, f->rbp);
+            add_input(w, f, f->rbp_at, f->rbp);
         }
         if (!is_above(f, f->rbp))
             return CT_WALK_OTHER;

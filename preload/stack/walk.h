@@ -105,8 +105,4 @@ enum {
 };
 int ct_walk_step(struct ct_ring *ring, struct ct_walk *walk, struct ct_walk_frame *f);
 
-// Faults that a test injects, to see that the self-check finds them; 0 for none.
-enum { CT_WALK_FAULT_RETURN_ADDRESS = 1, CT_WALK_FAULT_FRAME_POINTER = 2 };
-extern _Atomic int ct_walk_fault;
-
 #endif

@@ -28,6 +28,7 @@
 #include "stack/enclosing.h"
 #include "stack/walk.h"
 #include "store/stack_table.h"
+#include "walk_fault.h"
 
 #ifdef __clang__
 #define NOINLINE __attribute__((noinline))
@@ -292,11 +293,11 @@ static void a_planted_fault_is_found(void **state) {
     uint32_t wrong = 0;
     assert_int_equal(ct_capture_counts().mismatches, 0); // in all of the above
     assert_int_not_equal(down(17, 0x1234), 0);
-    atomic_store(&ct_walk_fault, CT_WALK_FAULT_RETURN_ADDRESS);
+    atomic_store(&walk_fault, FAULT_RETURN_ADDRESS);
     // Where the writer has just heard of an unloaded object, the next stack is unwound in full.
     for (volatile int i = 0; i < 50 && !ct_capture_counts().mismatches; i++)
         wrong = down(17, 0x1234);
-    atomic_store(&ct_walk_fault, 0);
+    atomic_store(&walk_fault, 0);
     assert_int_not_equal(wrong, 0);
 #ifdef __x86_64__
     assert_int_equal(ct_capture_counts().mismatches, 1);

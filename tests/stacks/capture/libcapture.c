@@ -4,7 +4,7 @@
 //
 // CAPTURE_REPORT   folder: a file for each process, with "name number" lines
 // CAPTURE_MOST     largest number of captures (0: one for each allocation)
-// CAPTURE_FAULT    the fault to plant (enum in capture.h)
+// CAPTURE_FAULT    the fault to plant (walk_fault.h)
 // CAPTURE_STOP=N   every Nth capture calls capture_stop with the stack's words (0: none), for gdb
 // CAPTURE_GLIBC=N  every Nth stack is compared with glibc's backtrace(), by libgcc (0: none)
 #define _GNU_SOURCE
@@ -22,8 +22,8 @@
 
 #include "record/tracing.h"
 #include "stack/capture.h"
-#include "stack/walk.h"
 #include "store/stack_table.h"
+#include "walk_fault.h"
 
 #define EXPORT __attribute__((visibility("default")))
 
@@ -54,7 +54,7 @@ static __attribute__((noinline)) void begin(void) {
     glibc_every = getenv("CAPTURE_GLIBC") ? strtoull(getenv("CAPTURE_GLIBC"), NULL, 10) : 0;
     stop_every = getenv("CAPTURE_STOP") ? strtoull(getenv("CAPTURE_STOP"), NULL, 10) : 0;
     find_glibc_backtrace();
-    atomic_store(&ct_walk_fault, getenv("CAPTURE_FAULT") ? atoi(getenv("CAPTURE_FAULT")) : 0);
+    atomic_store(&walk_fault, getenv("CAPTURE_FAULT") ? atoi(getenv("CAPTURE_FAULT")) : 0);
     (void)ct_tracing_is_on();
     (void)ct_capture_stack(); // opens the trace: allowed to start a thread
     atomic_store(&captures, 0);

@@ -18,7 +18,7 @@ TESTS_native += $(CAPTURE_PROGRAMS:%=$(CAPTURE)/%)
 $(CAPTURE)/libcapture.so: tests/stacks/capture/libcapture.c $(CAPTURE_RECORDING)
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS_ALL) $(DEPFLAGS) -fPIC -fvisibility=hidden $(PRELOAD_TLS) -Ipreload -shared -o $@ $< \
-	    $(CAPTURE_RECORDING) $(LDFLAGS_ALL) -Wl,--exclude-libs,ALL -ldl
+	    $(CAPTURE_RECORDING) $(LDFLAGS_ALL) -Wl,--exclude-libs,ALL -Wl,--wrap=ct_walk_stack -ldl
 $(CAPTURE_KINDS:%=$(CAPTURE)/frames_%): $(CAPTURE)/frames_%: tests/stacks/capture/frames.c
 	@mkdir -p $(@D)
 	$(CC) $(CAPTURE_CFLAGS) $(CAPTURE_FLAGS_$*) -o $@ $< -ldl

@@ -16,7 +16,7 @@ from tap import BUILD, FULL, ROOT, Skip, case, dice, main, note, sample  # noqa:
 
 PROGRAMS = os.path.join(BUILD, "tests/stacks/capture")
 HANG = 500  # a guard, no measure
-SLOT, FRAME_POINTER = 1, 2  # faults, as in capture.h
+SLOT, FRAME_POINTER = 1, 2  # faults, as in walk_fault.h
 
 PLUGINS = [os.path.join(PROGRAMS, f"plugin_{n}.so") for n in (40, 72, 136)]
 KINDS = ("O0", "O2", "O2fp")
