@@ -111,9 +111,6 @@ static void recorded(void **state) {
     struct ct_facts f;
     READ(&f, pairs);
     assert_string_equal(ct_facts_find_flag(&f, "max-model-len"), "8192");
-    assert_string_equal(ct_facts_find_flag_origin(&f, "max-model-len"), "parent");
-    assert_string_equal(ct_facts_find_flag_origin(&f, "model"), "ancestor 2");
-    assert_null(ct_facts_find_flag_origin(&f, "enforce-eager"));
     assert_null(ct_facts_find_flag(&f, "max-num-seqs"));
     assert_null(ct_facts_find_flag(&f, "model.from"));
     assert_string_equal(ct_facts_find_variable(&f, "PYTORCH_ALLOC_CONF"),
@@ -147,7 +144,6 @@ static void recorded_as_argv(void **state) {
     assert_string_equal(ct_facts_find_flag(&f, "pipeline-parallel-size"), "1");
     assert_string_equal(ct_facts_find_flag(&f, "optimization-level"), "3");
     assert_null(ct_facts_find_flag(&f, "unknown"));
-    assert_null(ct_facts_find_flag_origin(&f, "quantization"));
     assert_false(ct_facts_has_all_flags(&f));
     assert_null(ct_facts_find_version(&f, "torch"));
     ct_facts_free(&f);

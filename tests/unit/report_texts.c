@@ -189,18 +189,12 @@ static void a_setting_is_a_whole_name(void **state) {
 
 static void kv_cache(void **state) {
     (void)state;
-    // Llama-3-8B in bf16: 32 layers, 8 heads of 128: 128 KiB a token, 2 MiB a block of 16.
-    const struct ct_kv_layout llama = {32, 8, 128, 2, 16};
-    assert_int_equal(ct_kv_token_bytes(&llama), 128 << 10);
-    assert_int_equal(ct_kv_block_bytes(&llama), 2 << 20);
     assert_int_equal(ct_kv_blocks_of(17, 16), 2);
     assert_int_equal(ct_kv_blocks_of(16, 16), 1);
     assert_int_equal(ct_kv_blocks_of(0, 16), 0);
     assert_int_equal(ct_kv_blocks_of(UINT64_MAX, 16), UINT64_MAX / 16 + 1);
     assert_int_equal(ct_kv_last_block_empty(17, 16), 937500);
     assert_int_equal(ct_kv_last_block_empty(32, 16), 0);
-    const struct ct_kv_layout huge = {UINT64_MAX, 8, 128, 2, 16};
-    assert_true(ct_kv_block_bytes(&huge) == UINT64_MAX);
     struct ct_kv_waste w = {0};
     const uint64_t lengths[] = {17, 32, 1, 0};
     ct_kv_waste_add(&w, lengths, 4, 16);

@@ -6,8 +6,6 @@
 #include "cli/argument_table.h"
 #include "run/words.h"
 
-const char *const ct_manual_program_names[CT_PROGRAMS] = {"cutrace", "cutrace-report"};
-
 const struct ct_manual_command ct_manual_commands[] = {
 #define CT_COMMAND(id, name, usage, help, more) {CT_PROGRAM_CUTRACE, name, usage, help, more, NULL},
 #include "run/commands.def"

@@ -23,7 +23,6 @@ struct ct_manual_variable {
     const char *name, *value, *help;
 };
 
-extern const char *const ct_manual_program_names[CT_PROGRAMS];
 extern const struct ct_manual_command ct_manual_commands[];
 extern const size_t ct_manual_command_count;
 extern const struct ct_manual_option ct_manual_options[];

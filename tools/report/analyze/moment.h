@@ -19,11 +19,6 @@ struct ct_moment {
     uint64_t t_ns;
 };
 
-// Whether an event, or the first one after a gap, is still before the moment.
-static inline int ct_moment_includes(const struct ct_moment *m, uint64_t number, uint64_t t_ns) {
-    return number <= m->event && t_ns <= m->t_ns;
-}
-
 // Behind the last event up to a time and a number (UINT64_MAX: whatever its number is).
 struct ct_instant {
     uint64_t t_ns, event;

@@ -306,7 +306,7 @@ void ct_program_pools_read(struct ct_program_pools *p, struct ct_trace *t,
     uint64_t number, lost = 0;
     *p = (struct ct_program_pools){.count = 0};
     ct_trace_rewind(t);
-    while (ct_trace_next(t, &e, &number) && ct_moment_includes(m, number, e.t_ns)) {
+    while (ct_trace_next(t, &e, &number) && number <= m->event && e.t_ns <= m->t_ns) {
         if (ct_program_pools_has(&e))
             ct_program_pools_apply(p, &e);
         lost += e.op == CT_OP_LOST;

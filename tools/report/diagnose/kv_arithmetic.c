@@ -1,22 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "diagnose/kv_arithmetic.h"
 
-static uint64_t multiply(uint64_t a, uint64_t b) {
-    uint64_t product;
-    return __builtin_mul_overflow(a, b, &product) ? UINT64_MAX : product;
-}
-
 static uint64_t sum(uint64_t a, uint64_t b) {
     return a > UINT64_MAX - b ? UINT64_MAX : a + b;
-}
-
-uint64_t ct_kv_token_bytes(const struct ct_kv_layout *l) {
-    return multiply(multiply(multiply(2, l->layers), multiply(l->heads, l->head_size)),
-                    l->element_bytes);
-}
-
-uint64_t ct_kv_block_bytes(const struct ct_kv_layout *l) {
-    return multiply(ct_kv_token_bytes(l), l->block_tokens);
 }
 
 uint64_t ct_kv_blocks_of(uint64_t tokens, uint64_t block_tokens) {

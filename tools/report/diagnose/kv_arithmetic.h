@@ -1,19 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The KV cache of a paged attention: bytes of tokens and blocks, blocks of requests, and what
-// partly filled blocks waste. All results saturate at UINT64_MAX, and are 0 where a factor is.
+// The KV cache of a paged attention: blocks of requests, and what partly filled blocks waste. All
+// results saturate at UINT64_MAX, and are 0 where blocks have no size.
 #ifndef CT_KV_ARITHMETIC_H
 #define CT_KV_ARITHMETIC_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-// Of one rank. Keys and values: 2 x heads x head size x bytes for each layer and token.
-struct ct_kv_layout {
-    uint64_t layers, heads, head_size, element_bytes, block_tokens;
-};
-
-uint64_t ct_kv_token_bytes(const struct ct_kv_layout *l);
-uint64_t ct_kv_block_bytes(const struct ct_kv_layout *l);
 // Blocks that a request of so many tokens takes.
 uint64_t ct_kv_blocks_of(uint64_t tokens, uint64_t block_tokens);
 

@@ -59,21 +59,6 @@ static int ends(const char *text, const char *end) {
 
 // ---- flags --------------------------------------------------------------------------------------
 
-// A pair flag.NAME.from may come before its flag.NAME: origins are added when all flags are there.
-static void add_origins(struct ct_facts *f, const struct ct_definitions *n) {
-    for (size_t i = 1; i < n->info_count; i++) {
-        const struct ct_string *value = &n->strings[n->info[i].value];
-        char *name = copy_name(&n->strings[n->info[i].key], "flag.");
-        if (name && ends(name, ".from")) {
-            name[strlen(name) - strlen(".from")] = 0;
-            struct ct_fact *fact = find(&f->flags, name);
-            if (fact && !fact->from)
-                fact->from = ct_heap_copy(value->at, value->length);
-        }
-        free(name);
-    }
-}
-
 static void add_argument(void *facts, const struct ct_cli_flag *flag, struct ct_cli_text value) {
     put(facts, flag->name, value.at, value.n);
 }
@@ -108,7 +93,6 @@ void ct_facts_read(struct ct_facts *f, const struct ct_definitions *n) {
         add_pair(f, &n->strings[n->info[i].key], &n->strings[n->info[i].value]);
     if (!f->flags.count)
         read_arguments(f, n);
-    add_origins(f, n);
     const struct ct_string *torch = ct_definitions_info(n, "torch.version"),
                            *program = ct_definitions_info(n, "process.program");
     if (torch) // of the copy whose allocator reports blocks
@@ -121,7 +105,6 @@ static void free_facts(struct ct_fact_list *facts) {
     for (size_t i = 0; i < facts->count; i++) {
         free(facts->list[i].name);
         free(facts->list[i].value);
-        free(facts->list[i].from);
     }
     free(facts->list);
 }
@@ -138,11 +121,6 @@ void ct_facts_free(struct ct_facts *f) {
 
 const char *ct_facts_find_flag(const struct ct_facts *f, const char *name) {
     return find_value(&f->flags, name);
-}
-
-const char *ct_facts_find_flag_origin(const struct ct_facts *f, const char *name) {
-    const struct ct_fact *fact = find(&f->flags, name);
-    return fact ? fact->from : NULL;
 }
 
 int ct_facts_has_all_flags(const struct ct_facts *f) {

@@ -9,7 +9,6 @@
 
 struct ct_fact {
     char *name, *value;
-    char *from; // of a flag: the process that it was given to; NULL: not known
 };
 
 struct ct_fact_list {
@@ -31,9 +30,6 @@ void ct_facts_free(struct ct_facts *f);
 // only that it was given; NULL if it was not given or is not known. These are texts of a trace: to
 // be printed only through ct_utf8_print_sanitized. Valid until ct_facts_free.
 const char *ct_facts_find_flag(const struct ct_facts *f, const char *name);
-
-// Where the flag was given: "self", "parent", "ancestor 2"; NULL: not known.
-const char *ct_facts_find_flag_origin(const struct ct_facts *f, const char *name);
 
 // Whether the command line of a known server is recorded and names no file with further flags: a
 // flag that is not found then has its default. Settings may still come from the environment.

@@ -397,11 +397,6 @@ static int run(struct parser *p) {
                         "%.400s: the pickle has no end: the file is cut", p->name);
 }
 
-int ct_pickle_is_begin(const void *bytes, size_t size) {
-    const uint8_t *b = bytes;
-    return size >= 2 && b[0] == CT_PICKLE_PROTO && b[1] >= 2 && b[1] <= 9;
-}
-
 int ct_pickle_parse(struct ct_pickle_document *d, const char *name, const void *bytes, size_t size,
                     struct ct_error *error) {
     struct parser p = {.document = d, .name = name, .bytes = bytes, .size = size, .error = error};

@@ -52,8 +52,6 @@ struct ct_pickle_document {
     size_t item_count, item_room, container_count, container_room, chunk_count, chunk_room;
 };
 
-// Whether bytes can be the begin of a pickle that this reads.
-int ct_pickle_is_begin(const void *bytes, size_t size);
 // Parses all of it. `bytes` must outlive the document; `name` is for the message. 0, or -1 with the
 // error set, which names the offset. The document is to be freed in either case.
 int ct_pickle_parse(struct ct_pickle_document *d, const char *name, const void *bytes, size_t size,

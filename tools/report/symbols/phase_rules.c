@@ -8,13 +8,13 @@ enum { MAX_PARTS = 16, MAX_PATH = 512 };
 
 static const struct {
     const char *name, *title;
-} frameworks[] =
-    {
+} frameworks[] = {
 #define CT_FRAMEWORK(ID, name, title) {name, title},
 #include "symbols/phases.def"
-},
-  components[] = {
-#define CT_COMPONENT(ID, name, title) {name, title},
+};
+
+static const char *const components[] = {
+#define CT_COMPONENT(ID, name, title) name,
 #include "symbols/phases.def"
 };
 
@@ -47,11 +47,7 @@ enum ct_component ct_phase_component(enum ct_phase p) {
 }
 
 const char *ct_component_name(enum ct_component c) {
-    return components[c].name;
-}
-
-const char *ct_component_title(enum ct_component c) {
-    return components[c].title;
+    return components[c];
 }
 
 const struct ct_phase_rule *ct_phase_rules_list(size_t *count) {

@@ -71,7 +71,6 @@ const char *ct_framework_title(enum ct_framework f);
 const char *ct_phase_name(enum ct_phase p);
 const char *ct_phase_title(enum ct_phase p);
 const char *ct_component_name(enum ct_component c);
-const char *ct_component_title(enum ct_component c);
 // The component of memory for which no rule says more than the phase.
 enum ct_component ct_phase_component(enum ct_phase p);
 

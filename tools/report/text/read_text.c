@@ -286,10 +286,6 @@ static int read_stream(const char *ahead, size_t n, FILE *in, struct ct_text_fac
     return ferror(in) ? -1 : 0;
 }
 
-int ct_read_text(FILE *in, struct ct_text_facts *f) {
-    return read_stream("", 0, in, f, NULL);
-}
-
 int ct_read_text_by_process(FILE *in, struct ct_text_facts *f, struct ct_process_lines *l) {
     *l = (struct ct_process_lines){0};
     return read_stream("", 0, in, f, l);

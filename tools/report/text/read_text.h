@@ -8,9 +8,8 @@
 #include "text/facts.h"
 #include "text/line_tag.h"
 
-// Reads a stream to its end. Returns 0, or -1 if it cannot be read.
-int ct_read_text(FILE *in, struct ct_text_facts *f);
-// The same of a stream whose first `n` bytes were read already; at most CT_READ_TEXT_AHEAD.
+// Reads a stream to its end, whose first `n` bytes were read already: at most CT_READ_TEXT_AHEAD.
+// Returns 0, or -1 if it cannot be read.
 enum { CT_READ_TEXT_AHEAD = 4096 };
 int ct_read_text_rest(const char *ahead, size_t n, FILE *in, struct ct_text_facts *f);
 // The same of the whole text, and of the lines of each process that tags name. The first element is

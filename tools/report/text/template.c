@@ -26,20 +26,13 @@ static const char *const field_names[CT_TEXT_FIELDS] = {
 #include "text/fields.def"
 };
 
-static const struct {
-    const char *name;
-    enum ct_text_role role;
-} kinds[CT_TEXT_KINDS] = {
-#define CT_TEXT_KIND(ID, ROLE) {#ID, CT_TEXT_ROLE_##ROLE},
+static const enum ct_text_role roles[CT_TEXT_KINDS] = {
+#define CT_TEXT_KIND(ID, ROLE) CT_TEXT_ROLE_##ROLE,
 #include "text/kinds.def"
 };
 
 enum ct_text_role ct_template_role(enum ct_text_kind kind) {
-    return kinds[kind].role;
-}
-
-const char *ct_template_kind_name(enum ct_text_kind kind) {
-    return kinds[kind].name;
+    return roles[kind];
 }
 
 // A place in the text, and what was found so far.

@@ -72,8 +72,6 @@ struct ct_template_match {
 };
 
 enum ct_text_role ct_template_role(enum ct_text_kind kind);
-// What the template of a kind says, for messages: its name in kinds.def.
-const char *ct_template_kind_name(enum ct_text_kind kind);
 // Finds the template that matches at `at`, the first of the table. Returns 0 if none does.
 int ct_template_match(const char *text, size_t length, size_t at, struct ct_template_match *m);
 // Whether `literal` stands at *at, blanks and ends of lines aside; if so, moves *at after it.
