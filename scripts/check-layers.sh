@@ -6,10 +6,6 @@
 set -eu
 cd "$(dirname "$0")/.."
 build=${CUTRACE_BUILD:-build}
-CUDA_INC=${CUDA_INC:-$(make -s show-CUDA_INC)}
-UNWIND_CFLAGS=$(make -s show-UNWIND_CFLAGS)
-GENERATED=$(make -s show-GENERATED)
-
 # The rooms, highest first.
 rooms=$(tr -s '\n' ' ' <<'LIST'
 preload/intercept preload/record preload/stack preload/write preload/store preload/base
@@ -21,36 +17,44 @@ LIST
 )
 
 status=0
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
 refuse() { # RULE OFFENDERS
     [ -z "$2" ] && return
     printf '%s:\n%s\n' "$1" "$2" >&2
     status=1
 }
 
-# "FILE INCLUDED" for every header that a folder's sources and headers reach: the compiler is asked, so that no spelling of
-# a path escapes.
-reached_from() {
-    find "$@" -name '*.[chS]' 2>/dev/null | LC_ALL=C sort | while read -r file; do
-        # shellcheck disable=SC2086 # flags
-        gcc -M -std=gnu11 -x c -Iinclude -Ipreload -Itools -Itools/report -Itests/sim -I"$GENERATED" -isystem "$CUDA_INC" \
-            $UNWIND_CFLAGS -MG "$file" 2>/dev/null | sed 's/\\$//; s/^[^:]*: *//' | tr -s ' ' '\n' |
-            sed "/^$/d; s|^|$file |"
-    done
-}
-# Paths as they stand in the repository, whatever the -I flag that found them.
-normal() {
-    sed -e 's|/\./|/|g' -e ':again' -e 's|[^/ ]*/\.\./||' -e 't again'
+# "FILE INCLUDED" for every #include of a folder's files. What the repository has is named by its path, found as the compiler
+# finds it; anything else is /NAME. (Each file is looked at, so what one reaches through others is seen where it is included.)
+includes() { # FOLDERS...
+    grep -rE '^[[:space:]]*#[[:space:]]*include' --include='*.[chS]' "$@" | LC_ALL=C sort |
+        sed -nE 's/^([^:]*):[^"<]*(["<])([^">]*)[">].*/\1 \2 \3/p; t; s/^([^:]*):.*/\1 ? ?/p' | awk '
+        function has(path,  line, found) {
+            if (!(path in known)) { known[path] = (getline line <path) >= 0; close(path) }
+            return known[path]
+        }
+        function normal(path) { while (sub("[^/]+/[.][.]/", "", path)) ; gsub("/[.]/", "/", path); return path }
+        BEGIN { n = split("include preload tools tools/report tests/sim", folder, " ") }
+        $2 == "?" { print $1, "?"; next }
+        {
+            here = $1; sub("/[^/]*$", "", here)
+            if ($2 == "\"" && has(at = normal(here "/" $3))) { print $1, at; next }
+            for (i = 1; i <= n; i++) if (has(at = normal(folder[i] "/" $3))) { print $1, at; next }
+            print $1, "/" $3
+        }'
 }
 
-preload=$(reached_from preload | normal)
-tools=$(reached_from tools | normal)
-contract=$(reached_from include | normal)
+preload=$(includes preload)
+tools=$(includes tools)
+contract=$(includes include)
+refuse "an include whose file is not written there" "$(printf '%s\n' "$preload" "$tools" "$contract" | grep ' ?$' || :)"
 refuse "preload includes tools or tests" "$(printf '%s\n' "$preload" | grep -E ' (tools|tests)/' || :)"
 refuse "tools includes preload or tests" "$(printf '%s\n' "$tools" | grep -E ' (preload|tests)/' || :)"
 refuse "tools includes a CUDA header" \
     "$(printf '%s\n' "$tools" | grep -E '/(cuda|cudaTypedefs|cuda_runtime_api|driver_types)\.h$' || :)"
-refuse "the contract includes its users" \
-    "$(printf '%s\n' "$contract" | grep -E ' (preload|tools|tests)/' || :)"
+refuse "the contract includes its users, or a CUDA header" \
+    "$(printf '%s\n' "$contract" | grep -E ' (preload|tools|tests)/|/(cuda|cudaTypedefs|cuda_runtime_api|driver_types)\.h$' || :)"
 # CUDA types stop at the recorder's interface.
 refuse "the recording side knows a CUDA type" "$(printf '%s\n' "$preload" | grep -v '^preload/intercept/' |
     grep -E '/(cuda|cudaTypedefs|cuda_runtime_api|driver_types)\.h$' || :)"
@@ -70,18 +74,25 @@ upward() { # reads "FILE USED [WHAT]"
 }
 refuse "a room includes a higher one" "$(printf '%s\n' "$preload" "$tools" "$contract" | upward)"
 
-# "FILE USED SYMBOL" for each symbol that one object of a program takes from another.
-calls() { # SOURCES...
+# "SOURCE TYPE SYMBOL" for each symbol of the objects of these sources.
+symbols() { # SOURCES...
     for source in "$@"; do
-        object=$build/${source%.*}.o
-        [ -f "$object" ] || {
-            echo "check-layers: $object is missing: run make first" >&2
+        [ -f "$build/${source%.*}.o" ] || {
+            echo "check-layers: $build/${source%.*}.o is missing: run make first" >&2
             exit 1
         }
-        nm "$object" | sed "s|^|$source |"
-    done | awk '
-        NF == 3 && $2 == "U" { used[++n] = $1 " " $3 }
-        NF == 4 && $3 ~ /^[TDBRC]$/ { home[$4] = $1 }
+        echo "$source"
+    done >"$work/sources" || exit 1
+    sed "s|^|$build/|; s|[.][^.]*$|.o|" "$work/sources" >"$work/objects"
+    xargs nm -A <"$work/objects" | awk -v sources="$work/sources" -v objects="$work/objects" '
+        BEGIN { while ((getline object <objects) > 0 && (getline source <sources) > 0) of[object] = source }
+        { object = $1; sub(":[^:]*$", "", object); print of[object], $(NF - 1), $NF }'
+}
+# "FILE USED SYMBOL" for each symbol that one object of a program takes from another.
+calls() { # reads what symbols() writes
+    awk '
+        $2 == "U" { used[++n] = $1 " " $3 }
+        $2 ~ /^[TDBRC]$/ { home[$3] = $1 }
         END {
             for (i = 1; i <= n; i++) {
                 split(used[i], pair, " ")
@@ -107,21 +118,19 @@ circles() {
 }
 arch=$(uname -m)
 # shellcheck disable=SC2046 # lists of names without blanks
-library=$(calls $(find preload -name '*.c' ! -name 'glibc_*.c' | LC_ALL=C sort) $(find preload -name "*_$arch.S"))
+symbols $(find preload -name '*.c' ! -name 'glibc_*.c' | LC_ALL=C sort) $(find preload -name "*_$arch.S") >"$work/library"
 # shellcheck disable=SC2046
-report=$(calls $(find tools/base tools/watch tools/run tools/report -name '*.c' | LC_ALL=C sort))
+symbols $(find tools/base tools/watch tools/run tools/report -name '*.c' | LC_ALL=C sort) >"$work/report"
+library=$(calls <"$work/library")
+report=$(calls <"$work/report")
 refuse "check-layers sees no calls" "$([ -n "$library" ] && [ -n "$report" ] || echo 'are the objects empty?')"
 # A descriptor in the program's table is for it to see: base/files.c alone opens files.
-refuse "a file is opened beside base/files.c" "$(find preload -name '*.c' ! -path preload/base/files.c | LC_ALL=C sort |
-    while read -r source; do
-        nm "$build/${source%.c}.o" | sed -nE "s#^ *U (open(at)?(64)?|fopen|opendir|socket|pipe2?|dup[23]?)\$#$source \\1#p"
-    done)"
+refuse "a file is opened beside base/files.c" \
+    "$(grep -E ' U (open(at)?(64)?|fopen|opendir|socket|pipe2?|dup[23]?)$' "$work/library" | grep -v '^preload/base/files.c ' || :)"
 # A pass and a copy of a trace alone drive events: all that hears them is a listener.
-refuse "events are driven beside question/pass.c and copy/copy_trace.c" "$(find tools -name '*.c' | LC_ALL=C sort |
-    while read -r source; do
-        case $source in */question/pass.c | */copy/copy_trace.c | */replay/*) continue ;; esac
-        nm "$build/${source%.c}.o" 2>/dev/null | sed -nE "s#^ *U (ct_replay_next_slow|ct_readahead_next)\$#$source \1#p"
-    done)"
+refuse "events are driven beside question/pass.c and copy/copy_trace.c" \
+    "$(grep -E ' U (ct_replay_next_slow|ct_readahead_next)$' "$work/report" |
+        grep -vE '^tools/report/(question/pass|copy/copy_trace|replay/[a-z_]+)\.c ' || :)"
 refuse "a room calls a higher one" "$(printf '%s\n' "$library" "$report" | upward)"
 refuse "files call each other in a circle" "$(printf '%s\n' "$library" | circles)$(printf '%s\n' "$report" | circles)"
 exit $status

@@ -4,6 +4,7 @@
 set -u
 
 root=${CUTRACE_ROOT:?run by make check}
+objects=$(realpath "${CUTRACE_BUILD:?run by make check}")
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 unset MAKEFLAGS MAKELEVEL MFLAGS
@@ -140,27 +141,42 @@ cp -r "$root/Makefile" "$root/include" "$root/preload" "$root/tools" "$root/scri
 mkdir -p "$copy/tests"
 cuda=${CUDA_INC:-$(make -s -C "$root" show-CUDA_INC)}
 [ -n "${cuda##/*}" ] && cuda=$root/$cuda
+mkdir -p "$work/objects"
+cp -rs "$objects/preload" "$objects/tools" "$work/objects/"
 layers() {
-    CUDA_INC=$cuda "$copy/scripts/check-layers.sh" 2>&1
+    CUTRACE_BUILD=$work/objects "$copy/scripts/check-layers.sh" 2>&1
 }
-plant() { # FILE LINE
-    printf '%s\n' "$2" >>"$copy/$1"
+check "the layer check has nothing to say of the sources" "$(layers)"
+plant() { # RULE FINDING FILE LINE: one more include
+    cp "$copy/$3" "$work/saved"
+    printf '%s\n' "$4" >>"$copy/$3"
+    noticed "$1" "$2"
+    cp "$work/saved" "$copy/$3"
 }
-# (The compiler is asked of each file, which takes its time: all faults at once, and without the report's rooms. lint.sh runs the
-# check on what there is.)
-cp -r "$copy" "$work/clean"
-rm -r "$copy/tools/watch" "$copy/tools/run" "$copy"/tools/report/*/
-plant preload/store/ring.c '#include "../tools/base/human.h"'
-plant tools/report/main.c '#include "../../preload/store/ring.h"'
-plant preload/store/ring.h '#include <cuda.h>'
-out=$(layers)
-wanted="preload includes tools or tests:
-tools includes preload or tests:
-tools includes a CUDA header:
-the recording side knows a CUDA type:"
-check "the layer check notices either side's use of the other, a CUDA type in the recorder, and nothing else" \
-    "$([ "$(grep -v ' .*/.* \|^preload/\|^tools/' <<<"$out")" = "$wanted" ] || echo "$out")"
-rm -r "$copy" && mv "$work/clean" "$copy"
+plant_object() { # RULE FINDING OBJECT CODE: an object that has this instead
+    mv "$work/objects/$3" "$work/saved"
+    ${CC:-cc} -x c -c -o "$work/objects/$3" - <<<"$4"
+    noticed "$1" "$2"
+    mv "$work/saved" "$work/objects/$3"
+}
+noticed() { # RULE FINDING
+    local out
+    out=$(layers)
+    check "the layer check notices: $1" "$([[ $out == *"$1:"*"$2"* ]] || echo "$out")"
+}
+plant "preload includes tools or tests" tools/base/human.h preload/store/ring.c '#include "../../tools/base/human.h"'
+plant "tools includes preload or tests" preload/store/ring.h tools/report/main.c '#  include "../report/../../preload/store/ring.h"'
+plant "tools includes a CUDA header" /cuda.h tools/report/main.c '#include <cuda.h>'
+plant "the recording side knows a CUDA type" "preload/store/ring.h /cuda.h" preload/store/ring.h '#include <cuda.h>'
+plant "the contract includes its users, or a CUDA header" /cuda.h include/cutrace/model/live.h '#include <cuda.h>'
+plant "a room includes a higher one" "replay.h tools/report/analyze" tools/report/replay/replay.h '#include "analyze/scan.h"'
+plant "an include whose file is not written there" tools/base/json.c tools/base/json.c '#include ELSEWHERE'
+plant_object "a room calls a higher one" ct_scan_finish tools/report/read/trace.o 'void ct_scan_finish(void); void f(void) { ct_scan_finish(); }'
+plant_object "files call each other in a circle" ct_trace_open tools/report/read/source.o \
+    'int ct_trace_open(void); void ct_source_open(void) { ct_trace_open(); }'
+plant_object "a file is opened beside base/files.c" "U open" preload/write/drain.o 'int open(); void f(void) { open(); }'
+plant_object "events are driven beside question/pass.c and copy/copy_trace.c" views/frag.c tools/report/views/frag.o \
+    'void ct_replay_next_slow(void); void f(void) { ct_replay_next_slow(); }'
 
 api() {
     "$copy/scripts/check-api.py" "$@" "$cuda" 2>&1
