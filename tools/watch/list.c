@@ -36,7 +36,8 @@ struct ct_watch_target ct_watch_target_parse(const char *word) {
     return (struct ct_watch_target){.kind = CT_WATCH_NAME, .text = word};
 }
 
-int ct_watch_list_shows(const struct ct_watch_list *l, const struct ct_watch_entry *e) {
+// Whether a process belongs to what is asked for.
+static int shows(const struct ct_watch_list *l, const struct ct_watch_entry *e) {
     switch (l->target.kind) {
     case CT_WATCH_PID:
         return e->process.pid == l->target.pid || e->journal.head.pid == l->target.pid;
@@ -195,7 +196,7 @@ static void add_journal(struct ct_watch_list *l, struct ct_watch_journal *j, con
     *e = (struct ct_watch_entry){.journal = *j};
     begin_entry(e);
     read_program(e, name);
-    if (!ct_watch_list_shows(l, e)) {
+    if (!shows(l, e)) {
         if (l->hidden_count < CT_WATCH_HIDDEN)
             l->hidden[l->hidden_count++] = e->process.trace_id;
         ct_watch_journal_close(&e->journal);

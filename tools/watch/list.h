@@ -67,8 +67,6 @@ void ct_watch_list_read(struct ct_watch_list *l, struct ct_watch_entry *e);
 // Reads details that have changed, as far as their cost stays below a small part of a core; those
 // of `first` (an index, or -1) before all others.
 void ct_watch_list_read_some(struct ct_watch_list *l, int first);
-// Whether a process belongs to what is asked for.
-int ct_watch_list_shows(const struct ct_watch_list *l, const struct ct_watch_entry *e);
 // Forgets those that ended in good order so long ago.
 void ct_watch_list_forget(struct ct_watch_list *l, uint64_t older_than_ns);
 void ct_watch_list_free(struct ct_watch_list *l);

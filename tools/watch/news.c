@@ -12,8 +12,7 @@ static enum ct_scenario find_scenario(const char *name) {
 
 // A verdict is about the request that made the program fail; one that a retry healed is no part of
 // it.
-enum ct_scenario ct_watch_news_scenario(const struct ct_watch_details *d,
-                                        enum ct_watch_outcome outcome) {
+static enum ct_scenario judge_now(const struct ct_watch_details *d, enum ct_watch_outcome outcome) {
     return outcome == CT_WATCH_RETRIED ? CT_SCENARIO_RECOVERED : find_scenario(d->scenario);
 }
 
@@ -21,7 +20,7 @@ static void note_incidents(struct ct_watch_news *n, const struct ct_watch_detail
     for (int i = 0; i < CT_WATCH_OUTCOMES; i++) {
         const uint64_t count = d->fresh.count[i];
         n->requests[i] += count;
-        n->scenarios[ct_watch_news_scenario(d, (enum ct_watch_outcome)i)] += count;
+        n->scenarios[judge_now(d, (enum ct_watch_outcome)i)] += count;
         n->untold += count;
     }
     n->next_event = d->fresh.next_event;

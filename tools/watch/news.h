@@ -26,8 +26,5 @@ struct ct_watch_news {
 
 // Counts what details have that is new.
 void ct_watch_news_note(struct ct_watch_news *n, const struct ct_watch_details *d, uint64_t now_ns);
-// The scenario of an incident by the verdict of now.
-enum ct_scenario ct_watch_news_scenario(const struct ct_watch_details *d,
-                                        enum ct_watch_outcome outcome);
 
 #endif

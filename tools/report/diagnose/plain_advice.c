@@ -48,8 +48,9 @@ void ct_plain_advice_expandable(struct ct_verdict *v, enum ct_server server, int
                   "torch 2.1 and later; PYTORCH_ALLOC_CONF from 2.10 on");
 }
 
-void ct_plain_advice_ranks(struct ct_verdict *v, enum ct_server server, const char *from,
-                           int64_t ranks, const char *why) {
+// Twice as many GPUs; `from` is the setting of today, `ranks` its number; NULL and 0: not known.
+static void add_ranks(struct ct_verdict *v, enum ct_server server, const char *from, int64_t ranks,
+                      const char *why) {
     char to[24] = "";
     if (ranks > 0 && ranks < 1024)
         (void)snprintf(to, sizeof to, "%" PRId64, ranks * 2);
@@ -58,9 +59,9 @@ void ct_plain_advice_ranks(struct ct_verdict *v, enum ct_server server, const ch
 
 void ct_plain_advice_weights(struct ct_verdict *v, enum ct_server server, const char *from,
                              int64_t ranks) {
-    ct_plain_advice_ranks(v, server, from, ranks,
-                          "spread the weights over more GPUs; how many are enough is not known, "
-                          "because loading failed before it had asked for all weights");
+    add_ranks(v, server, from, ranks,
+              "spread the weights over more GPUs; how many are enough is not known, "
+              "because loading failed before it had asked for all weights");
     (void)ct_plain_advice_option(v, server, CT_OPTION_QUANTIZATION, NULL, NULL,
                                  "or load quantized weights; no smaller budget or KV cache makes "
                                  "room for weights");
@@ -69,8 +70,7 @@ void ct_plain_advice_weights(struct ct_verdict *v, enum ct_server server, const 
 
 void ct_plain_advice_repack(struct ct_verdict *v, enum ct_server server, const char *from,
                             int64_t ranks) {
-    ct_plain_advice_ranks(
-        v, server, from, ranks,
-        "spread the weights over more GPUs, because the conversion holds a layer twice, "
-        "which no smaller budget or KV cache changes");
+    add_ranks(v, server, from, ranks,
+              "spread the weights over more GPUs, because the conversion holds a layer twice, "
+              "which no smaller budget or KV cache changes");
 }

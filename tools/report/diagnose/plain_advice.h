@@ -16,9 +16,6 @@ int ct_plain_advice_option(struct ct_verdict *v, enum ct_server server, enum ct_
 // the variable is (NULL: not known, or not set).
 void ct_plain_advice_expandable(struct ct_verdict *v, enum ct_server server, int is_on,
                                 const char *variable, const char *from);
-// Twice as many GPUs; `from` is the setting of today, `ranks` its number; NULL and 0: not known.
-void ct_plain_advice_ranks(struct ct_verdict *v, enum ct_server server, const char *from,
-                           int64_t ranks, const char *why);
 // For weights that do not fit, and for their conversion.
 void ct_plain_advice_weights(struct ct_verdict *v, enum ct_server server, const char *from,
                              int64_t ranks);

@@ -34,7 +34,8 @@ int64_t ct_text_advice_share(const struct ct_text_facts *f) {
     return share > 0 && share <= MILLION ? share : 0;
 }
 
-int64_t ct_text_advice_capacity(const struct ct_text_facts *f) {
+// Capacity of the device in bytes by any line, else by the trace; 0: not known.
+static int64_t find_capacity(const struct ct_text_facts *f) {
     const int64_t total = find_value(f, CT_TEXT_TOTAL);
     return total ? total : f->capacity;
 }
@@ -101,7 +102,7 @@ void ct_text_advice_budget(const struct ct_text_facts *f, struct ct_verdict *v, 
                            const char *why) {
     const struct ct_server_option *o =
         ct_server_option_find(ct_server_of_text(f), CT_OPTION_BUDGET);
-    const int64_t share = ct_text_advice_share(f), total = ct_text_advice_capacity(f);
+    const int64_t share = ct_text_advice_share(f), total = find_capacity(f);
     char from[16] = "", to[16] = "";
     if (!o) {
         add_without_option(v, missing, why);
@@ -136,7 +137,7 @@ void ct_text_advice_budget(const struct ct_text_facts *f, struct ct_verdict *v, 
 void ct_text_advice_least_budget(const struct ct_text_facts *f, struct ct_verdict *v,
                                  int64_t missing) {
     const struct ct_server_option *o = ct_server_option_find(CT_SERVER_VLLM, CT_OPTION_BUDGET);
-    const int64_t share = ct_text_advice_share(f), total = ct_text_advice_capacity(f);
+    const int64_t share = ct_text_advice_share(f), total = find_capacity(f);
     char from[16] = "";
     struct ct_advice *a;
     if (share)

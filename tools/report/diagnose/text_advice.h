@@ -12,8 +12,6 @@ const char *ct_text_advice_setting(const struct ct_text_facts *f, enum ct_text_f
 // The share of the device that the server's budget has, in millionths: of the settings, or of a
 // line that names it; 0: not known.
 int64_t ct_text_advice_share(const struct ct_text_facts *f);
-// Capacity of the device in bytes by any line, else by the trace; 0: not known.
-int64_t ct_text_advice_capacity(const struct ct_text_facts *f);
 // How many GPUs work on one model, by the settings; 0: not known.
 int64_t ct_text_advice_ranks(const struct ct_text_facts *f);
 // Adds advice to lower the budget by `missing` bytes, or (negative) to raise it; 0: lower it, and

@@ -48,7 +48,9 @@ static int weigh_error(const struct ct_text_fact *e) {
     }
 }
 
-const struct ct_text_fact *ct_text_verdicts_main_error(const struct ct_text_facts *f) {
+// The error that the text is about: the one that names a cause, or else the first; NULL: it has
+// none.
+static const struct ct_text_fact *find_main_error(const struct ct_text_facts *f) {
     const struct ct_text_fact *best = NULL;
     for (size_t i = 0; i < f->count; i++) {
         const struct ct_text_fact *e = &f->list[i];
@@ -183,8 +185,7 @@ static void add_stamps(const struct ct_text_facts *f, struct ct_verdicts *v) {
 }
 
 void ct_text_verdicts_find(const struct ct_text_facts *f, struct ct_verdicts *v) {
-    const struct ct_text_fact *oom = ct_text_verdicts_main_oom(f),
-                              *error = ct_text_verdicts_main_error(f);
+    const struct ct_text_fact *oom = ct_text_verdicts_main_oom(f), *error = find_main_error(f);
     if (error && error->kind == CT_TEXT_KIND_NOT_MEMORY && oom)
         error = NULL;
     if (error)

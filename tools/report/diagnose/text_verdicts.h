@@ -9,9 +9,6 @@
 
 // Adds the verdicts, in the order of confidence. There is at least one.
 void ct_text_verdicts_find(const struct ct_text_facts *f, struct ct_verdicts *v);
-// The error that the text is about: the one that names a cause, or else the first; NULL: it has
-// none.
-const struct ct_text_fact *ct_text_verdicts_main_error(const struct ct_text_facts *f);
 // The out-of-memory message with the most figures, or NULL.
 const struct ct_text_fact *ct_text_verdicts_main_oom(const struct ct_text_facts *f);
 

@@ -59,7 +59,8 @@ static uint32_t append(struct ct_frame_table *t, const char *name, const char *f
     return (uint32_t)t->count++;
 }
 
-uint32_t ct_frame_table_add(struct ct_frame_table *t, const char *name) {
+// The frame of a name that is not in the trace.
+static uint32_t add_name(struct ct_frame_table *t, const char *name) {
     uint64_t *at = ct_map_add(&t->of_name, ct_names_add(&t->made_up, name));
     if (!*at)
         *at = append(t, name, "", 0, 0) + UINT64_C(1);
@@ -94,5 +95,5 @@ void ct_frame_table_read(struct ct_frame_table *t, enum ct_holding_kind kind, ui
     if (t->depth)
         return;
     ct_site_groups_label(t->x->sites, kind, stack, label, sizeof label);
-    push(t, ct_frame_table_add(t, label));
+    push(t, add_name(t, label));
 }

@@ -30,8 +30,6 @@ void ct_frame_table_free(struct ct_frame_table *t);
 // Reads the frames that views show of a holding's stack, innermost first, into `stack`. Where it
 // has no stack, a single frame says what it is.
 void ct_frame_table_read(struct ct_frame_table *t, enum ct_holding_kind kind, uint32_t stack);
-// The frame of a name that is not in the trace.
-uint32_t ct_frame_table_add(struct ct_frame_table *t, const char *name);
 
 // What a frame that views show is named, as the trace has it: bytes, not terminated. `label`: room
 // for names that are made up, at least 1200 bytes.

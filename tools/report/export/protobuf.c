@@ -40,18 +40,18 @@ void ct_message_number(struct ct_message *m, unsigned number, uint64_t value) {
     ct_message_varint(m, value);
 }
 
-void ct_message_bytes(struct ct_message *m, unsigned number, const void *bytes, size_t size) {
+static void put_bytes(struct ct_message *m, unsigned number, const void *bytes, size_t size) {
     ct_message_varint(m, number << 3 | WIRE_BYTES);
     ct_message_varint(m, size);
     append(m, bytes, size);
 }
 
 void ct_message_text(struct ct_message *m, unsigned number, const char *text) {
-    ct_message_bytes(m, number, text, strlen(text));
+    put_bytes(m, number, text, strlen(text));
 }
 
 void ct_message_put(struct ct_message *m, unsigned number, const struct ct_message *field) {
-    ct_message_bytes(m, number, field->bytes, field->size);
+    put_bytes(m, number, field->bytes, field->size);
 }
 
 void ct_message_write(FILE *out, unsigned number, const struct ct_message *m) {

@@ -21,7 +21,6 @@ static inline void ct_message_clear(struct ct_message *m) {
 void ct_message_varint(struct ct_message *m, uint64_t value);
 // Fields: `number` is that of the .proto file. A negative int64 is its two's complement.
 void ct_message_number(struct ct_message *m, unsigned number, uint64_t value);
-void ct_message_bytes(struct ct_message *m, unsigned number, const void *bytes, size_t size);
 void ct_message_text(struct ct_message *m, unsigned number, const char *text);
 void ct_message_put(struct ct_message *m, unsigned number, const struct ct_message *field);
 // Writes a message to a stream as a field of the outermost one.

@@ -13,7 +13,8 @@
 #include "print/view_scan.h"
 #include "question/question.h"
 
-int ct_new_trace_is_same_file(const char *a, const char *b) {
+// Whether two paths name one file.
+static int is_same_file(const char *a, const char *b) {
     struct stat x, y;
     return !stat(a, &x) && !stat(b, &y) && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
 }
@@ -24,7 +25,7 @@ int ct_new_trace_check_output(const char *trace, const struct ct_arguments *o,
     if (!o->output)
         return ct_error_set(error, CT_EXIT_USAGE, "%s: name the new file with --output=FILE",
                             command);
-    if (ct_new_trace_is_same_file(trace, o->output))
+    if (is_same_file(trace, o->output))
         return ct_error_set(error, CT_EXIT_USAGE, "%.400s: is the trace itself; name another file",
                             o->output);
     if (ct_new_file_would_replace(o->output) && !o->force)
@@ -126,8 +127,9 @@ static int put_memory(void *user, const void *bytes, size_t n) {
     return 0;
 }
 
-int ct_new_trace_open(const struct ct_memory_copy *copy, const char *name, struct ct_trace *t,
-                      struct ct_error *error) {
+// Opens the copy as a trace of this name, which must last. 0, or -1 with an error.
+static int open_copy(const struct ct_memory_copy *copy, const char *name, struct ct_trace *t,
+                     struct ct_error *error) {
     t->source = (struct ct_source){.name = name,
                                    .fd = fcntl(copy->fd, F_DUPFD_CLOEXEC, 3),
                                    .bytes = copy->bytes,
@@ -155,7 +157,7 @@ static const char *find_left(struct ct_trace *t, const struct ct_scrub *scrub) {
 static int check_names(const struct ct_memory_copy *copy, const struct ct_trace *of,
                        const struct ct_scrub *scrub, struct ct_error *error) {
     struct ct_trace t = {.no_journal = 1};
-    int rc = ct_new_trace_open(copy, of->source.name, &t, error);
+    int rc = open_copy(copy, of->source.name, &t, error);
     const char *left = rc ? NULL : find_left(&t, scrub);
     if (left)
         rc = ct_error_set(error, CT_EXIT_OUTPUT,

@@ -8,8 +8,6 @@
 #include "print/view.h"
 #include "read/new_file.h"
 
-// Whether two paths name one file.
-int ct_new_trace_is_same_file(const char *a, const char *b);
 // Checks an output for a trace: it is named, is not this trace, replaces nothing without --force.
 int ct_new_trace_check_output(const char *trace, const struct ct_arguments *o,
                               struct ct_error *error);
@@ -34,9 +32,6 @@ int ct_new_trace_in_memory(struct ct_trace *t, struct ct_copy_request *request,
                            struct ct_scrub *scrub, struct ct_memory_copy *copy,
                            struct ct_error *error);
 void ct_new_trace_close(struct ct_memory_copy *copy);
-// Opens the copy as a trace of this name, which must last. 0, or -1 with an error.
-int ct_new_trace_open(const struct ct_memory_copy *copy, const char *name, struct ct_trace *t,
-                      struct ct_error *error);
 // For ct_copy_request.put: `user` is a struct ct_new_file.
 int ct_new_trace_put(void *user, const void *bytes, size_t n);
 

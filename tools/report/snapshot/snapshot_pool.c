@@ -21,7 +21,8 @@ struct moment {
     struct ct_map positions; // by stack: its place in the pool's holders, + 1
 };
 
-uint64_t ct_snapshot_round(uint64_t bytes) {
+// As PyTorch rounds what the program asks for.
+static uint64_t round_request(uint64_t bytes) {
     return bytes > UINT64_MAX - 512 ? bytes : bytes < 512 ? 512 : (bytes + 511) / 512 * 512;
 }
 
@@ -108,7 +109,7 @@ static void read_stacks(struct moment *m, const struct ct_snapshot_history *h, s
 static void put_back(struct moment *m, const struct ct_snapshot_entry *e) {
     const uint64_t *stack = ct_map_find(&m->stacks, e->address);
     add(&m->blocks, &(struct ct_listed_range){.start = e->address,
-                                              .bytes = ct_snapshot_round(e->bytes),
+                                              .bytes = round_request(e->bytes),
                                               .event = e->bytes,
                                               .stack = stack ? (uint32_t)(*stack - 1) : 0,
                                               .what = CT_SNAPSHOT_PENDING});

@@ -33,8 +33,7 @@ struct ct_snapshot_pool {
     int is_exact;    // 0: a block was put back whose size is only known as the program asked for it
 };
 
-// How PyTorch rounds a request of the program, and how much it asks the driver for then.
-uint64_t ct_snapshot_round(uint64_t bytes);
+// How much PyTorch asks the driver for, where a request of the program has so many bytes.
 uint64_t ct_snapshot_segment_bytes(uint64_t bytes);
 // The pool just before entry `before` of the device's history; at the end with its count. `key`:
 // whose free memory counts as usable. To be freed.
