@@ -35,7 +35,6 @@ $(UNIT_DIR)/preload_trace_file: private LDFLAGS_ALL += -Wl,--wrap=ct_pwrite,--wr
 $(UNIT_DIR)/preload_journal: private LDFLAGS_ALL += -Wl,--wrap=ct_journal_add_name,--wrap=ct_name_get_text
 
 # Walks with a fault in them.
-$(UNIT_DIR)/preload_capture: private CFLAGS_ALL += -Itests/stacks/capture
 $(UNIT_DIR)/preload_capture: private LDFLAGS_ALL += -Wl,--wrap=ct_walk_stack
 
 # A thread that loses its core when it has left libunwind's lock.

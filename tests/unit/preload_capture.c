@@ -22,13 +22,13 @@
 
 #include <cmocka.h>
 
+#include "../stacks/capture/walk_fault.h"
 #include "base/loader_gate.h"
 #include "record/tracing.h"
 #include "stack/capture.h"
 #include "stack/enclosing.h"
 #include "stack/walk.h"
 #include "store/stack_table.h"
-#include "walk_fault.h"
 
 #ifdef __clang__
 #define NOINLINE __attribute__((noinline))
