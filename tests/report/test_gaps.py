@@ -384,4 +384,24 @@ def damaged_or_overwritten():
             equal(" overwritten (the file is a ring" in text, bool(overwritten), text)
 
 
+@case("what comes after a budget was exceeded would not have happened, also behind a gap: the devices are those before it")
+def exceeded_before_a_gap():
+    t = Trace()
+    t.info = {"process.start_ns": str(START), "device.0.total_bytes": str(1 << 35)}
+    t.event("alloc", S, ptr=2 * M, bytes=100 * M, result=0, stack=STACKS[0], **OF)
+    kept = t.event("alloc", 2 * S, ptr=1000 * M, bytes=300 * M, result=0, stack=STACKS[1], **OF)
+    t.flush()
+    t.event("free", 3 * S, ptr=2 * M, device=0, tid=1)
+    t.flush()
+    t.restart()
+    left = t.record("alloc", 2 * S, ptr=1000 * M, bytes=300 * M, device=0, stack=STACKS[1], event=kept, tid=1)
+    t.event("alloc", 9 * S, ptr=5000 * M, bytes=900 * M, result=0, stack=STACKS[2], **OF)
+    t.flush(checkpoint=(FIRST_PART | LAST_PART, [left]), last=True)
+    devices = []
+    for name, chunks in (("budget.zst", [t.out[0], damaged(t.out[1]), t.out[2]]), ("before.zst", t.out[:1])):
+        devices.append(read("summary", write(chunks, name), "--capacity=256MiB")["devices"])
+    equal(devices[0], devices[1], "with and without what comes behind the gap")
+    equal(devices[0][0]["memory"]["end"]["tracked_bytes"], 400 * M, "tracked at the crossing")
+
+
 main()

@@ -173,7 +173,8 @@ static void a_pass_ends_with_the_one_that_leads(void **state) {
     (void)state;
     struct seen leader = {.last = 7}, other = {.last = UINT64_MAX};
     const struct seen alone = see_alone(7);
-    const struct ct_listener a = {.self = &leader, .before = before, .end = end, .leads = 1};
+    const struct ct_listener a = {
+        .self = &leader, .before = before, .end = end, .live_changed = live_changed, .leads = 1};
     const struct ct_listener b = {.self = &other,
                                   .before = before,
                                   .after = behind,
@@ -190,6 +191,7 @@ static void a_pass_ends_with_the_one_that_leads(void **state) {
     ct_pass_free(&pass);
     is_same(&other, &alone);
     assert_int_equal(leader.ended, 1);
+    assert_int_equal(leader.changes, alone.changes);
     assert_int_equal(sum_live(&r), alone.live_bytes); // the replay outlives the pass
     assert_null(r.live.total_changed);
     ct_replay_free(&r);

@@ -22,7 +22,7 @@ struct thread_state {
 struct models {
     struct ct_what_if *w;
     const struct ct_stream_groups *groups;
-    const struct ct_replay *replay;
+    struct ct_replay replay;
     struct ct_allocator_model model[CT_WHAT_IF_SIDES];
     struct ct_block_ids ids;
     // Address space of expandable segments -> (its group + 1) * CT_MODEL_CLASSES + its class; 0: it
@@ -48,8 +48,8 @@ static struct thread_state *thread_of(struct models *p, const struct ct_event *e
 // what the calls of a request show is above it: what failed did not fit, what succeeded did.
 static uint64_t other_bytes(const struct models *p, uint64_t *total) {
     const int device = p->w->request.device;
-    const struct ct_breakdown s = ct_replay_split(p->replay, device);
-    const uint64_t own = p->replay->pool.device[device].own_bytes;
+    const struct ct_breakdown s = ct_replay_split(&p->replay, device);
+    const uint64_t own = p->replay.pool.device[device].own_bytes;
     uint64_t untracked = s.used_known && s.used > s.tracked ? s.used - s.tracked : 0;
     if (untracked < p->refused_untracked)
         untracked = p->refused_untracked;
@@ -76,7 +76,7 @@ static void set_room(struct models *p) {
 }
 
 static void note_refusal_by_driver(struct models *p, const struct ct_event *e) {
-    const struct ct_breakdown s = ct_replay_split(p->replay, p->w->request.device);
+    const struct ct_breakdown s = ct_replay_split(&p->replay, p->w->request.device);
     if (!s.used_known || !CT_HAS(e, bytes) || ct_event_device_index(e) != p->w->request.device ||
         e->bytes > s.total || s.tracked > s.total - e->bytes)
         return;
@@ -219,7 +219,7 @@ static void fail_block(struct models *p, const struct ct_event *e, uint64_t numb
 
 // What PyTorch has reserved, without what lies in memory of another allocator.
 static uint64_t reported_bytes(const struct models *p, const struct ct_event *e) {
-    const struct ct_torch_pool_device *d = &p->replay->pool.device[p->w->request.device];
+    const struct ct_torch_pool_device *d = &p->replay.pool.device[p->w->request.device];
     const uint64_t foreign = d->segment_bytes - d->own_bytes;
     if (!CT_HAS(e, reserved_bytes))
         return d->own_bytes;
@@ -437,7 +437,7 @@ static void note_space(struct models *p, struct thread_state *thread, const stru
     struct ct_tree_range space;
     if (e->op == CT_OP_RESERVE)
         thread->space = e->ptr;
-    if (e->op == CT_OP_MAP && ct_range_tree_find(&p->replay->pool.reserved, e->ptr, &space) &&
+    if (e->op == CT_OP_MAP && ct_range_tree_find(&p->replay.pool.reserved, e->ptr, &space) &&
         space.start <= e->ptr)
         thread->mapped = space.start;
     if (e->op != CT_OP_UNRESERVE)
@@ -470,7 +470,7 @@ static void apply_block(struct models *p, const struct ct_event *e, uint64_t num
             w->ambiguous += c.count > 1 && is_ambiguous(p, &c, e);
             fail_block(p, e, number, c.list[0]);
         } else if (e->op == CT_OP_BLOCK_ALLOC &&
-                   (region = ct_recorded_region(p->replay, e->ptr, w->request.device))) {
+                   (region = ct_recorded_region(&p->replay, e->ptr, w->request.device))) {
             thread->group[class] = (uint16_t)find_group(p, region, class, e);
             for (int i = 0; i < CT_WHAT_IF_SIDES; i++)
                 p->model[i].hint = region->maps || w->by_creation ? 0 : region->start;
@@ -491,7 +491,7 @@ static void apply_block(struct models *p, const struct ct_event *e, uint64_t num
 
 static void note_driver_call(struct models *p, const struct ct_event *e) {
     struct thread_state *thread = thread_of(p, e);
-    ct_release_note(&p->release, p->replay, e, p->w->request.device, thread->failed);
+    ct_release_note(&p->release, &p->replay, e, p->w->request.device, thread->failed);
     if (CT_HAS(e, result) && e->result) {
         if (e->result == 2 && (e->op == CT_OP_ALLOC || e->op == CT_OP_CREATE)) {
             thread->failed = 1;
@@ -545,12 +545,8 @@ static void after_event(void *self, const struct ct_replay *r, const struct ct_e
 
 static void run_models(struct models *p, struct ct_trace *t) {
     const struct ct_listener a = {.self = p, .before = before_event, .after = after_event};
-    struct ct_pass pass;
-    ct_pass_init(&pass, NULL);
-    ct_listeners_add(&pass.listeners, &a);
-    p->replay = pass.replay;
-    ct_pass_run(&pass, t);
-    ct_pass_free(&pass);
+    ct_pass_run_one(&p->replay, t, &a);
+    ct_replay_free(&p->replay);
 }
 
 void ct_model_pass_run(struct ct_what_if *w, struct ct_trace *t, const struct ct_stream_groups *g,

@@ -103,11 +103,7 @@ static void follow_placements(struct placements *p, struct ct_trace *t) {
                                   .before = before_event,
                                   .after = after_event,
                                   .segment_changed = segment_changed};
-    struct ct_pass pass;
-    ct_pass_init(&pass, NULL);
-    ct_listeners_add(&pass.listeners, &a);
-    ct_pass_run(&pass, t);
-    ct_pass_free(&pass);
+    ct_pass_run_one(NULL, t, &a);
     ct_map_free(&p->ends);
 }
 

@@ -79,7 +79,7 @@ struct ct_phase_times {
 
 // Whether a start-up has to be found in a pass before that of the times.
 int ct_phase_times_need_start_up(const struct ct_phase_times_request *request);
-// Behind each event that was applied.
+// After each event that was applied.
 void ct_phase_start_up_note(struct ct_phase_start_up *u, const struct ct_replay *r,
                             const struct ct_event *e);
 // Finds a start-up in a pass of its own.

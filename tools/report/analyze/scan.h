@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the views need of a trace: peaks, OOMs, the crossing of capacity,
-// totals by stack, the columns of a plot, and PyTorch's pools.
+// What the views need of a trace: peaks, OOMs, the crossing of capacity, totals by stack, the
+// columns of a plot, and PyTorch's pools.
 #ifndef CT_SCAN_H
 #define CT_SCAN_H
 

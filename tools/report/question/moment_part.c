@@ -20,7 +20,6 @@ static void note_event(void *self, const struct ct_replay *r, const struct ct_ev
     struct ct_moment_part *p = self;
     (void)r;
     p->replayed += number >= p->part.point.event;
-    p->is_found |= number == p->moment.event;
     if (number == p->moment.event)
         p->moment.t_ns = e->t_ns;
 }
@@ -43,7 +42,7 @@ void ct_moment_part_replay(struct ct_moment_part *p, struct ct_trace *t) {
         ct_trace_rewind(t);
     ct_pass_run_from_here(&pass, t);
     ct_pass_free(&pass);
-    if (p->moment.event != UINT64_MAX && !p->is_found)
+    if (p->moment.event != UINT64_MAX && p->moment.t_ns == UINT64_MAX)
         p->part.unknown = "the event is not in the trace";
     if (!ct_trace_part_is_whole(&p->part, t))
         p->part.unknown = "a chunk before it is damaged";

@@ -8,10 +8,9 @@
 
 struct ct_moment_part {
     struct ct_trace_part part;
-    struct ct_moment moment;
-    struct ct_replay state; // if the part is known
-    uint64_t replayed;      // events after the checkpoint, or from the start
-    int is_found;           // the event of the moment was replayed
+    struct ct_moment moment; // of an event: t_ns is UINT64_MAX until that is replayed
+    struct ct_replay state;  // if the part is known
+    uint64_t replayed;       // events after the checkpoint, or from the start
 };
 
 // Reads what the part needs of the trace, of which ct_trace_headers_open and

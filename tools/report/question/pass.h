@@ -21,5 +21,7 @@ void ct_pass_run(struct ct_pass *p, struct ct_trace *t);
 // Begins where the trace was sought, not at its first event.
 void ct_pass_run_from_here(struct ct_pass *p, struct ct_trace *t);
 void ct_pass_free(struct ct_pass *p);
+// All of this for one listener. `r`: as for ct_pass_init.
+void ct_pass_run_one(struct ct_replay *r, struct ct_trace *t, const struct ct_listener *listener);
 
 #endif

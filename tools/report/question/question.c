@@ -82,10 +82,7 @@ void ct_question_phases(struct ct_phase_times *p, struct ct_trace *t,
     u->request = *request;
     if (ct_phase_times_need_start_up(request)) {
         const struct ct_listener start_up = ct_phase_start_up_listener(u);
-        ct_pass_init(&pass, NULL);
-        ct_listeners_add(&pass.listeners, &start_up);
-        ct_pass_run(&pass, t);
-        ct_pass_free(&pass);
+        ct_pass_run_one(NULL, t, &start_up);
     }
     ct_pass_init(&pass, NULL);
     ct_phase_times_join(p, &pass.listeners, request, u);

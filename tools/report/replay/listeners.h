@@ -15,8 +15,8 @@ struct ct_listener {
     int (*before)(void *self, const struct ct_replay *r, const struct ct_event *e, uint64_t number);
     void (*after)(void *self, const struct ct_replay *r, const struct ct_event *e, uint64_t number);
     void (*end)(void *self, const struct ct_replay *r);
-    // Before a gap in the events that it hears the end of, with the number and the time of the
-    // first one after it; the state is still that before it. Returns whether it goes on after it.
+    // Before a gap in the events, with the number and the time of the first one after it, if the
+    // listener wants that one; the state is still that before it. Returns whether it goes on.
     int (*before_gap)(void *self, const struct ct_replay *r, uint64_t number, uint64_t next_ns);
     // As a replay calls them. All may be NULL, these and those above.
     void *objects_self; // for these; NULL: `self`

@@ -8,7 +8,7 @@
 
 struct pass {
     const struct ct_allocation_rows *request;
-    const struct ct_replay *replay;
+    struct ct_replay replay;
     const struct ct_event *e; // that is being applied, or NULL
     uint64_t number, resets;
     uint64_t known_from;       // the first event after the last gap
@@ -31,7 +31,7 @@ int ct_allocation_row_is_live_at(const struct ct_allocation_row *row, uint64_t e
 
 static void describe(const struct pass *p, const struct ct_object *o,
                      struct ct_allocation_row *row) {
-    const struct ct_live *l = &p->replay->live;
+    const struct ct_live *l = &p->replay.live;
     const struct ct_traits *traits = ct_live_traits(l, o);
     const int is_sum = ct_live_slot(l, o->traits)->traits.kind == CT_KIND_OWN_TRAITS &&
                        o->kind != CT_KIND_HANDLE; // a sum, or a part of one (site_sums.h)
@@ -94,7 +94,7 @@ static void note_block(struct pass *p, const struct ct_event *e) {
     const struct ct_object *o;
     const int ends = e->op == CT_OP_BLOCK_FREE || e->op == CT_OP_BLOCK_ALLOC;
     if (ends && CT_HAS(e, ptr) && e->ptr && !(CT_HAS(e, result) && e->result) &&
-        (o = ct_live_find(&p->replay->live, CT_KIND_BLOCK, e->ptr)))
+        (o = ct_live_find(&p->replay.live, CT_KIND_BLOCK, e->ptr)))
         emit_ended(p, o, e->op == CT_OP_BLOCK_FREE ? CT_ROW_FREED : CT_ROW_REPLACED);
 }
 
@@ -104,7 +104,7 @@ static int is_row(const struct ct_live *l, const struct ct_object *o) {
 
 // Forgets segments that have ended, so that the map does not grow with the trace.
 static void forget_ended_segments(struct pass *p) {
-    const struct ct_live *l = &p->replay->live;
+    const struct ct_live *l = &p->replay.live;
     struct ct_map kept = {0};
     for (uint32_t i = 0; i < ct_live_slot_count(l); i++) {
         const struct ct_object *o = ct_live_object_at(l, i);
@@ -142,7 +142,7 @@ static int set_aside(void *self, const struct ct_replay *r, uint64_t number, uin
 
 // Once the checkpoint is complete: emits what it does not have.
 static void settle_aside(struct pass *p, const struct ct_event *e, uint64_t number) {
-    const struct ct_live *l = &p->replay->live;
+    const struct ct_live *l = &p->replay.live;
     for (uint32_t i = 0; i < ct_live_slot_count(l); i++) {
         const struct ct_object *o = ct_live_object_at(l, i);
         uint64_t *at = is_row(l, o) ? ct_map_find(&p->aside_at, ct_object_event(o)) : NULL;
@@ -192,7 +192,7 @@ static void after_event(void *self, const struct ct_replay *r, const struct ct_e
 }
 
 static void emit_live(struct pass *p) {
-    const struct ct_live *l = &p->replay->live;
+    const struct ct_live *l = &p->replay.live;
     struct ct_allocation_row row;
     for (uint32_t i = 0; i < ct_live_slot_count(l); i++) {
         const struct ct_object *o = ct_live_object_at(l, i);
@@ -212,17 +212,13 @@ void ct_allocation_rows_read(const struct ct_allocation_rows *request, struct ct
                                   .before_gap = request->row ? set_aside : NULL,
                                   .live_changed = request->row ? live_changed : NULL,
                                   .segment_changed = segment_changed};
-    struct ct_pass pass;
-    ct_pass_init(&pass, NULL);
-    ct_listeners_add(&pass.listeners, &a);
     p->request = request;
-    p->replay = pass.replay;
-    ct_pass_run(&pass, t);
+    ct_pass_run_one(&p->replay, t, &a);
     if (p->aside_count)
         settle_aside(p, NULL, UINT64_MAX);
     if (request->row)
         emit_live(p);
-    ct_pass_free(&pass);
+    ct_replay_free(&p->replay);
     ct_map_free(&p->was_segment);
     ct_map_free(&p->aside_at);
     free(p->aside);

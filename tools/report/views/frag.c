@@ -187,13 +187,9 @@ static int before_request(void *self, const struct ct_replay *r, const struct ct
 
 // Reads the trace up to the last request whose obstruction is not known yet.
 static void find_obstructions_left(struct ct_frag_shown *f) {
-    struct ct_pass pass;
-    if (!is_any_left(f))
-        return;
-    ct_pass_init(&pass, NULL);
-    ct_listeners_add(&pass.listeners, &(struct ct_listener){.self = f, .before = before_request});
-    ct_pass_run(&pass, f->view->trace);
-    ct_pass_free(&pass);
+    const struct ct_listener requests = {.self = f, .before = before_request};
+    if (is_any_left(f))
+        ct_pass_run_one(NULL, f->view->trace, &requests);
 }
 
 static void find_moment(struct ct_frag_shown *f) {
