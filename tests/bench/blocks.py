@@ -97,7 +97,7 @@ def main():
         events = int(os.environ.get("BENCH_EVENTS", 10000000))
         plain, with_it = run("many", folder, False, events), run("many", folder, True, events)
         size = os.path.getsize(os.path.join(folder, "many.zst"))
-        lost = subprocess.run([os.path.join(BUILD, "cutrace-report"), "check", "--json", os.path.join(folder, "many.zst")],
+        lost = subprocess.run([os.path.join(BUILD, "cutrace-report"), "info", "--json", os.path.join(folder, "many.zst")],
                               check=False, capture_output=True, text=True)
         print("block reports, %d: %.2f bytes each on disk (target: 4)" % (events, size / events))
         print("memory of the host: %.1f MiB more than without the library, %.1f MiB of them since the first 10000 (target: 16); "

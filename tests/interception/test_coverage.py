@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What `coverage` says of calls that go past the recorder: the simulated driver's ledger knows them, and the sentence of
+"""What `info` says of calls that go past the recorder: the simulated driver's ledger knows them, and the sentence of
 the limits names who made them, or says that none was found."""
 import ctypes
 import json
@@ -25,11 +25,11 @@ def report(*words):
 
 def coverage(done):
     (path,) = done.traces.values()
-    return json.loads(check_ledger.validated("coverage", report("coverage", "--json", path)))
+    return json.loads(check_ledger.validated("info", report("info", "--json", path)))["coverage"]
 
 
 def limits(done):
-    return coverage(done)["trace"]["limits"]
+    return coverage(done)["limits"]
 
 
 def sizes(events):
@@ -63,7 +63,7 @@ def plugin_case(how, plugin, other):
         problems += expect("past the hooks", past(document), want)
         problems += expect("copies of the driver", document["drivers"], 2 if how == "newlm" else 1)
         names = [name for name, _ in want]
-        said = document["trace"]["limits"]
+        said = document["limits"]
         return problems + ([] if "go past cutrace" in said and any(n in said for n in names) else [said])
 
 
@@ -77,7 +77,7 @@ def _():
     done = run("host_of_plugins", "local", *map(program, PLUGINS))
     document = coverage(done)
     runtimes = {m["module"] for m in document["modules"] if m["kind"] == "runtime" and m["seen"]}
-    return good(done) + expect("limits", document["trace"]["limits"], CLEAN) + expect(
+    return good(done) + expect("limits", document["limits"], CLEAN) + expect(
         "runtimes", runtimes, {"libcudart.so.13", "libplugin_static.so"}) + expect("past", past(document), set())
 
 
@@ -109,7 +109,7 @@ def _():
     done = run("host_of_plugins", "local", program("libplugin_static.so"), "deepbind", program("libplugin13.so"),
                libraries=(CUPTI,), env={"CUTRACE_BACKEND": "cupti"})
     document = coverage(done)
-    return good(done) + expect("limits", document["trace"]["limits"], CLEAN) + expect("past", past(document), set()) + (
+    return good(done) + expect("limits", document["limits"], CLEAN) + expect("past", past(document), set()) + (
         [] if any(m["kind"] == "calls" and m["seen"] for m in document["modules"]) else [f"{document['modules']}"])
 
 
@@ -119,7 +119,7 @@ def _():
     document = coverage(done)
     found = [(m["module"], m["kind"], m["seen"]) for m in document["modules"]]
     return good(done) + expect("modules", found, [("driver_elf", "calls-interposer", None)]) + expect(
-        "limits", document["trace"]["limits"], "calls of driver_elf go to another interposer first")
+        "limits", document["limits"], "calls of driver_elf go to another interposer first")
 
 
 @case("an interposer before us that does not call on: the trace lacks calls, and the limits say who has them first")
@@ -134,7 +134,7 @@ def _():
 def _():
     done = run("driver_elf", "device", "vmm", "async")
     document = coverage(done)
-    return good(done) + expect("limits", document["trace"]["limits"], CLEAN) + expect(
+    return good(done) + expect("limits", document["limits"], CLEAN) + expect(
         "modules", (document["modules"], document["modules_unreadable"]), ([], 0)) + (
         [] if document["looks"] >= 1 and document["modules_seen"] >= 4 else [f"{document['looks']}"])
 
@@ -145,7 +145,7 @@ def child_case(how, what, untraced):
     @case(f"a child that {what}: {untraced} of those that used CUDA had no libcutrace.so, as ledgers and traces say")
     def _():
         done = run("starts_child", how)
-        documents = [json.loads(report("coverage", "--json", path)) for path in done.traces.values()]
+        documents = [json.loads(report("info", "--json", path))["coverage"] for path in done.traces.values()]
         children = [d["children"] for d in documents if d["children"]["seen"]]
         problems = expect("exit status", done.rc, 0) + expect("parents", len(children), 1)
         truth = [pid for pid, path in done.ledgers.items()
@@ -154,7 +154,7 @@ def child_case(how, what, untraced):
         if children:
             problems += expect("children", children[0], {"seen": 1, "untraced": untraced, "unreadable": 0,
                                                          "untraced_names": "starts_child" if untraced else None})
-        said = {d["trace"]["limits"] for d in documents}
+        said = {d["limits"] for d in documents}
         want = "1 child process (starts_child) used CUDA without cutrace" if untraced else CLEAN
         return problems + ([] if want in said else [f"{said}"])
 
@@ -226,7 +226,7 @@ def _():
     (path,) = done.traces.values()
     document = coverage(done)
     return expect("modules", document["nvtx_modules"], 0) + (
-        [] if re.search(r"^ +NVTX +not heard$", report("coverage", path), re.M) else [report("coverage", path)])
+        [] if re.search(r"^ +NVTX +not heard$", report("info", path), re.M) else [report("info", path)])
 
 
 @case("CUPTI and the audit: the counts are those of info")

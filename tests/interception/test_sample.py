@@ -159,7 +159,7 @@ def _():
     return [] if taken[0] and not taken[1] else [f"{taken}"]
 
 
-COMMANDS = ("summary", "oom", "top", "timeline", "frag", "info", "dump", "check")
+COMMANDS = ("summary", "oom", "top", "timeline", "frag", "info", "dump")
 
 
 def said_by(path, command, *flags):
@@ -186,7 +186,7 @@ def _():
             told = "an estimate" in err and "CUTRACE_SAMPLE=20" in err
         else:
             document = json.loads(out)
-            place = document if command in ("info", "check") else document["trace"]
+            place = document if command == "info" else document["trace"]
             told = (place["sample"], place["min_size"]) == ("20", "1K")
         if not told:
             problems.append(f"{command} --json does not say that not everything was recorded")

@@ -154,7 +154,7 @@ def accepted(path):
     out = []
     in_memory = not os.path.getsize(path) and os.path.exists(path + ".journal")
     lacks_end = 0 if os.path.exists(path + ".journal") else 4  # (whether it may is the caller's question)
-    for command in ([REPORT, "check", path], *([] if in_memory else [["zstd", "-tq", path]])):
+    for command in ([REPORT, "info", path], *([] if in_memory else [["zstd", "-tq", path]])):
         r = subprocess.run(command, capture_output=True, text=True)
         if r.returncode not in (0, lacks_end):
             out.append(f"{' '.join(command[:2])}: {r.returncode}: {(r.stdout + r.stderr)[-600:]}")

@@ -26,7 +26,7 @@ def silent(**env):
     if status == 0 and int(said(where, "out")) > 200:
         problems.append(f"the writer was woken {said(where, 'out').strip()} times by 100,000 calls")
     (path,) = traces(where).values()
-    calls = json.loads(tap.read_json("check", path))["events"]
+    calls = json.loads(tap.read_json("info", path))["events"]
     if calls < 100000:
         problems.append(f"only {calls} calls are in the trace")
     return problems

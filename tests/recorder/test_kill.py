@@ -58,7 +58,7 @@ def command_of(words, seed):
 
 def is_readable(path):
     """Else it was killed before it recorded anything, which the judge has checked."""
-    return subprocess.run([REPORT, "check", path], capture_output=True).returncode == 0
+    return subprocess.run([REPORT, "info", path], capture_output=True).returncode == 0
 
 
 def sealed(path):
@@ -81,7 +81,7 @@ def sealed(path):
 
 def went_round(path):
     """Whether the first events have been overwritten."""
-    said_ = report("check", "--json", path)[1]
+    said_ = report("info", "--json", path)[1]
     return re.search(rb'"wrapped": ?true', said_) is not None
 
 

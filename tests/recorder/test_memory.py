@@ -229,7 +229,7 @@ def _():
         problems = [] if h.link and os.path.exists(h.link) else [f"the journal is {h.link}"]
         status = h.end()
         problems += [] if status == 0 and not said(h.where) else [f"status {status}: {said(h.where)}"]
-        if '"clean_end":true' not in report("check", "--json", h.path).stdout.replace(" ", ""):
+        if '"clean_end":true' not in report("info", "--json", h.path).stdout.replace(" ", ""):
             problems.append("no clean end")
         return problems + h.judge() + gone(h)
 
@@ -343,12 +343,12 @@ def _():
         while looks < 10 or events < 300000:
             if time.monotonic() > end:
                 raise TimeoutError("it does not go round")
-            r = report("check", "--json", path)
+            r = report("info", "--json", path)
             if "faster than it can be read" in r.stderr:
                 continue
             found = json.loads(r.stdout or "{}")
             looks += 1
-            if r.returncode or r.stderr or not found["ok"] or found["damage"] or found["missing_chunks"]:
+            if r.returncode or r.stderr or not found["integrity"]["ok"] or found["integrity"]["damage"] or found["missing_chunks"]:
                 problems.append(f"look {looks}: exit {r.returncode}: {r.stderr}{found}")
             events = max(events, found.get("events", 0) + found.get("overwritten_events", 0))
     finally:
@@ -428,12 +428,13 @@ def _():
         kill(p, group=True)
         lines = said(where).splitlines()
         problems = [] if len(lines) == 1 and "from now on" in lines[0] else [f"said: {lines}"]
-        found = json.loads(report("check", "--json", path).stdout)
+        found = json.loads(report("info", "--json", path).stdout)
+        whole = found["integrity"]
         # (A fast machine overwrites the oldest meanwhile; the kill may meet an event that is being recorded; a ring may become
         # full while a slow disk takes what was in memory. All that was in memory is half a million events.)
-        all_there = (found["wrapped"] or found["complete"] or
-                     (found["torn_events"] or found["lost_events"]) and found["lost_events"] < 100000)
-        if not found["ok"] or found["missing_events"] or not all_there or found["events"] < 500000:
+        all_there = (found["wrapped"] or whole["complete"] or
+                     (found["torn_events"] or whole["lost_events"]) and whole["lost_events"] < 100000)
+        if not whole["ok"] or whole["missing_events"] or not all_there or found["events"] < 500000:
             problems.append(f"{found}")
         r = report("seal", path)
         return problems + accepted(path) + ([r.stderr] if r.returncode else [])
@@ -460,7 +461,7 @@ def _():
         for target in targets:
             os.unlink(link)
             os.symlink(target, link)
-            for command in ("check", "dump", "seal"):
+            for command in ("info", "dump", "seal"):
                 r = report(command, h.path)
                 want = (3,) if command == "seal" else (4,)
                 if r.returncode not in want or r.stderr.count("\n") != 1 or "trace.zst.journal" not in r.stderr + target:

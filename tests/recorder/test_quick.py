@@ -257,7 +257,7 @@ def failed_frees():
     q = read("summary", "--quick", "--json", path)
     equal((q["failed_frees"], q["devices"][0]["peak"]["exact"], q["devices"][0]["peak"]["bytes"]), (1, False, 10 << 20))
     equal(read("summary", "--json", path)["devices"][0]["peak_bytes"], 14 << 20)
-    equal(report("check", path).returncode, 0)
+    equal(report("info", path).returncode, 0)
     check("1 free failed" in report("summary", "--quick", path).stdout)
     return contradictions(path)
 
@@ -410,10 +410,10 @@ def forged():
             path = written(where, add_digests.add(honest, edit=edit))
             if not changed:
                 continue
-            named = [d["what"] for d in json.loads(report("check", "--json", "--no-journal", path).stdout)["damage"]]
+            named = [d["what"] for d in json.loads(report("info", "--json", "--no-journal", path).stdout)["integrity"]["damage"]]
             said = report("summary", "--json", "--no-journal", path)
             if not named or "digest" not in named[0]:
-                problems.append(f"{forge.__name__}, chunk {number}: check says {named}")
+                problems.append(f"{forge.__name__}, chunk {number}: info says {named}")
             if "differs from the events" not in said.stderr or {**json.loads(said.stdout), "file": honest} != shown:
                 problems.append(f"{forge.__name__}, chunk {number}: summary says {said.stderr}")
     return problems
@@ -453,7 +453,7 @@ def golden():
             continue  # made by hand, with what no recorder writes, or without its beginning
         count += 1
         copy = written(where, data)
-        equal(report("check", "--no-journal", copy).returncode, report("check", "--no-journal", path).returncode, path)
+        equal(report("info", "--no-journal", copy).returncode, report("info", "--no-journal", path).returncode, path)
         problems += [f"{os.path.relpath(path, ROOT)}: {p}" for p in contradictions(copy)]
     check(count > (20 if FULL else 3), f"only {count} traces")
     note(f"{count} traces")

@@ -22,8 +22,8 @@ import traces  # noqa: E402
 from tap import FULL, REPORT, ROOT, case, check, main, no_lines, report, sample  # noqa: E402
 
 FOLDER = tempfile.TemporaryDirectory()
-COMMANDS = "summary oom explain top leaks stats timeline phases frag fit coverage info check".split()
-WITHOUT_STATE = ("info", "check")  # their document is the trace's
+COMMANDS = "summary oom explain top leaks stats timeline phases frag fit info".split()
+WITHOUT_STATE = ("info",)  # their document is the trace's
 
 
 def generated():

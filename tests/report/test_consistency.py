@@ -243,7 +243,7 @@ def said_in_json(memory):
 @case("the memory at the peak is that of its moment, not of the end; text and JSON say the same at the peak and at a crossing")
 def memory_of_moments():
     moments_seen, apart = {"crossing": 0, "peak": 0}, 0
-    whole = [p for p in GOLDEN if report("check", p)[0] == 0]
+    whole = [p for p in GOLDEN if report("info", p)[0] == 0]
     for path in sample(RECORDED, 4) + sample(whole, 6):
         for options in ((), ("--capacity=2GiB",), ("--capacity=500GiB",)):
             summary = view("summary", path, *options)

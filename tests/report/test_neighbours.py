@@ -336,7 +336,7 @@ def mig():
                        ("leaks", "{}: "), ("top --tree", "{}: 14.00 GiB at the peak")):
         said = text(*view.split(), path)
         check(name.format("GPU 0 (MIG instance 3/0 of card 1, 40.00 GiB)") in said, (view, said))
-    for view in ("coverage", "stats"):
+    for view in ("info", "stats"):
         check("GPU 0 (MIG instance 3/0 of card 1)" in text(view, path), view)
     page = os.path.join(FOLDER.name, "page.html")
     equal(report("html", "--force", path, "-o", page)[0], 0)

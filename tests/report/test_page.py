@@ -163,8 +163,9 @@ def document_of(command, *arguments):
 def documents():
     for path in sample(VLLM[::6], 2) + sample(RECORDED[::3], 2):
         trace, = data_of(make(path))["traces"]
-        for command in ("summary", "phases", "leaks", "frag", "info", "coverage"):
+        for command in ("summary", "phases", "leaks", "frag"):
             equal(trace[command], document_of(command, path), (name(path), command))
+        equal(trace["info"], {**document_of("info", path), "integrity": None}, name(path))
 
 
 @case("with --device and --all-frames, too; of another device nothing is drawn")
@@ -172,8 +173,9 @@ def documents_with_options():
     for options, drawn in (("--device=0", [0]), ("--device=1", []), ("--all-frames", [0])):
         trace, = data_of(make_again(VLLM[0], more=[options]))["traces"]
         equal([device["device"] for device in trace["devices"]], drawn, options)
-        for command in ("summary", "phases", "leaks", "frag", *([] if options == "--all-frames" else ["coverage"])):
+        for command in ("summary", "phases", "leaks", "frag"):
             equal(trace[command], document_of(command, options, VLLM[0]), (options, command))
+        equal(trace["info"], {**document_of("info", VLLM[0]), "integrity": None}, options)
 
 
 class Rows(html.parser.HTMLParser):
@@ -214,8 +216,9 @@ def a_range():
     options = [f"--from={first}s", f"--to={last}s"]
     page = make_again(path, more=options)
     trace, = data_of(page)["traces"]
-    for command in ("summary", "phases", "leaks", "frag", "coverage"):
+    for command in ("summary", "phases", "leaks", "frag"):
         equal(trace[command], document_of(command, *options, path), command)
+    equal(trace["info"], {**document_of("info", path), "integrity": None}, "of the whole recording")
     device, = trace["devices"]
     times = list(itertools.accumulate(device["t_ns"]))
     check(first * 10**9 <= times[0] <= times[-1] <= last * 10**9, (times[0], times[-1], options))

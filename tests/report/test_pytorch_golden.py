@@ -11,7 +11,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../
 from tap import ROOT, case, check, equal, main, read_json, report  # noqa: E402
 
 FOLDER = os.path.join(ROOT, "tests/report/pytorch")
-VIEWS = ("summary", "oom", "top", "leaks", "stats", "timeline", "phases", "frag", "info", "check", "explain")
+VIEWS = ("summary", "oom", "top", "leaks", "stats", "timeline", "phases", "frag", "info", "explain")
 NAMING = ("summary", "oom", "top", "frag")  # views that name places in code, here without looking for debug files
 SERVER = re.compile(r"vllm|sglang|tgi|sleep mode|wake_up|--[a-z]", re.IGNORECASE)  # what a plain program does not have
 UNSURE = {"unknown", "incomplete", "none"}

@@ -14,7 +14,7 @@ from tap import REPORT, ROOT, case, main, read_json, report, sample  # noqa: E40
 
 FOLDER = os.path.join(ROOT, "tests/report/vllm")
 NAMING = ("summary", "oom", "top", "frag")  # views that name places in code, here without looking for debug files
-VIEWS = (*NAMING, "phases", "stats", "timeline", "info", "check")
+VIEWS = (*NAMING, "phases", "stats", "timeline", "info")
 
 
 class Golden:

@@ -23,7 +23,7 @@ CHUNKS, EVENTS = 24, 250
 STACKS = [[("f%d" % i, "/opt/app", 0x1000 + 16 * i), ("step", "/m/loop.py", 7 + i % 3), ("main", "/opt/app", 0x900)]
           for i in range(9)]
 VIEWS = [("summary",), ("oom",), ("top",), ("top", "--at=oom"), ("top", "--tree"), ("frag",), ("timeline",), ("leaks",),
-         ("stats",), ("phases",), ("coverage",), ("dump", "--limit=200"), ("info",), ("check",), ("explain",),
+         ("stats",), ("phases",), ("dump", "--limit=200"), ("info",), ("explain",),
          ("diff", "--at=0.001", "--at=end")]
 WORKERS = (1, 2, 7, 16)
 
@@ -140,7 +140,7 @@ def one_trace():
     for name, data in variants(Program(1)):
         path = write(name + ".zst", data)
         for view in sample(VIEWS, 8, len(name)):
-            view = view if view[0] in ("dump", "check") or r.random() < 0.5 else (*view, "--json")
+            view = view if view[0] in ("dump", "info") or r.random() < 0.5 else (*view, "--json")
             want = compare(view, [path], WORKERS if FULL else [r.choice(WORKERS[1:])])
             codes.add(want[0])
             check(len(want[1]) > 20, "%s of %s prints %r" % (view, name, want))

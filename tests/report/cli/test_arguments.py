@@ -36,7 +36,7 @@ COMMANDS = re.findall(r"^CT_COMMAND\((\w+),", DEF, re.M)
 # name -> (letter, argument, commands that take it)
 OPTIONS = {}
 SETS = {"ALL": set(COMMANDS), "FRAMES": set("summary oom top leaks frag phases diff dump".split())}
-SETS["EVENTS"] = SETS["FRAMES"] | {"stats", "timeline", "coverage", "export"}
+SETS["EVENTS"] = SETS["FRAMES"] | {"stats", "timeline", "export"}
 for name_, letter_, argument_, where_ in re.findall(
         r'^CT_ARGUMENT\(\w+, "([\w-]+)", (0|\'\w\'), (NULL|"[^"]*"), ([^"]*), "', DEF, re.M):
     taken = set()

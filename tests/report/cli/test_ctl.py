@@ -239,10 +239,11 @@ def a_real_recorder():
                 equal(ctl(trace, "flush")[0], 0)
         finally:
             worker.kill()
-    code, out, err = report("check", "--json", trace)
+    code, out, err = report("info", "--json", trace)
     equal((code, err), (0, b""), out)
     found = json.loads(out)
-    check(found["complete"] or found["torn_events"] and not found["lost_events"], out)  # (killed while it recorded: that event is torn)
+    whole = found["integrity"]
+    check(whole["complete"] or found["torn_events"] and not whole["lost_events"], out)  # (killed while it recorded: that event is torn)
     equal(ctl(trace, "status")[0], 3)
     shutil.rmtree(folder)
 

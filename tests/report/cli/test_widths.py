@@ -25,9 +25,9 @@ TRACES = sample(RECORDED, 2) + sample(GOLDEN, 6)
 WIDTHS, PIPE = (80, 100, 160), 100
 # Their text is the same at all widths but for line breaks and elided names (and the rows of summary's table, of which
 # there are as many as a screen has room for); the others leave out columns of tables or scale a plot.
-PROSE = [("info",), ("check",), ("dump",), ("dump", "--all-frames"), ("summary",), ("oom",), ("oom", "--all-frames")]
+PROSE = [("dump",), ("dump", "--all-frames"), ("summary",), ("oom",), ("oom", "--all-frames")]
 TABLES = [("top",), ("top", "--all-frames"), ("top", "--segments"), ("top", "--tree"), ("stats",), ("frag",), ("frag", "--at=end"), ("top", "--quick"), ("frag", "--quick"),
-          ("timeline",), ("coverage",), ("leaks",), ("phases",), ("fit",),
+          ("timeline",), ("leaks",), ("phases",), ("fit",), ("info",),
           ("diff", GOLDEN[0])]
 EXCEPTIONS = []  # commands whose text does not keep these rules yet
 COMMANDS = [c for c in PROSE + TABLES if c[0] not in EXCEPTIONS]

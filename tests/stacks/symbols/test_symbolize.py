@@ -306,7 +306,7 @@ def everything_else_stays():
         equal([s[:2] for s in sections(out)], [s[:2] for s in sections(trace)])
         for (_, _, new), (_, _, old) in zip(sections(out), sections(trace)):
             equal(new[len(new) - len(old):], old, "strings that were there")
-        for view in ("dump", "summary", "top", "oom", "timeline", "check"):
+        for view in ("dump", "summary", "top", "oom", "timeline", "info"):
             equal(said(report(view, "--json", out), out), said(report(view, "--json", trace), trace), view)
         check(len([p for p in places(out).values() if p]) > len(wanted) * 9 // 10)
         equal(symbolize(out, again, "--force")[0], 0)
@@ -361,7 +361,7 @@ def damage_and_free_space_stay_where_they_are():
             f.write(holed)
         status, _, _ = symbolize(trace, out, "--force")
         equal(status, 0, name)
-        before, after = report("check", "--json", trace), report("check", "--json", out)
+        before, after = report("info", "--json", trace), report("info", "--json", out)
         equal(without_offsets(after, out), without_offsets(before, trace), name)
         with open(out, "rb") as f:
             new = f.read()

@@ -82,7 +82,7 @@ def compare(want, got, more=0):
 
 def lost(path):
     """In the words for which the case is repeated (tests/lib/death.py)."""
-    return judge.say_lost(json.loads(read_json("check", path))["lost_events"])
+    return judge.say_lost(json.loads(read_json("info", path))["integrity"]["lost_events"])
 
 
 def same_blocks(done, more=0):

@@ -375,7 +375,7 @@ int ct_coverage_limits(const struct ct_coverage *c, uint64_t lost, char *to) {
     const size_t more = s.parts > MOST_PARTS ? s.parts - MOST_PARTS : 0;
     s.parts = 0;
     if (more)
-        append(&s, "; %zu more: see coverage", more);
+        append(&s, "; %zu more: see info", more);
     if (!s.used)
         append(&s, "no call past cutrace was found");
     return is_limited;

@@ -5,7 +5,7 @@ static void note_reading(struct ct_untracked_share *s, const struct ct_replay *r
                          const struct ct_event *e) {
     if (!CT_HAS(e, free_bytes) || !CT_HAS(e, total_bytes) || e->t_ns < s->from_ns ||
         e->t_ns > s->to_ns)
-        return;
+        return; // (hostile times lie outside)
     const int device = ct_event_device_index(e);
     const struct ct_breakdown at = ct_replay_split(r, device);
     if (!at.used_known || at.reading_t_ns != e->t_ns)
@@ -18,10 +18,22 @@ static void note_reading(struct ct_untracked_share *s, const struct ct_replay *r
 
 static void note(void *share, const struct ct_replay *r, const struct ct_event *e,
                  uint64_t number) {
+    struct ct_untracked_share *s = share;
     (void)number;
-    note_reading(share, r, e);
+    if (ct_event_uses_device(e))
+        s->device[ct_event_device_index(e)].seen = 1;
+    note_reading(s, r, e);
 }
 
-struct ct_listener ct_untracked_share_listener(struct ct_untracked_share *s) {
-    return (struct ct_listener){.self = s, .after = note};
+// What a checkpoint restored counts, too.
+static void end(void *share, const struct ct_replay *r) {
+    struct ct_untracked_share *s = share;
+    for (int d = 0; d < CT_DEVICES; d++)
+        s->device[d].seen |= r->live.device[d].live_allocations || r->readings.device[d].seen;
+}
+
+struct ct_listener ct_untracked_share_listener(struct ct_untracked_share *s,
+                                               const struct ct_trace *t) {
+    *s = (struct ct_untracked_share){.from_ns = t->t_first_ns, .to_ns = t->t_last_ns};
+    return (struct ct_listener){.self = s, .after = note, .end = end};
 }

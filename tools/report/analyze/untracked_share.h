@@ -9,8 +9,9 @@
 enum { CT_UNTRACKED_SHARE_PARTS = 8 };
 
 struct ct_untracked_share {
-    uint64_t from_ns, to_ns;
+    uint64_t from_ns, to_ns; // of the trace
     struct ct_untracked_share_device {
+        int seen; // the trace tells of it
         struct ct_untracked_share_part {
             int known;
             struct ct_breakdown at; // the reading
@@ -18,7 +19,8 @@ struct ct_untracked_share {
     } device[CT_DEVICES];
 };
 
-// Hears the readings of a pass.
-struct ct_listener ct_untracked_share_listener(struct ct_untracked_share *s);
+// Hears the readings of a pass over all events of the trace.
+struct ct_listener ct_untracked_share_listener(struct ct_untracked_share *s,
+                                               const struct ct_trace *t);
 
 #endif

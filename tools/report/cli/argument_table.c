@@ -12,7 +12,7 @@
 // FRAMES show stacks, EVENTS tell of events.
 #define FRAMES \
     (ON(summary) | ON(oom) | ON(top) | ON(leaks) | ON(frag) | ON(phases) | ON(diff) | ON(dump))
-#define EVENTS (FRAMES | ON(stats) | ON(timeline) | ON(coverage) | ON(export))
+#define EVENTS (FRAMES | ON(stats) | ON(timeline) | ON(export))
 
 const struct ct_command_row ct_argument_table_commands[CT_COMMANDS] = {
 #define CT_COMMAND(name, help, example) {#name, help, example},

@@ -10,7 +10,6 @@
 #include "print/trace_state.h"
 #include "print/view_scan.h"
 #include "read/trace_headers.h"
-#include "views/check_quick.h"
 #include "views/explain.h"
 #include "views/gate.h"
 #include "views/moment_quick.h"
@@ -117,14 +116,8 @@ static int report_moment(const struct ct_arguments *o, const struct ct_terminal 
 static int report_quick(const struct ct_arguments *o, const struct ct_terminal *terminal,
                         const struct ct_phase_rules *rules, const char *path,
                         const struct ct_report_place *place) {
-    switch (o->command) {
-    case CT_COMMAND_summary:
-        return ct_summary_quick(o, terminal, path, place->in_list);
-    case CT_COMMAND_check:
-        return ct_check_quick(o, path, place->in_list);
-    default:
-        return report_moment(o, terminal, rules, path, place);
-    }
+    return o->command == CT_COMMAND_summary ? ct_summary_quick(o, terminal, path, place->in_list)
+                                            : report_moment(o, terminal, rules, path, place);
 }
 
 static int report(const struct ct_arguments *o, const struct ct_terminal *terminal,

@@ -8,13 +8,12 @@ int ct_command_is_about_trace(enum ct_command command) {
 
 int ct_command_shows_frames(enum ct_command command) {
     return command != CT_COMMAND_timeline && command != CT_COMMAND_stats &&
-           command != CT_COMMAND_info && command != CT_COMMAND_coverage &&
-           command != CT_COMMAND_check && command != CT_COMMAND_fit &&
+           command != CT_COMMAND_info && command != CT_COMMAND_fit &&
            ct_command_is_about_trace(command);
 }
 
 int ct_command_needs_details(enum ct_command command) {
     return command == CT_COMMAND_dump || command == CT_COMMAND_stats ||
            command == CT_COMMAND_export || command == CT_COMMAND_trim ||
-           command == CT_COMMAND_scrub || command == CT_COMMAND_check;
+           command == CT_COMMAND_scrub || command == CT_COMMAND_info;
 }

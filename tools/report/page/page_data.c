@@ -412,7 +412,6 @@ void ct_page_data_write_trace(struct ct_json *j, struct ct_view *v, const struct
     write_document(j, r, "leaks", CT_COMMAND_leaks);
     write_document(j, r, "frag", CT_COMMAND_frag);
     write_document(j, r, "info", CT_COMMAND_info);
-    write_document(j, r, "coverage", CT_COMMAND_coverage);
     ct_json_open(j, "devices", '[');
     for (int d = 0; d < CT_DEVICES; d++)
         if (r->has_series[d])

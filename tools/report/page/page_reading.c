@@ -10,9 +10,8 @@
 #include "print/document.h"
 #include "print/trace_state.h"
 #include "question/pass.h"
-#include "views/coverage.h"
-#include "views/coverage_json.h"
 #include "views/frag.h"
+#include "views/info.h"
 #include "views/leaks.h"
 #include "views/phases.h"
 #include "views/summary_json.h"
@@ -126,16 +125,12 @@ static void print_frag(const void *shown, struct ct_view *v) {
 }
 
 static void print_info(const void *shown, struct ct_view *v) {
-    (void)shown;
-    (void)ct_view_info(v);
-}
-
-static void print_coverage(const void *shown, struct ct_view *v) {
     const struct ct_page_reading *r = shown;
-    struct ct_coverage c;
-    ct_coverage_read(&c, v->trace);
-    ct_coverage_print_json(v, &r->summary.scan, &c, &r->share);
-    ct_coverage_free(&c);
+    const uint64_t lost = ct_trace_count_lost(v->trace, r->summary.scan.lost);
+    if (v->options->json)
+        ct_info_print_json(v, &r->share, NULL, lost);
+    else
+        ct_info_print_facts(v);
 }
 
 static void print_summary(struct ct_page_reading *r, struct ct_view *v) {
@@ -169,8 +164,7 @@ static void join_second(struct passes *p, struct ct_page_reading *r, struct ct_v
     const struct ct_listener frag = ct_frag_listener(p->frag);
     ct_listeners_add(&p->second.listeners, &frag);
     ct_frag_read_scan(p->frag);
-    r->share = ct_coverage_view_share(v);
-    const struct ct_listener share = ct_untracked_share_listener(&r->share);
+    const struct ct_listener share = ct_untracked_share_listener(&r->share, v->trace);
     ct_listeners_add(&p->second.listeners, &share);
     for (int d = 0; d < CT_DEVICES; d++) {
         r->has_series[d] = scan->device[d].seen;
@@ -192,7 +186,7 @@ static void finish_second(struct passes *p, struct ct_page_reading *r, struct ct
     print_both(r, v, CT_COMMAND_frag, p->frag, print_frag);
     write_phases(r, v, &p->phases);
     print_json(r, v, CT_COMMAND_phases, &p->phases, print_phases);
-    print_json(r, v, CT_COMMAND_coverage, r, print_coverage);
+    print_both(r, v, CT_COMMAND_info, r, print_info);
     ct_frag_free(p->frag);
     ct_phase_times_free(&p->phases);
     ct_pass_free(&p->second);
@@ -211,7 +205,6 @@ void ct_page_reading_begin(struct ct_page_reading *r, struct ct_view *v) {
     u->request = ct_phases_request(v);
     ct_summary_read_with(&r->summary, v, ct_phase_times_need_start_up(&u->request) ? u : NULL);
     print_summary(r, v);
-    print_both(r, v, CT_COMMAND_info, NULL, print_info);
     r->start_up = u;
 }
 

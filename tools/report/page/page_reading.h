@@ -13,7 +13,7 @@ struct ct_page_reading {
     // What commands print, as text (phases: as HTML) and as the document of --json; NULL: the page
     // lacks it.
     char *text[CT_COMMANDS], *json[CT_COMMANDS];
-    struct ct_untracked_share share; // of the document of coverage
+    struct ct_untracked_share share; // of the document of info
     int has_series[CT_DEVICES];
     struct ct_device_series series[CT_DEVICES];
 };

@@ -313,13 +313,13 @@ static int print_state(struct ct_view *v) {
     ct_trace_state_print_incomplete(v);
     ct_trace_state_print_estimate(v);
     ct_trace_state_print_line_with(v, 0);
-    ct_coverage_view_print_facts(v, &c);
+    ct_coverage_print_facts(v, &c);
     ct_coverage_free(&c);
     return 0;
 }
 
 static void write_method(FILE *out, struct ct_view *v, const struct ct_summary *s) {
-    char *state = ct_page_reading_print(v, CT_COMMAND_coverage, print_state);
+    char *state = ct_page_reading_print(v, CT_COMMAND_info, print_state);
     char limits[CT_COVERAGE_LIMITS];
     (void)ct_coverage_limits_write(v, ct_trace_count_lost(v->trace, s->scan.lost), limits);
     fputs(

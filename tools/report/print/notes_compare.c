@@ -62,7 +62,7 @@ void ct_notes_compare_warn(const struct ct_summary *s) {
         return;
     (void)ct_error_set(&text, CT_EXIT_OK,
                        "warning: %.300s: what the recorder noted of %s differs from the events, "
-                       "which count here; `cutrace-report check` names the chunks",
+                       "which count here; `cutrace-report info` names the chunks",
                        s->v->trace->source.name, what);
     ct_terminal_warn(text.text);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether what the recorder noted of a trace is what its events say. `check` compares each chunk;
+// Whether what the recorder noted of a trace is what its events say. `info` compares each chunk;
 // this compares the figures of a whole pass, which cost nothing more.
 #ifndef CT_NOTES_COMPARE_H
 #define CT_NOTES_COMPARE_H

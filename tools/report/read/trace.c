@@ -434,7 +434,7 @@ void ct_trace_rewind(struct ct_trace *t) {
     t->rest = t->body_of_chunk = (struct ct_in){NULL, NULL, 0};
     t->in_events = t->in_checkpoint = 0;
     t->checkpoint_done = 1;
-    t->last_ns = 0;
+    t->last_ns = t->outside = 0;
     t->has_sought = 0;
     t->definitions.generation = UINT64_MAX;
 }
@@ -568,11 +568,22 @@ CT_HOT void bound_sizes(struct ct_trace *t, struct ct_event *e) {
         mark_partial(t, &t->index.chunks[t->chunk], "chunk with sizes that cannot be");
 }
 
+// Whether an event lies outside the times of its chunk, which are exact. Its own time may be
+// rounded down, also that of the first event, if an AMEND is before it.
+static int is_outside(const struct ct_trace *t, const struct ct_event *e) {
+    const struct ct_chunk *head = &t->index.chunks[t->chunk].head;
+    if (e->t_ns > head->t_last_ns)
+        return 1;
+    return e->t_ns < head->t_first_ns && head->t_first_ns - e->t_ns >= ct_trace_time_span_ns(t);
+}
+
 static void complete_event(struct ct_trace *t, struct ct_event *e) {
     resolve_ids(t, e);
     if (!CT_HAS(e, t_ns))
         e->t_ns = t->last_ns;
     t->last_ns = e->t_ns;
+    if (t->details)
+        t->outside += (uint64_t)is_outside(t, e);
     // An event whose time was rounded down is alone in its tick (FORMAT.md, section 3), so that a
     // record with any time of this tick corrects it.
     if (t->amends.count)

@@ -71,6 +71,7 @@ struct ct_trace {
     struct ct_seek_point sought;
     struct ct_size_bounds sizes; // of the current chunk
     uint64_t next_number, last_ns;
+    uint64_t outside; // with `details`: events at times that are not those of their chunk
     uint64_t records; // in the bodies that were opened (bounds.h)
     size_t end;       // 0: all chunks are read; else those before this one (trace_part.h)
 };

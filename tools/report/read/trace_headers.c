@@ -30,8 +30,8 @@ static void read_checkpoints(struct ct_trace *t, struct ct_digest *digest) {
     }
 }
 
-int ct_trace_headers_open_index(struct ct_index *x, struct ct_source *source, const char *path,
-                                struct ct_error *error) {
+static int open_index(struct ct_index *x, struct ct_source *source, const char *path,
+                      struct ct_error *error) {
     if (ct_source_open(source, path, error))
         return -1;
     ct_source_expect_seeks(source);
@@ -42,7 +42,7 @@ int ct_trace_headers_open_index(struct ct_index *x, struct ct_source *source, co
 int ct_trace_headers_open(struct ct_trace *t, const char *path, struct ct_error *error) {
     *t = (struct ct_trace){.no_journal = 1, .journal.file.fd = -1};
     ct_definitions_init(&t->definitions);
-    if (ct_trace_headers_open_index(&t->index, &t->source, path, error))
+    if (open_index(&t->index, &t->source, path, error))
         return -1;
     t->definitions.most_bytes = ct_bounds_definition_bytes(t->source.bytes);
     struct ct_digest *digest = ct_heap_resize(NULL, 1, sizeof *digest);

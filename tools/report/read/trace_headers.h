@@ -10,10 +10,6 @@
 // the definitions are those of ct_trace_headers_define. 0, or -1 with the error set.
 int ct_trace_headers_open(struct ct_trace *t, const char *path, struct ct_error *error);
 
-// The prefixes alone.
-int ct_trace_headers_open_index(struct ct_index *index, struct ct_source *source, const char *path,
-                                struct ct_error *error);
-
 // Reads the definitions of the chunks one after the other, as long as a budget lasts.
 struct ct_header_names {
     uint64_t left; // bytes of the file that may still be read

@@ -1,21 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// coverage: may the trace be trusted? What was heard, what went past the recorder, and how much of
-// the devices' memory nothing explains.
 #include "views/coverage.h"
 
 #include <inttypes.h>
 #include <string.h>
 
 #include "analyze/untracked_share.h"
-#include "base/heap.h"
 #include "base/utf8.h"
-#include "print/companions.h"
-#include "print/coverage_limits.h"
 #include "print/label.h"
 #include "print/table.h"
-#include "print/trace_state.h"
-#include "views/coverage_json.h"
-#include "views/views.h"
 
 enum { MOST_NAMES = 12, MOST_MODULES = 20 };
 
@@ -182,7 +174,7 @@ static void print_children(struct ct_view *v, const struct ct_coverage *c) {
     putc('\n', v->out);
 }
 
-void ct_coverage_view_print_facts(struct ct_view *v, const struct ct_coverage *c) {
+void ct_coverage_print_facts(struct ct_view *v, const struct ct_coverage *c) {
     print_ways(v, c);
     print_look_ups(v, c);
     print_modules(v, c);
@@ -215,7 +207,7 @@ static int has_reading(const struct ct_untracked_share_device *d) {
     return 0;
 }
 
-static void print_share(struct ct_view *v, const struct ct_untracked_share_device *d, int device) {
+static void print_device(struct ct_view *v, const struct ct_untracked_share_device *d, int device) {
     struct ct_table table;
     int is_divided = 1;
     fprintf(v->out, "%suntracked memory of %s%s\n", v->terminal->bold,
@@ -236,39 +228,8 @@ static void print_share(struct ct_view *v, const struct ct_untracked_share_devic
         fputs("  where other processes have -, what they hold is part of untracked\n", v->out);
 }
 
-// ---- the view -------------------------------------------------------------------------------
-
-static void print(struct ct_view *v, const struct ct_scan *s, const struct ct_coverage *c,
-                  const struct ct_untracked_share *share) {
-    fputs(v->terminal->bold, v->out);
-    ct_coverage_limits_print(v, ct_trace_count_lost(v->trace, s->lost));
-    fputs(v->terminal->reset, v->out);
-    ct_trace_state_print_line(v, s);
-    ct_coverage_view_print_facts(v, c);
+void ct_coverage_print_share(struct ct_view *v, const struct ct_untracked_share *share) {
     for (int d = 0; d < CT_DEVICES; d++)
-        if (s->device[d].seen && (v->options->device < 0 || v->options->device == d))
-            print_share(v, &share->device[d], d);
-}
-
-struct ct_untracked_share ct_coverage_view_share(const struct ct_view *v) {
-    return (struct ct_untracked_share){
-        .from_ns = v->from_ns > v->trace->t_first_ns ? v->from_ns : v->trace->t_first_ns,
-        .to_ns = v->to_ns < v->trace->t_last_ns ? v->to_ns : v->trace->t_last_ns};
-}
-
-int ct_view_coverage(struct ct_view *v) {
-    struct ct_scan s;
-    struct ct_coverage c;
-    struct ct_untracked_share share = ct_coverage_view_share(v);
-    const struct ct_scan_request request = ct_view_scan_request(v);
-    const struct ct_listener listener = ct_untracked_share_listener(&share);
-    ct_view_scan_run(v, &s, &request, &listener);
-    ct_coverage_read(&c, v->trace);
-    if (v->options->json)
-        ct_coverage_print_json(v, &s, &c, &share);
-    else
-        print(v, &s, &c, &share);
-    ct_coverage_free(&c);
-    ct_scan_free(&s);
-    return CT_EXIT_OK;
+        if (share->device[d].seen)
+            print_device(v, &share->device[d], d);
 }

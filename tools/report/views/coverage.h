@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the page has of the command coverage.
+// What the recorder heard, what it did not see, and how much of the devices' memory nothing
+// explains: as text.
 #ifndef CT_VIEW_COVERAGE_H
 #define CT_VIEW_COVERAGE_H
 
@@ -7,9 +8,7 @@
 #include "analyze/untracked_share.h"
 #include "print/view.h"
 
-// Prints what the recorder heard and what went past it.
-void ct_coverage_view_print_facts(struct ct_view *v, const struct ct_coverage *c);
-// The share of untracked memory in the time of a view, before its first event.
-struct ct_untracked_share ct_coverage_view_share(const struct ct_view *v);
+void ct_coverage_print_facts(struct ct_view *v, const struct ct_coverage *c);
+void ct_coverage_print_share(struct ct_view *v, const struct ct_untracked_share *share);
 
 #endif

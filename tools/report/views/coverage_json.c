@@ -117,11 +117,10 @@ static void add_share(struct ct_json *j, const struct ct_untracked_share_device 
     ct_json_close(j, '}');
 }
 
-void ct_coverage_print_json(struct ct_view *v, const struct ct_scan *s, const struct ct_coverage *c,
-                            const struct ct_untracked_share *share) {
-    struct ct_json json = {.out = v->out}, *j = &json;
-    ct_document_begin(j, v);
-    ct_document_add_trace(j, v, s);
+void ct_coverage_add_json(struct ct_json *j, const char *limits, const struct ct_coverage *c,
+                          const struct ct_untracked_share *share) {
+    ct_json_open(j, "coverage", '{');
+    ct_json_text(j, "limits", limits);
     ct_json_bool(j, "recorded", c->is_recorded);
     add_ways(j, c);
     add_look_ups(j, c);
@@ -130,8 +129,8 @@ void ct_coverage_print_json(struct ct_view *v, const struct ct_scan *s, const st
     ct_json_number(j, "switched_off", c->switched_off);
     ct_json_open(j, "devices", '[');
     for (int d = 0; d < CT_DEVICES; d++)
-        if (s->device[d].seen)
+        if (share->device[d].seen)
             add_share(j, &share->device[d], d);
     ct_json_close(j, ']');
-    ct_document_end(j);
+    ct_json_close(j, '}');
 }

@@ -1,13 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// info: the facts that the trace has about its process; the events are not read.
+// info: whether the trace can be trusted, and what it says of its process and of the recording.
+#include "views/info.h"
+
 #include <inttypes.h>
 
 #include "base/utf8.h"
 #include "print/companions.h"
+#include "print/coverage_limits.h"
 #include "print/document.h"
 #include "print/label.h"
 #include "print/trace_state.h"
+#include "question/pass.h"
 #include "read/digest.h"
+#include "views/coverage_json.h"
 #include "views/views.h"
 
 enum { KEY = 36 }; // columns of "hook.cuDevicePrimaryCtxRelease.calls"
@@ -51,18 +56,17 @@ static const struct ct_string *find_fact(const struct ct_string *strings,
     return NULL;
 }
 
-// Prefixes of the counters of symbol look-ups and of calls that hooks and CUPTI agree on. There are
-// hundreds of these; the text has only their number.
-static const char *const look_ups[] = {"unwrapped.", "way.resolved.", "audit.both."};
+// Beginnings of keys whose facts the sections below say in words; the document has them all.
+static const char *const said_below[] = {"audit.", "coverage.", "look_ups.", "unwrapped.",
+                                         "way.resolved."};
 
-// Returns the prefix that a key begins with, or NULL.
-static const char *find_prefix(const struct ct_string *key) {
-    for (size_t i = 0; i < sizeof look_ups / sizeof *look_ups; i++) {
-        const size_t length = strlen(look_ups[i]);
-        if (key->length > length && !memcmp(key->at, look_ups[i], length))
-            return look_ups[i];
+static int is_said_below(const struct ct_string *key) {
+    for (size_t i = 0; i < sizeof said_below / sizeof *said_below; i++) {
+        const size_t n = strlen(said_below[i]);
+        if (key->length > n && memcmp(key->at, said_below[i], n) == 0)
+            return 1;
     }
-    return NULL;
+    return 0;
 }
 
 static void print_key(struct ct_view *v, const char *key) {
@@ -122,19 +126,9 @@ static void print_fact(struct ct_view *v, const struct ct_info_pair *facts, size
 
 static void print_facts(struct ct_view *v, const struct ct_info_pair *facts, size_t count) {
     const struct ct_string *strings = v->trace->definitions.strings;
-    for (size_t i = 0, n; i < count; i += n) {
-        const char *prefix = find_prefix(&strings[facts[i].key]);
-        char name[40];
-        for (n = 1; prefix && i + n < count && find_prefix(&strings[facts[i + n].key]) == prefix;)
-            n++;
-        (void)snprintf(name, sizeof name, "%s*", prefix ? prefix : "");
-        if (!prefix) {
+    for (size_t i = 0; i < count; i++)
+        if (!is_said_below(&strings[facts[i].key]))
             print_fact(v, facts, count, &facts[i]);
-            continue;
-        }
-        print_key(v, name);
-        fprintf(v->out, "%zu name%s (--json lists them)\n", n, n == 1 ? "" : "s");
-    }
 }
 
 static void print_recording(struct ct_view *v) {
@@ -201,13 +195,9 @@ static void add_module(struct ct_json *j, const struct ct_definitions *n, size_t
     ct_json_close(j, '}');
 }
 
-static void print_json(struct ct_view *v, const struct ct_info_pair *facts, size_t count) {
-    struct ct_json json = {.out = v->out}, *j = &json;
-    const struct ct_trace *t = v->trace;
-    const struct ct_definitions *n = &t->definitions;
+static void add_recording(struct ct_json *j, const struct ct_trace *t) {
     char id[20];
     (void)snprintf(id, sizeof id, "%016" PRIx64, t->index.trace_id);
-    ct_document_begin_bare(j, v);
     ct_json_text(j, "trace_id", id);
     ct_json_number(j, "format_version", t->index.chunks[0].head.version);
     ct_json_number(j, "events", t->events);
@@ -220,32 +210,80 @@ static void print_json(struct ct_view *v, const struct ct_info_pair *facts, size
     ct_document_add_start(j, t);
     ct_json_number_or_null(j, "t_first_ns", t->t_first_ns != 0, t->t_first_ns);
     ct_json_number_or_null(j, "t_last_ns", t->t_last_ns != 0, t->t_last_ns);
-    ct_json_number(j, "stacks", n->defined_stacks);
+    ct_json_number(j, "stacks", t->definitions.defined_stacks);
+}
+
+static void add_facts(struct ct_json *j, struct ct_definitions *n) {
+    struct ct_info_pair *facts = sort_facts(n);
     ct_json_open(j, "info", '{');
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i + 1 < n->info_count; i++) {
         const struct ct_string *key = &n->strings[facts[i].key],
                                *value = &n->strings[facts[i].value];
         ct_json_key(j, key->at, key->length);
         ct_json_bytes(j, "", value->at, value->length);
     }
     ct_json_close(j, '}');
+    free(facts);
+}
+
+void ct_info_print_json(struct ct_view *v, const struct ct_untracked_share *share,
+                        const struct ct_integrity *integrity, uint64_t lost) {
+    struct ct_json json = {.out = v->out}, *j = &json;
+    struct ct_definitions *n = &v->trace->definitions;
+    struct ct_coverage coverage;
+    char limits[CT_COVERAGE_LIMITS];
+    (void)ct_coverage_limits_write(v, lost, limits);
+    ct_coverage_read(&coverage, v->trace);
+    ct_document_begin_bare(j, v);
+    add_recording(j, v->trace);
+    add_facts(j, n);
     ct_json_open(j, "modules", '[');
     for (size_t i = 1; i < n->module_count; i++)
         add_module(j, n, i);
     ct_json_close(j, ']');
+    ct_coverage_add_json(j, limits, &coverage, share);
+    ct_integrity_add_json(j, integrity);
     ct_companions_add_json(j, v, NULL);
     ct_document_end(j);
+    ct_coverage_free(&coverage);
+}
+
+void ct_info_print_facts(struct ct_view *v) {
+    struct ct_info_pair *facts = sort_facts(&v->trace->definitions);
+    print_text(v, facts, v->trace->definitions.info_count - 1);
+    free(facts);
+    ct_companions_print(v, NULL);
+}
+
+static void print(struct ct_view *v, const struct ct_untracked_share *share,
+                  const struct ct_integrity *integrity) {
+    struct ct_coverage coverage;
+    ct_coverage_read(&coverage, v->trace);
+    fputs(v->terminal->bold, v->out);
+    ct_integrity_print(v, integrity);
+    ct_coverage_limits_print(v, integrity->lost);
+    fputs(v->terminal->reset, v->out);
+    ct_info_print_facts(v);
+    ct_coverage_print_facts(v, &coverage);
+    ct_coverage_print_share(v, share);
+    ct_coverage_free(&coverage);
 }
 
 int ct_view_info(struct ct_view *v) {
-    struct ct_info_pair *facts = sort_facts(&v->trace->definitions);
-    const size_t count = v->trace->definitions.info_count - 1;
-    if (v->options->json) {
-        print_json(v, facts, count);
-    } else {
-        print_text(v, facts, count);
-        ct_companions_print(v, NULL);
-    }
-    free(facts);
-    return CT_EXIT_OK;
+    struct ct_untracked_share share;
+    struct ct_integrity integrity;
+    struct ct_pass pass;
+    const struct ct_listener listeners[] = {ct_untracked_share_listener(&share, v->trace),
+                                            ct_integrity_listener(&integrity, v->trace)};
+    ct_pass_init(&pass, NULL);
+    ct_listeners_add(&pass.listeners, &listeners[0]);
+    ct_listeners_add(&pass.listeners, &listeners[1]);
+    ct_pass_run(&pass, v->trace);
+    ct_pass_free(&pass);
+    ct_integrity_finish(&integrity);
+    if (v->options->json)
+        ct_info_print_json(v, &share, &integrity, integrity.lost);
+    else
+        print(v, &share, &integrity);
+    return integrity.ok ? CT_EXIT_OK : CT_EXIT_BAD_TRACE;
 }

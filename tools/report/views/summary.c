@@ -316,10 +316,8 @@ static void print_other_devices(struct ct_summary *s) {
 
 static void print_next(struct ct_summary *s) {
     struct ct_view *v = s->v;
-    const char *command = "top";
-    if (!s->scan.events)
-        command = ct_trace_is_intact(v->trace) ? "info" : "check";
-    else if (s->crossing && !v->options->capacity)
+    const char *command = s->scan.events ? "top" : "info";
+    if (s->scan.events && s->crossing && !v->options->capacity)
         command =
             ct_oom_reason_find(s->crossing, 0).kind == CT_OOM_REASON_ENOUGH_FREE ? "frag" : "oom";
     fprintf(v->out, "%snext: cutrace-report %s ", v->terminal->dim, command);
