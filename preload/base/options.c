@@ -22,6 +22,13 @@ static const struct {
 #include <cutrace/format/options.def>
 };
 
+enum {
+    IN_HELP = 0 // the first rows
+#define CT_OPTION(NAME, TYPE, text, lowest, highest, help) +1
+#define CT_INTERNAL(NAME, TYPE, text, lowest, highest, help)
+#include <cutrace/format/options.def>
+};
+
 static const struct {
     enum type list; // STACKS_OF, ARGV_OF or BACKEND_OF
     unsigned value;
@@ -171,7 +178,7 @@ static void read_variable(const char *name, const char *equals, void (*print)(co
 
 static void print_help(void (*print)(const char *)) {
     print("cutrace: environment variables\n  CUTRACE=0            switches the tracer off\n");
-    for (size_t i = 0; i < CT_OPTIONS; i++) {
+    for (size_t i = 0; i < IN_HELP; i++) {
         char line[400];
         ct_print(line, sizeof line, "  CUTRACE_%-13s%s (%s)\n", rows[i].name, rows[i].help,
                  rows[i].text);

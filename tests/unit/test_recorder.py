@@ -466,7 +466,8 @@ def options_are_checked_and_told():
     trace = run.trace()
     assert {k: v for k, v in trace.info.items() if k.startswith("option.")} == \
         {"option.COMPRESS": "3", "option.TICK_NS": "1"}
-    assert "CUTRACE_OUTPUT" in Run("nothing", env={"CUTRACE_HELP": "1"}).stderr
+    said = Run("nothing", env={"CUTRACE_HELP": "1"}).stderr
+    assert "CUTRACE_OUTPUT" in said and "CUTRACE_PRIVATE" in said and "CUTRACE_TICK_NS" not in said, said
 
 
 NVML = r"""

@@ -53,6 +53,7 @@ const size_t ct_manual_option_count = sizeof ct_manual_options / sizeof *ct_manu
 
 const struct ct_manual_variable ct_manual_variables[] = {
 #define CT_OPTION(NAME, TYPE, text, lowest, highest, help) {"CUTRACE_" #NAME, text, help},
+#define CT_INTERNAL(NAME, TYPE, text, lowest, highest, help)
 #include <cutrace/format/options.def>
 };
 const size_t ct_manual_variable_count = sizeof ct_manual_variables / sizeof *ct_manual_variables;

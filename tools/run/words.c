@@ -29,6 +29,7 @@ static const struct {
     const char *name, *value, *help;
 } variables[] = {
 #define CT_OPTION(NAME, TYPE, text, lowest, highest, help) {#NAME, text, help},
+#define CT_INTERNAL(NAME, TYPE, text, lowest, highest, help)
 #include <cutrace/format/options.def>
 };
 

@@ -151,6 +151,10 @@ END
     while read -r name; do grep -q "^  $name" out; done <names
     "$cutrace" run --help >run
     while read -r name; do grep -q "^  $name" run; done <names
+    [ "$(wc -l <names)" -le 18 ]
+    sed -n 's/^CT_INTERNAL(\([A-Z_]*\),.*/CUTRACE_\1/p' "$ROOT/include/cutrace/format/options.def" >names
+    [ -s names ]
+    while read -r name; do [ "$(grep -c "^  $name" out run)" = "$(printf 'out:0\nrun:0')" ]; done <names
     [ "$("$cutrace" help run)" = "$(cat run)" ]
     [ "$(python3 -c 'print(max(len(l) for l in open("out")))')" -le 110 ]
     "$cutrace" --version | grep -q '^cutrace [0-9]'
