@@ -162,37 +162,53 @@ static int parse_utc(const char *text, size_t length, struct ct_time *time) {
     return 0;
 }
 
-// Parses "#1822" or "event:1822". 0, or -1: it is no event, or not the number of one.
-static int parse_event(const char *text, uint64_t *number) {
+// Parses "#1822" or "event:1822" up to `end`. 0, or -1: it is no event, or not the number of one.
+static int parse_event(const char *text, const char *end, uint64_t *number) {
     static const char word[] = "event:";
     const char *p = text;
     if (*p == '#')
         p++;
     else if (strncmp(p, word, sizeof word - 1) == 0)
         p += sizeof word - 1;
-    if (p == text || !*p || strlen(p) > 19)
+    if (p == text || p == end || end - p > 19)
         return -1;
-    for (*number = 0; isdigit((unsigned char)*p); p++)
+    for (*number = 0; p < end && isdigit((unsigned char)*p); p++)
         *number = *number * 10 + (uint64_t)(*p - '0');
-    return *p ? -1 : 0;
+    return p == end ? 0 : -1;
+}
+
+// Parses "oom", "peak", "#1822", and a time before or after one of these: "oom-60s".
+static int parse_moment(const char *text, struct ct_time *time) {
+    const size_t n = strcspn(text, "+-");
+    uint64_t shift = 0;
+    if (n == 3 && memcmp(text, "oom", n) == 0)
+        time->kind = CT_TIME_OF_CROSSING;
+    else if (n == 4 && memcmp(text, "peak", n) == 0)
+        time->kind = CT_TIME_OF_PEAK;
+    else if (parse_event(text, text + n, &time->ns) == 0)
+        time->kind = CT_TIME_OF_EVENT;
+    else
+        return -1;
+    if (text[n] && (parse_duration(text + n + 1, &shift) || shift > INT64_MAX))
+        return -1;
+    time->shift_ns = text[n] == '-' ? -(int64_t)shift : (int64_t)shift;
+    return 0;
 }
 
 int ct_parse_time(const char *text, struct ct_time *time) {
     const size_t length = strlen(text);
     *time = (struct ct_time){.kind = CT_TIME_ELAPSED};
-    if (strcmp(text, "oom") == 0)
-        time->kind = CT_TIME_OF_CROSSING;
-    else if (strcmp(text, "peak") == 0)
-        time->kind = CT_TIME_OF_PEAK;
-    else if (parse_event(text, &time->ns) == 0)
-        time->kind = CT_TIME_OF_EVENT;
-    else if (length && text[length - 1] == 'Z')
+    if (parse_moment(text, time) == 0)
+        return 0;
+    if (length && text[length - 1] == 'Z')
         return parse_utc(text, length, time);
-    else if (strchr(text, ':'))
+    if (strchr(text, ':'))
         return parse_elapsed_clock(text + (*text == '+'), &time->ns);
-    else
-        return parse_duration(text + (*text == '+'), &time->ns);
-    return 0;
+    return parse_duration(text + (*text == '+'), &time->ns);
+}
+
+enum ct_time_kind ct_time_kind_of(const struct ct_time *time) {
+    return time->shift_ns ? CT_TIME_ELAPSED : time->kind;
 }
 
 int ct_parse_choice(const char *text, const char *choices) {

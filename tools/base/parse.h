@@ -30,12 +30,16 @@ enum ct_time_kind {
 struct ct_time {
     enum ct_time_kind kind;
     uint64_t ns;
+    int64_t shift_ns; // "oom-60s" is 60 s before it; of moments and events alone
 };
 
 // Elapsed: "4.05", "4.05s", "200ms", "90m", "1h30m", "02:05", "1:02:03.5", "3d05:49:47", and all of
 // these as they are printed ("+4.050 s", "+3d 05:49:47"). UTC: "16:56:17Z", "2026-11-22T12:52:17Z".
-// Or "oom", "peak", or the number of an event: "#1822", "event:1822". 0, or -1.
+// Or "oom", "peak", or the number of an event: "#1822", "event:1822"; and so long before or after
+// one of these: "oom-60s", "#1822+5m". 0, or -1.
 int ct_parse_time(const char *text, struct ct_time *time);
+// The kind of a time; of one that is shifted from a moment or an event, CT_TIME_ELAPSED.
+enum ct_time_kind ct_time_kind_of(const struct ct_time *time);
 
 // The position of a text among "a|b|c", or -1.
 int ct_parse_choice(const char *text, const char *choices);

@@ -14,9 +14,10 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../lib"))
+import check_ledger  # noqa: E402
 import traces  # noqa: E402
 from mktrace import Trace  # noqa: E402
-from tap import BUILD, ROOT, Skip, case, check, equal, main, report  # noqa: E402
+from tap import BUILD, REPORT, ROOT, Skip, case, check, equal, main, report  # noqa: E402
 
 FOLDER = tempfile.mkdtemp()
 os.chdir(FOLDER)
@@ -280,7 +281,13 @@ def times_of_events():
     check(wrong("--to=oom", path).endswith("no-oom.zst: --to: no OOM occurred in this trace"))
     equal(seen(path, "--from=peak"), [8])
     equal(json.loads(report("--json", "--from=oom", path, REFUSED)[1])[0], None)
-    for words in (("--from=2", "--to=1"), ("--from=peak", "--to=1"), ("--from=12:52:20Z", "--to=12:52:19Z")):
+    for at, since in (("oom", d["crossing"]["t_ns"]), (f"#{d['crossing']['event']}", d["crossing"]["t_ns"])):
+        for way, shift in ((f"{at}-1.5s", -1.5), (f"{at}+200ms", 0.2)):
+            want = [e["event"] for e in check_ledger.read_trace(REPORT, REFUSED) if e["t_ns"] >= since + shift * SECOND]
+            equal(seen(REFUSED, f"--from={way}"), want, way)
+    equal([json.loads(right("frag", "--json", f"--at={way}", REFUSED))["moment"]["what"] for way in ("oom", "oom-1s")], ["oom", "time"])
+    check(wrong("--from=oom-1s", path).endswith("no-oom.zst: --from: no OOM occurred in this trace"))
+    for words in (("--from=2", "--to=1"), ("--from=peak+1s", "--to=peak-1s"), ("--from=peak", "--to=1"), ("--from=12:52:20Z", "--to=12:52:19Z")):
         equal(wrong(*words, path), "--from is later than --to")
 
 

@@ -8,7 +8,7 @@
 #define CT_HELP_TIMES                                                                            \
     "times: since the start of the recording 4.05, 4.05s, 90m, 1h30m, 1:02:03, 3d05:49:47; UTC " \
     "16:56:17Z, 2026-11-22T12:52:17Z; oom: when memory ran out (with --capacity: when the "      \
-    "budget was exceeded), peak: when the most was allocated; #1822, event:1822: that event"
+    "budget was exceeded), peak: when the most was allocated; #1822, event:1822: that event; oom-60s, #1822+5m: so long before or after it"
 #define CT_HELP_EXIT_CODES                                                                          \
     "exit codes: 0 done, 1 a condition of --fail-on holds, 2 wrong usage, 3 not a readable trace, " \
     "4 the end of the trace is missing (--strict: or anything else; --fail-on: or a condition is "  \

@@ -99,8 +99,8 @@ static int resolve_number(struct ct_trace *t, const char *option, uint64_t numbe
                         t->source.name, option, number);
 }
 
-static int resolve(struct ct_view *v, const char *option, const struct ct_time *time, uint64_t *to,
-                   struct ct_error *error) {
+static int resolve_unshifted(struct ct_view *v, const char *option, const struct ct_time *time,
+                             uint64_t *to, struct ct_error *error) {
     switch (time->kind) {
     case CT_TIME_NONE:
         return 0;
@@ -116,6 +116,18 @@ static int resolve(struct ct_view *v, const char *option, const struct ct_time *
     case CT_TIME_OF_PEAK:
         return resolve_event(v, option, time->kind, to, error);
     }
+    return 0;
+}
+
+static int resolve(struct ct_view *v, const char *option, const struct ct_time *time, uint64_t *to,
+                   struct ct_error *error) {
+    const uint64_t before = time->shift_ns < 0 ? (uint64_t)-time->shift_ns : 0;
+    if (resolve_unshifted(v, option, time, to, error))
+        return -1;
+    if (before)
+        *to = *to > before ? *to - before : 0;
+    else
+        *to = add(*to, (uint64_t)time->shift_ns);
     return 0;
 }
 
@@ -135,21 +147,21 @@ int ct_time_range_resolve(struct ct_view *v, struct ct_error *error) {
     uint64_t from = 0, to = UINT64_MAX;
     v->from_ns = 0;
     v->to_ns = UINT64_MAX;
-    v->at = (struct ct_instant){.event = v->options->at.kind == CT_TIME_OF_EVENT ? v->options->at.ns
-                                                                                 : UINT64_MAX};
+    const enum ct_time_kind at = ct_time_kind_of(&v->options->at);
+    // (views find the moments "oom" and "peak" in their range themselves)
+    const int is_found_later = at == CT_TIME_OF_CROSSING || at == CT_TIME_OF_PEAK;
+    v->at = (struct ct_instant){.event = at == CT_TIME_OF_EVENT ? v->options->at.ns : UINT64_MAX};
     if (resolve(v, "--from", &v->options->from, &from, error) ||
         resolve(v, "--to", &v->options->to, &to, error))
         return -1;
-    // (frag finds the moments "oom" and "peak" in its range itself)
-    if (v->options->at.kind != CT_TIME_OF_CROSSING && v->options->at.kind != CT_TIME_OF_PEAK &&
-        resolve(v, "--at", &v->options->at, &v->at.t_ns, error))
+    if (!is_found_later && resolve(v, "--at", &v->options->at, &v->at.t_ns, error))
         return -1;
     if (from > to)
         return ct_error_set(error, CT_EXIT_USAGE, "--from is later than --to");
     v->from_ns = from;
     v->in_gap_ns = leave_gap(v->trace, &v->options->to, &to);
     v->to_ns = to > from ? to : from;
-    if (v->options->at.kind != CT_TIME_OF_CROSSING && v->options->at.kind != CT_TIME_OF_PEAK) {
+    if (!is_found_later) {
         const uint64_t in_gap_ns = leave_gap(v->trace, &v->options->at, &v->at.t_ns);
         v->in_gap_ns = in_gap_ns ? in_gap_ns : v->in_gap_ns;
     }

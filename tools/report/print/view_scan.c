@@ -51,7 +51,7 @@ enum ct_moment_kind ct_view_scan_wanted_moment(const struct ct_arguments *o,
                                                enum ct_moment_kind usual) {
     if (o->at_end)
         return CT_MOMENT_END;
-    switch (o->at.kind) {
+    switch (ct_time_kind_of(&o->at)) {
     case CT_TIME_NONE:
         return usual;
     case CT_TIME_OF_CROSSING:

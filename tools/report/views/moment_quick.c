@@ -27,7 +27,7 @@ static int find_moment(struct ct_view *v, struct ct_moment *m, struct ct_error *
     if (o->at_end || o->at.kind == CT_TIME_NONE)
         return 0;
     m->kind = CT_MOMENT_TIME;
-    if (o->at.kind == CT_TIME_OF_EVENT) {
+    if (ct_time_kind_of(&o->at) == CT_TIME_OF_EVENT) {
         m->event = o->at.ns;
         m->t_ns = UINT64_MAX;
         return ct_trace_has_event(t, m->event)
