@@ -231,13 +231,13 @@ def libdw_inside():
     run(part("tarball", 0), "run", "-o", trace, "--", DEMO, status=3, **simulated)
     hidden = {"LD_LIBRARY_PATH": where}
     check("\nlines: elfutils 0." in run(part("tarball", 1), "--version", **hidden)[0])
-    run(part("tarball", 1), "symbolize", "-o", where + "/linked.zst", trace, **hidden)
+    run(part("tarball", 1), "copy", "--symbolize", "-o", where + "/linked.zst", trace, **hidden)
     found = run(part("tarball", 1), "top", "--json", where + "/linked.zst", **hidden)[0]
     if "demo.c" not in found:
         raise AssertionError("no source lines: " + found[:1000])
     if "broken" in run(REPORT, "--version")[0] or "not installed" in run(REPORT, "--version")[0]:
         raise Skip("libdw is not installed, to compare with")
-    run(REPORT, "symbolize", "-o", where + "/loaded.zst", trace)
+    run(REPORT, "copy", "--symbolize", "-o", where + "/loaded.zst", trace)
     equal(found, run(REPORT, "top", "--json", where + "/loaded.zst")[0].replace("loaded.zst", "linked.zst"))
 
 

@@ -24,7 +24,7 @@ static int report_all(const struct ct_arguments *o, const struct ct_terminal *te
     }
     if (o->command == CT_COMMAND_diff)
         status = ct_report_diff(o, terminal, &rules);
-    else if (o->command == CT_COMMAND_bundle || o->command == CT_COMMAND_merge)
+    else if (ct_bundle_is_asked(o))
         status = ct_bundle_write(o, &rules);
     else if (o->command == CT_COMMAND_html)
         status = ct_report_page(o, terminal, &rules);

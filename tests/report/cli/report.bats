@@ -98,7 +98,7 @@ END
     [ ! -s err ]
     [ "$("$report" -h)" = "$(cat out)" ]
     sed -n 's/^CT_COMMAND(\([a-z]*\),.*/\1/p' "$ROOT/tools/report/cli/arguments.def" >names
-    [ "$(wc -l <names)" -eq 23 ]
+    [ "$(wc -l <names)" -eq 19 ]
     while read -r name; do grep -q "^  $name " out; done <names
     sed -n 's/^CT_ARGUMENT([A-Z_]*, "\([a-z-]*\)".*/--\1/p' "$ROOT/tools/report/cli/arguments.def" >names
     [ "$(wc -l <names)" -ge 14 ]

@@ -47,9 +47,9 @@ VALUES = {"at": "end", "capacity": "100MiB", "device": "1", "from": "5.6", "to":
           "units": "bytes", "color": "always", "progress": "plain", "events": "2", "format": "torch", "output": "out",
           "sysroot": "/", "debug-dir": "/", "log": os.path.join(ROOT, "tests/report/vllm/eager/log.txt"), "metrics": "/dev/null",
           "error": "CUDA out of memory", "rules": "/dev/null", "lengths": "17", "block-size": "16", "fail-on": "lost",
-          "around": "1s", "table": "events", "level": "strict", "scrub": "no", "max-size": "1GB", "words": "x", "salt": "x",
+          "around": "1s", "table": "events", "scrub": "no", "max-size": "1GB", "words": "x", "salt": "x",
           "allocator": "expandable_segments:True", "other": REFUSED, "other-log": "/dev/null"}
-COPIES = ("trim", "scrub", "bundle", "merge")  # what they write: test_trim, test_scrub, test_bundle
+COPIES = ("copy", "bundle")  # what they write: test_trim, test_scrub, test_bundle
 # Options whose effect is not in the output of these traces: other tests show it.
 ELSEWHERE = {"json", "no-pager", "progress", "strict", "no-journal", "output", "force", "format", "sysroot", "debug-dir",
              "debuginfod", "noise", "licenses", "help", "version", "rules", "lengths", "block-size", "fail-on", "other",
@@ -133,7 +133,7 @@ def options_have_effects():
             return out, f.read()
 
     problems = []
-    for command in sorted(set(COMMANDS) - {"seal", "symbolize", *COPIES}):
+    for command in sorted(set(COMMANDS) - {*COPIES}):
         paths = TRAINING + GOLDEN + RECORDED[:6] + [GROWING] * (command == "leaks")
         elsewhere = ELSEWHERE | ({"at", "table"} if command == "export" else set())  # test_exports: not of format torch
         for name, (_, _, commands) in OPTIONS.items():
@@ -174,7 +174,7 @@ def any_order():
 @case("a mistyped command or option gets the nearest one, and one that is near to nothing gets none")
 def mistyped():
     near = {"timelime": "timeline", "sumary": "summary", "tpo": "top", "ooom": "oom", "farg": "frag", "dmup": "dump",
-            "simbolize": "symbolize", "exprot": "export"}
+            "exprot": "export"}
     for typed, meant in near.items():
         want = "%s: neither a command nor a file; did you mean `%s`?" % (typed, meant)
         equal(wrong(typed, REFUSED), want)
@@ -187,6 +187,34 @@ def mistyped():
             equal(wrong(typed, REFUSED), "unknown option %s; did you mean --%s?" % (typed, meant))
     equal(wrong("--nonsense", REFUSED), "unknown option --nonsense; see cutrace-report --help")
     equal(wrong("-x", REFUSED), "unknown option -x; see cutrace-report --help")
+
+
+@case("a name of before says what is written now, also where a file has that name; ./NAME is the file")
+def old_names():
+    for name, now in {"seal": "copy --seal TRACE", "trim": "copy --around=60s --output=FILE TRACE", "merge": "copy --output=FILE.zip TRACE TRACE",
+                      "scrub": "copy --scrub=paths --output=FILE TRACE", "symbolize": "copy --symbolize --output=FILE TRACE"}.items():
+        with open(REFUSED, "rb") as f, open(name, "wb") as g:
+            g.write(f.read())
+        for words in ((name, REFUSED), (REFUSED, name), (name,), ("help", name)):
+            equal(wrong(*words), "%s is the old name; write now: cutrace-report %s" % (name, now))
+        for words in (("./" + name,), ("--", name), ("summary", name)):
+            check("OUT OF MEMORY" in right(*words), str(words))
+        os.unlink(name)
+    for words in (("copy", "--level=strict", REFUSED), ("--level", "strict", REFUSED)):
+        equal(wrong(*words), "--level is the old name; write now: --scrub=paths, or --scrub=strict")
+
+
+@case("options of copy that do not go together are refused in one line")
+def copies():
+    for name in ("output", "from", "to", "around", "scrub", "symbolize", "no-journal"):
+        equal(wrong("copy", "--seal", *option(name), REFUSED), "--%s: --seal writes no copy, it changes the trace itself" % name)
+    for name in ("words", "salt", "dry-run"):
+        equal(wrong("copy", *option(name), "-o", "x", REFUSED), "--%s: needs --scrub=paths or --scrub=strict" % name)
+    for name in ("sysroot", "debug-dir", "debuginfod"):
+        equal(wrong("copy", *option(name), "-o", "x", REFUSED), "--%s: needs --symbolize" % name)
+    equal(wrong("copy", REFUSED), "copy: name the new file with --output=FILE")
+    check(wrong("copy", "-o", "x.zst", REFUSED, GROWING).startswith("x.zst: the file is a zip file"))
+    equal(wrong("copy", "--dry-run", "--scrub=paths", REFUSED, GROWING), "--dry-run takes one trace")
 
 
 @case("an error names the option that was typed")
@@ -215,7 +243,7 @@ def help_of_commands():
         check("\nexit codes: 0 done, " in text, text)
         example = re.search(r"^example: cutrace-report (.*) (?:TRACE|server\.log)$", text, re.M)[1].split()
         equal(example[0], command)
-        if command not in ("seal", "export", "html", "symbolize", "timeline", *COPIES):
+        if command not in ("export", "html", "timeline", *COPIES):
             check(report(*example, REFUSED)[0] in (0, 3), str(example))
 
 

@@ -73,6 +73,10 @@ static int *find_flag(struct ct_arguments *o, enum ct_argument a) {
         return &o->help;
     case CT_ARGUMENT_VERSION:
         return &o->version;
+    case CT_ARGUMENT_SEAL:
+        return &o->seal;
+    case CT_ARGUMENT_SYMBOLIZE:
+        return &o->symbolize;
     case CT_ARGUMENT_DRY_RUN:
         return &o->dry_run;
     case CT_ARGUMENT_DEBUGINFOD:
@@ -102,9 +106,6 @@ static int set_choice(struct ct_arguments *o, enum ct_argument a, const char *va
         return 0;
     case CT_ARGUMENT_SCRUB:
         o->level = (enum ct_scrub_level)choice;
-        return 0;
-    case CT_ARGUMENT_LEVEL:
-        o->level = choice ? CT_SCRUB_STRICT : CT_SCRUB_PATHS;
         return 0;
     default:
         return -1;
@@ -268,8 +269,18 @@ static int set_argument(struct ct_arguments *o, enum ct_argument a, const char *
 
 // ---- errors -------------------------------------------------------------------------------------
 
+// Says what is written now in place of a name of before. Returns 0 if the word is none.
+static int report_old_name(const struct parser *p, const char *word, size_t length) {
+    const char *now = ct_argument_table_now(word, length);
+    return now ? ct_error_set(p->error, CT_EXIT_USAGE, "%.*s is the old name; write now: %s",
+                              (int)length, word, now)
+               : 0;
+}
+
 static int report_unknown_option(const struct parser *p) {
     const char *word = p->argv[p->at], *name = word + strspn(word, "-");
+    if (report_old_name(p, word, strcspn(word, "=")))
+        return -1;
     const char *nearest = ct_argument_table_nearest_name(name, strcspn(name, "="));
     if (word[1] != '-' && !word[2]) // (a letter is near to nothing)
         nearest = NULL;
@@ -344,12 +355,14 @@ static int parse_option(struct parser *p) {
     return set_argument(p->o, a, value) ? report_wrong_value(p, a, value) : 0;
 }
 
-// Parses a word that is no option: "help", a command, or a path. A name of a command is never a
-// path; ./top is one.
+// Parses a word that is no option: "help", a command, or a path. A name of a command, also of one of
+// before, is never a path; ./top is one.
 static int parse_word(struct parser *p) {
     struct ct_arguments *o = p->o;
     char *word = p->argv[p->at];
     const int command = p->only_paths ? -1 : ct_argument_table_find_command(word);
+    if (!p->only_paths && !o->have_command && report_old_name(p, word, strlen(word)))
+        return -1;
     if (command >= 0 && o->have_command)
         return ct_error_set(p->error, CT_EXIT_USAGE,
                             "two commands, %s and %s; a trace of that name is ./%s",
@@ -382,7 +395,7 @@ static int check_output(const struct parser *p) {
         return ct_error_set(p->error, CT_EXIT_USAGE, "%s: the result must be a file; name one",
                             p->given[CT_ARGUMENT_OUTPUT] == '-' ? "--output=-" : "-o -");
     if (o->path_count > 1 && o->command != CT_COMMAND_html && o->command != CT_COMMAND_bundle &&
-        o->command != CT_COMMAND_merge)
+        o->command != CT_COMMAND_copy)
         return ct_error_set(p->error, CT_EXIT_USAGE, "%s takes one trace",
                             spell(p, CT_ARGUMENT_OUTPUT).text);
     return 0;
@@ -425,6 +438,32 @@ static int check_diff(const struct parser *p) {
         return ct_error_set(p->error, CT_EXIT_USAGE,
                             "diff compares two moments, and --at is given %u times", o->at_count);
     return 0;
+}
+
+// Refuses those that were given of a list that ends with CT_ARGUMENTS.
+static int refuse(const struct parser *p, const enum ct_argument *list, const char *why) {
+    for (; *list != CT_ARGUMENTS; list++)
+        if (p->given[*list])
+            return ct_error_set(p->error, CT_EXIT_USAGE, "%s: %s", spell(p, *list).text, why);
+    return 0;
+}
+
+static int check_copy(const struct parser *p) {
+    static const enum ct_argument of_copies[] = {
+        CT_ARGUMENT_OUTPUT, CT_ARGUMENT_FROM,      CT_ARGUMENT_TO,         CT_ARGUMENT_AROUND,
+        CT_ARGUMENT_SCRUB,  CT_ARGUMENT_SYMBOLIZE, CT_ARGUMENT_NO_JOURNAL, CT_ARGUMENTS};
+    static const enum ct_argument of_scrub[] = {CT_ARGUMENT_WORDS, CT_ARGUMENT_SALT,
+                                                CT_ARGUMENT_DRY_RUN, CT_ARGUMENTS};
+    static const enum ct_argument of_symbolize[] = {CT_ARGUMENT_SYSROOT, CT_ARGUMENT_DEBUG_DIR,
+                                                    CT_ARGUMENT_DEBUGINFOD, CT_ARGUMENTS};
+    const struct ct_arguments *o = p->o;
+    if (o->command != CT_COMMAND_copy)
+        return 0;
+    if (o->seal && refuse(p, of_copies, "--seal writes no copy, it changes the trace itself"))
+        return -1;
+    if (o->level == CT_SCRUB_NO && refuse(p, of_scrub, "needs --scrub=paths or --scrub=strict"))
+        return -1;
+    return !o->symbolize && refuse(p, of_symbolize, "needs --symbolize") ? -1 : 0;
 }
 
 // A format of `export` has no use for some of its options.
@@ -486,7 +525,7 @@ static int check_arguments(const struct parser *p) {
     for (int a = 0; a < CT_ARGUMENTS; a++)
         if (p->given[a] && !ct_argument_table_takes(o->command, (enum ct_argument)a))
             return report_unused_option(p, (enum ct_argument)a);
-    if (check_output(p) || check_diff(p) || check_format(p) || check_quick(p))
+    if (check_output(p) || check_copy(p) || check_diff(p) || check_format(p) || check_quick(p))
         return -1;
     if (o->lines.debuginfod && (!servers || !*servers))
         return ct_error_set(p->error, CT_EXIT_USAGE,
@@ -496,7 +535,7 @@ static int check_arguments(const struct parser *p) {
 
 int ct_arguments_parse(struct ct_arguments *o, int argc, char **argv, struct ct_error *error) {
     struct parser p = {.o = o, .argv = argv, .argc = argc, .error = error};
-    *o = (struct ct_arguments){.device = -1, .level = CT_SCRUB_PATHS};
+    *o = (struct ct_arguments){.device = -1};
     o->paths = argv; // filled in place, never ahead of the word that is read
     for (p.at = 1; p.at < argc; p.at++) {
         const char *word = argv[p.at];
@@ -508,6 +547,8 @@ int ct_arguments_parse(struct ct_arguments *o, int argc, char **argv, struct ct_
     }
     if (!o->max_bytes)
         o->max_bytes = o->command == CT_COMMAND_bundle ? BUNDLE_BYTES : UINT32_MAX - 1;
+    if (!p.given[CT_ARGUMENT_SCRUB])
+        o->level = o->command == CT_COMMAND_bundle ? CT_SCRUB_PATHS : CT_SCRUB_NO;
     if (o->help || o->version || o->licenses || o->noise)
         return 0;
     return check_arguments(&p);

@@ -370,7 +370,7 @@ int ct_copy_trace(struct ct_trace *t, const struct ct_copy_request *request,
         ct_trace_writer_begin(&c->w);
         add_info(c);
         copy_steps(c);
-        if (ct_trace_writer_end(&c->w, end_flags(c))) {
+        if (ct_trace_writer_end(&c->w, end_flags(c), copied->after ? 0 : t->t_last_ns)) {
             rc = -1;
             error->status = CT_EXIT_OUTPUT;
         }

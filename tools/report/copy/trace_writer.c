@@ -81,6 +81,8 @@ static void append_events(struct ct_trace_writer *w, struct ct_chunk *head) {
     head->events = (uint32_t)w->event_count;
     head->t_first_ns = w->events[0].t_ns;
     head->t_last_ns = w->events[w->event_count - 1].t_ns;
+    if (w->end_ns > head->t_last_ns)
+        head->t_last_ns = w->end_ns;
     w->event_count = 0;
 }
 
@@ -371,8 +373,9 @@ void ct_trace_writer_put_event(struct ct_trace_writer *w, const struct ct_event 
     w->events[w->event_count++] = e;
 }
 
-int ct_trace_writer_end(struct ct_trace_writer *w, unsigned flags) {
+int ct_trace_writer_end(struct ct_trace_writer *w, unsigned flags, uint64_t end_ns) {
     w->flags |= flags;
+    w->end_ns = end_ns;
     end_chunk(w, NULL);
     return w->failed ? -1 : 0;
 }

@@ -86,6 +86,21 @@ int ct_new_trace_around(struct ct_view *v, struct ct_copy_request *request,
     return 0;
 }
 
+int ct_new_trace_prepare(struct ct_view *v, struct ct_copy_request *request,
+                         struct ct_source_locations *lines, struct ct_error *error) {
+    const struct ct_arguments *o = v->options;
+    struct ct_error warning; // (the list of modules without lines says more)
+    request->from_ns = v->from_ns;
+    request->to_ns = v->to_ns;
+    if (o->symbolize && ct_dwarf_missing())
+        return ct_error_set(error, CT_EXIT_USAGE, "--symbolize: source lines are not available: %s",
+                            ct_dwarf_missing());
+    if (o->symbolize)
+        (void)ct_source_locations_look_up(&v->trace->definitions, v->trace->source.name, &o->lines,
+                                          lines, &warning);
+    return ct_new_trace_around(v, request, error);
+}
+
 int ct_new_trace_put(void *user, const void *bytes, size_t n) {
     return ct_new_file_write(user, bytes, n);
 }
@@ -162,7 +177,7 @@ static int check_names(const struct ct_memory_copy *copy, const struct ct_trace 
     if (left)
         rc = ct_error_set(error, CT_EXIT_OUTPUT,
                           "%.300s: nothing is written: after scrubbing, %.100s is still in it; "
-                          "--level=strict replaces more, or report this",
+                          "--scrub=strict replaces more, or report this",
                           of->source.name, left);
     ct_trace_close(&t);
     return rc;
