@@ -27,7 +27,7 @@ struct ct_bundle {
     struct ct_bundle_trace {
         char name[24]; // in the zip file; the copy is a source of this name
         struct ct_memory_copy copy;
-    } * traces; // by path of the options
+    } * traces;                 // by path of the options
     struct ct_copy_part *parts; // the same, for what copy says
     struct ct_bundle_cut cut;
     struct ct_bundle_text *texts; // in the order of the file

@@ -25,7 +25,7 @@ struct ct_arguments {
     int json, no_pager, strict, quick, no_journal, force, all_frames, noise, licenses, help,
         version;
     int segments, tree;
-    int seal, symbolize; // of copy
+    int seal, symbolize;       // of copy
     const char *output;        // NULL = not given
     const char *log, *metrics; // files beside the trace; NULL = not given
     const char *error_text;    // a message; NULL = not given

@@ -21,8 +21,8 @@ static int write_file(struct ct_view *v, struct ct_copy_request *request, struct
     struct ct_new_file file;
     request->put = ct_new_trace_put;
     request->user = &file;
-    const int rc = ct_new_trace_write(v->trace, &file, v->options->output, request,
-                                      &r->parts->copied, error);
+    const int rc =
+        ct_new_trace_write(v->trace, &file, v->options->output, request, &r->parts->copied, error);
     r->bytes = file.bytes;
     return rc;
 }
