@@ -317,12 +317,11 @@ void ct_trace_writer_begin(struct ct_trace_writer *w) {
     w->encoder_memory = ct_heap_resize(NULL, ct_encoder_memory_bytes(), 1);
     w->encoder.room = add_room;
     w->encoder.user = w;
-    ct_trace_writer_begin_run(w, 0, 0, 1, NULL);
 }
 
 void ct_trace_writer_begin_run(struct ct_trace_writer *w, int gap, uint64_t number, int restart,
                                const struct ct_history *history) {
-    if (w->event_count)
+    if (w->event_count || w->begins)
         end_chunk(w, NULL);
     for (unsigned k = 0; k < CT_ID_KINDS; k++) {
         free(w->ids[k]);

@@ -60,7 +60,7 @@ struct ct_trace_writer {
     uint64_t chunks; // written
 };
 
-void ct_trace_writer_begin(struct ct_trace_writer *w);
+void ct_trace_writer_begin(struct ct_trace_writer *w); // ct_trace_writer_begin_run follows
 // Begins dictionaries that later chunks refer to. The chunk that comes next begins with event
 // `number`; `gap`: chunks are missing before it. `restart`: a reader can begin there; the state
 // follows as a checkpoint, after `history` (may be NULL; is not copied).
