@@ -122,7 +122,8 @@ def said(view, path, of):
     code, out, _ = report(view, "--json", path)
     document = json.loads(out.replace(path.encode(), of.encode()))
     for part in (document, document.get("trace", {})):
-        for key in ("chunks", "first_chunk", "last_chunk", "format_version"):
+        for key in ("chunks", "first_chunk", "last_chunk", "format_version", "damaged_places", "first_damage_offset", "damage",
+                    "missing_chunks"):  # (a damaged one is missing in the copy)
             part.pop(key, None)
         if part.get("incomplete"):  # (missing in both, of the copy because it was missing before)
             part["incomplete"].pop("reason")
@@ -141,6 +142,24 @@ def same():
         for view in ("summary", "oom", "top", "leaks", "stats", "timeline", "frag", "phases", "fit", "info", "coverage", "check"):
             if said(view, path, source) != said(view, source, source):
                 problems.append(f"{source}: {view}")
+    return problems
+
+
+@case("what a damaged trace lacks is lost in the copy, too, and what a ring overwrote is overwritten")
+def lacking():
+    path, source, problems = os.path.join(FOLDER, "same.zst"), os.path.join(FOLDER, "lacking.zst"), []
+    for name in REAL[:2] + [os.path.join(GOLDEN, "ringed.zst")]:
+        with open(name, "rb") as f:
+            data = f.read()
+        cuts = [i for i in range(8, len(data)) if data[i + 8:i + 16] == b"CUTRCHNK"]
+        for what, bytes_ in (("no first chunk", data[cuts[0]:]), ("no second chunk", data[:cuts[0]] + data[cuts[1]:]),
+                             ("a damaged chunk", data[:cuts[0] + 140] + b"\xee" + data[cuts[0] + 141:])):
+            with open(source, "wb") as f:
+                f.write(bytes_)
+            equal(report("copy", source, "--force", "-o", path)[0], 0)
+            equal(events(path), events(source), what)
+            problems += [f"{name}, {what}: {view}" for view in ("summary", "top", "timeline", "frag", "info", "coverage")
+                         if said(view, path, source) != said(view, source, source)]
     return problems
 
 
