@@ -355,8 +355,8 @@ static int parse_option(struct parser *p) {
     return set_argument(p->o, a, value) ? report_wrong_value(p, a, value) : 0;
 }
 
-// Parses a word that is no option: "help", a command, or a path. A name of a command, also of one of
-// before, is never a path; ./top is one.
+// Parses a word that is no option: "help", a command, or a path. A name of a command, also an old
+// one, is never a path; ./top is one.
 static int parse_word(struct parser *p) {
     struct ct_arguments *o = p->o;
     char *word = p->argv[p->at];
