@@ -24,7 +24,7 @@ import time
 program, work, window, events, live, kind = sys.argv[1:]
 path = os.path.join(work, "out.pickle")
 begin = time.monotonic()
-subprocess.run([program, "export", "--events=" + window, "--force", "-o", path, os.path.join(work, "t.zst")],
+subprocess.run([program, "export", "--top=" + window, "--force", "-o", path, os.path.join(work, "t.zst")],
                stdout=subprocess.DEVNULL, check=True)
 wall, used = time.monotonic() - begin, resource.getrusage(resource.RUSAGE_CHILDREN)
 print("export %9s of %9s events (%s), %7s live: %5.2f s (%5.2f s of processor), %4d MiB of memory, %5d MiB written" %

@@ -33,7 +33,7 @@ def warm(traces, live):
     whole = report("info", path)
     size = "%.1f M events, %.0f MiB" % (info["events"] / 1e6, os.path.getsize(path) / 2**20)
     rows = [Row("first screen, %d live" % live, " s", WANTED_SECONDS[live], None, [r.wall for r in told["summary"]],
-                "%s; `check`, which reads all: %.2f s" % (size, whole.wall)),
+                "%s; `info`, which reads all: %.2f s" % (size, whole.wall)),
             Row("the recorder's own (summary --quick), %d live" % live, " s", WANTED_SECONDS[live], None,
                 [r.wall for r in told["quick"]])]
     for view in map(" ".join, MOMENTS):

@@ -93,7 +93,7 @@ if [ -n "${CUTRACE_FULL:-}" ]; then
     check "without elfutils and libiberty there is a report all the same, which says what it lacks" \
         "$("$work/plain/cutrace-report" --version 2>&1 | grep -q '^lines: .*built without elfutils' || cat "$work/log"
         "$work/plain/cutrace-report" "$root/tests/report/golden/traces/mixed.zst" 2>&1 | grep -q . || echo 'it does not report'
-        "$work/plain/cutrace-report" symbolize -o "$work/x" "$root/tests/report/golden/traces/mixed.zst" 2>&1 |
+        "$work/plain/cutrace-report" copy --symbolize -o "$work/x" "$root/tests/report/golden/traces/mixed.zst" 2>&1 |
             grep -q 'built without elfutils' || echo 'symbolize does not say why')"
 else
     files=$(cd "$root" && grep -lE 'symbols/libdw\.h"|demangler\.h' -r tools --include='*.c' | sed "s|^|$work/plain/|; s|c\$|o|")

@@ -216,8 +216,8 @@ def licenses():
     with open(os.path.join(DEB_FOLDER, "usr/share/doc/cutrace/copyright"), encoding="utf-8") as f:
         text = f.read()
     problems += [f"deb: none of {name}" for name in names if f"\n==== {name}\n" not in text]
-    said = run(part("tarball", 1), "--licenses")[0].lower()
-    problems += [f"--licenses says nothing of {name}" for name in names if name.lower() not in said]
+    said = run(part("tarball", 1), "help", "licenses")[0].lower()
+    problems += [f"help licenses says nothing of {name}" for name in names if name.lower() not in said]
     return problems
 
 
@@ -231,13 +231,13 @@ def libdw_inside():
     run(part("tarball", 0), "run", "-o", trace, "--", DEMO, status=3, **simulated)
     hidden = {"LD_LIBRARY_PATH": where}
     check("\nlines: elfutils 0." in run(part("tarball", 1), "--version", **hidden)[0])
-    run(part("tarball", 1), "symbolize", "-o", where + "/linked.zst", trace, **hidden)
+    run(part("tarball", 1), "copy", "--symbolize", "-o", where + "/linked.zst", trace, **hidden)
     found = run(part("tarball", 1), "top", "--json", where + "/linked.zst", **hidden)[0]
     if "demo.c" not in found:
         raise AssertionError("no source lines: " + found[:1000])
     if "broken" in run(REPORT, "--version")[0] or "not installed" in run(REPORT, "--version")[0]:
         raise Skip("libdw is not installed, to compare with")
-    run(REPORT, "symbolize", "-o", where + "/loaded.zst", trace)
+    run(REPORT, "copy", "--symbolize", "-o", where + "/loaded.zst", trace)
     equal(found, run(REPORT, "top", "--json", where + "/loaded.zst")[0].replace("loaded.zst", "linked.zst"))
 
 

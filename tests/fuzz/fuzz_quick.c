@@ -365,12 +365,14 @@ static size_t mutate(struct piece *list, size_t count, enum kind kind) {
 static struct ct_time draw_time(const struct piece *list, size_t count) {
     const struct ct_chunk head = read_head(&list[draw(count)]);
     if (draw(3) == 0)
-        return (struct ct_time){CT_TIME_NONE, 0};
+        return (struct ct_time){.kind = CT_TIME_NONE};
     if (draw(2))
-        return (struct ct_time){CT_TIME_OF_EVENT, head.first_event + draw(head.events + 2)};
+        return (struct ct_time){.kind = CT_TIME_OF_EVENT,
+                                .ns = head.first_event + draw(head.events + 2)};
     const uint64_t span = head.t_last_ns - head.t_first_ns;
-    return (struct ct_time){CT_TIME_ELAPSED,
-                            head.t_first_ns - 500 + draw(span < 1 << 30 ? span + 3000 : 3000)};
+    return (struct ct_time){.kind = CT_TIME_ELAPSED,
+                            .ns =
+                                head.t_first_ns - 500 + draw(span < 1 << 30 ? span + 3000 : 3000)};
 }
 
 static void run(uint64_t number) {

@@ -115,16 +115,16 @@ static void view_all(struct ct_trace *t) {
         if (o.command == CT_COMMAND_fit)
             set_allocator(&o, turn);
         const int is_new = o.command == CT_COMMAND_export || o.command == CT_COMMAND_html ||
-                           o.command == CT_COMMAND_trim || o.command == CT_COMMAND_scrub;
+                           o.command == CT_COMMAND_copy;
         o.output = is_new ? "/dev/null" : NULL;
         o.force = is_new;
         o.events = i % 2 ? UINT64_MAX : 0;
         set_format(&o, t);
         terminal.utf8 = terminal.is_terminal = (int)(i % 4 == 0);
         v.to_ns = UINT64_MAX;
-        if (o.command == CT_COMMAND_trim) // a part
+        if (o.command == CT_COMMAND_copy && turn % 2) // a part
             v.from_ns = t->t_first_ns + (t->t_last_ns - t->t_first_ns) / 2;
-        o.level = i % 2 ? CT_SCRUB_STRICT : CT_SCRUB_PATHS;
+        o.level = (enum ct_scrub_level)(turn / 2 % 3);
         ct_call_sites_init(&sites, &t->definitions);
         ct_phases_init(&phases, &t->definitions, NULL);
         sites.all_frames = i % 3 == 0;

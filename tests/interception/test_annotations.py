@@ -151,7 +151,7 @@ def goes_round():
 
 def checkpoint_ranges(path):
     """Names of the ranges in the checkpoints of a trace that is sealed, by FORMAT.md."""
-    subprocess.run([REPORT, "seal", path], check=False, capture_output=True)
+    subprocess.run([REPORT, "copy", "--seal", path], check=False, capture_output=True)
     with open(path, "rb") as f:
         found = read_trace.chunks(f.read())
     names, strings = [], {}

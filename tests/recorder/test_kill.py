@@ -69,7 +69,7 @@ def sealed(path):
         if os.path.exists(f):
             shutil.copy(f, where)
     copy = os.path.join(where, os.path.basename(path))
-    r = subprocess.run([REPORT, "seal", copy], capture_output=True, text=True)
+    r = subprocess.run([REPORT, "copy", "--seal", copy], capture_output=True, text=True)
     if r.returncode:
         return [f"seal: exit {r.returncode}: {r.stderr.strip()[-500:]}"]
     texts = [subprocess.run([REPORT, "dump", "--json", p], capture_output=True, check=False).stdout for p in (path, copy)]

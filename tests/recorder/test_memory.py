@@ -267,9 +267,9 @@ def _():
             said_ = report("dump", "--json", "--sysroot=/nowhere", h.path).stdout
             problems += h.judge()
             other = os.path.join(h.where, "other.zst")
-            for command in (["-o", other, h.path], [h.path]):
-                r = report("seal", *command)
-                problems += [] if r.returncode == 0 else [f"seal: {r.stderr}"]
+            for how in (["-o", other], ["--seal"]):
+                r = report("copy", *how, h.path)
+                problems += [] if r.returncode == 0 else [f"copy {how}: {r.stderr}"]
             problems += gone(h) + h.judge() + accepted(other)
             problems += [f"{p} says something else" for p in (h.path, other)
                          if report("dump", "--json", "--sysroot=/nowhere", p).stdout != said_]
@@ -285,7 +285,7 @@ def _():
         problems += [] if h.file()[0] == 0 and h.in_memory()[1] == 32 else [f"{h.file()}, {h.in_memory()}"]
         kill(h.process, group=True)
         problems += h.judge()
-        return problems + ([] if report("seal", h.path).returncode == 0 else ["seal"]) + h.judge() + gone(h)
+        return problems + ([] if report("copy", "--seal", h.path).returncode == 0 else ["seal"]) + h.judge() + gone(h)
 
 
 for _kind in ("exit-of-thread", "exit-in-callback", "exit-in-crowd", "_exit-in-crowd", "abort-in-crowd", "calls-at-exit",
@@ -436,7 +436,7 @@ def _():
                      (found["torn_events"] or whole["lost_events"]) and whole["lost_events"] < 100000)
         if not whole["ok"] or whole["missing_events"] or not all_there or found["events"] < 500000:
             problems.append(f"{found}")
-        r = report("seal", path)
+        r = report("copy", "--seal", path)
         return problems + accepted(path) + ([r.stderr] if r.returncode else [])
     return small("80m", action)
 
@@ -461,9 +461,9 @@ def _():
         for target in targets:
             os.unlink(link)
             os.symlink(target, link)
-            for command in ("info", "dump", "seal"):
-                r = report(command, h.path)
-                want = (3,) if command == "seal" else (4,)
+            for command in (["info"], ["dump"], ["copy", "--seal"]):
+                r = report(*command, h.path)
+                want = (3,) if "--seal" in command else (4,)
                 if r.returncode not in want or r.stderr.count("\n") != 1 or "trace.zst.journal" not in r.stderr + target:
                     problems.append(f"{command} with {target}: exit {r.returncode}: {r.stderr[:300]}")
             r = subprocess.run([CUTRACE, "ctl", h.path, "status"], capture_output=True, text=True, timeout=HANG)

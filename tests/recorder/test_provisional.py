@@ -116,7 +116,7 @@ def with_and_without():
         alone = os.path.join(where, "alone.zst")
         shutil.copy(path, alone)
         problems += whole(where, killed=True) + happened(alone, ledger)
-        sealed = subprocess.run([REPORT, "seal", path], capture_output=True, text=True)
+        sealed = subprocess.run([REPORT, "copy", "--seal", path], capture_output=True, text=True)
         problems += [sealed.stderr] if sealed.returncode else judge.judge(REPORT, path, ledger)[0] + accepted(path)
         read_trace.Trace(path)
     return problems

@@ -281,7 +281,7 @@ def killed():
         path = the(traces(where))
         check("the journal was not read" in report("summary", "--quick", path, env={"COLUMNS": "400"}).stdout)
         problems += contradictions(path, reader=False)
-        equal(report("seal", path).returncode, 0)
+        equal(report("copy", "--seal", path).returncode, 0)
         problems += [f"sealed: {p}" for p in contradictions(path)]
     return problems
 

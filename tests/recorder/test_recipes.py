@@ -98,8 +98,8 @@ def reports():
                 args.append(METRICS)
             else:
                 args.append(word)
-        if words[0] == "seal":  # it writes into the trace
-            args[1:] = [shutil.copy(TRACES[0], here("seal.zst"))]
+        if "--seal" in words:  # it writes into the trace
+            args[2:] = [shutil.copy(TRACES[0], here("seal.zst"))]
         code, out = run(REPORT, *args)
         check(code == 0 and out, (words, code, out))
         count += 1

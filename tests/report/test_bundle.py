@@ -271,9 +271,10 @@ def cut():
     check("--max-size" in err and not os.path.exists(at("never.zip")), err)
 
 
-@case("merge keeps names and every event, and its result is read like the traces")
-def merge():
-    path, _, _ = bundle("job.zip", *RANKS, command="merge")
+@case("copy into a zip file keeps names and every event, and its result is read like the traces")
+def copies():
+    path, out, _ = bundle("job.zip", *RANKS, command="copy")
+    check(re.search(r" 2 traces, [0-9,]+ events\n", out), out)
     with zipfile.ZipFile(path) as z:
         equal(z.namelist(), ["MANIFEST.json", "trace-1.zst", "trace-2.zst"])
     names = [p.encode() for p in RANKS], [f"{path}/trace-{i}.zst".encode() for i in (1, 2)]
@@ -281,7 +282,7 @@ def merge():
     for old, new in zip(*names):
         a, b = a.replace(old, b"T"), b.replace(new, b"T")
     equal(a, b)
-    _, _, err = bundle("job.zst", *RANKS, command="merge", code=2)
+    _, _, err = bundle("job.zst", *RANKS, command="copy", code=2)
     check("name it FILE.zip" in err, err)
 
 
@@ -379,7 +380,7 @@ def untrusted():
 # ---- outputs that cannot be written -----------------------------------------------------------------------------
 
 def outputs():
-    return [("bundle", ONE, "o.zip"), ("merge", ONE, "o.zip"), ("trim", ONE, "o.zst", "--around=1s"), ("scrub", ONE, "o.zst")]
+    return [("bundle", ONE, "o.zip"), ("copy", ONE, "o.zip"), ("copy", ONE, "o.zst", "--from=peak-1s", "--to=peak+1s"), ("copy", ONE, "o.zst", "--scrub=paths")]
 
 
 @case("a full disk leaves nothing: no file, no part of one, exit code 5 and one line")
@@ -399,8 +400,8 @@ def full():
 @case("a lack of memory leaves nothing either: exit code 6, which no condition has, and one line")
 def exhausted():
     problems = []
-    # (bundle and merge look for debug information: libdw itself ends the program when it has no memory)
-    alone = [o for o in outputs() if o[0] not in ("bundle", "merge")]
+    # (bundle looks for debug information: libdw itself ends the program when it has no memory)
+    alone = [o for o in outputs() if o[0] != "bundle"]
     for command, trace, name, *args in [*alone, ("export", ONE, "o.csv", "--format=csv"), ("summary", ONE, None, "--fail-on=oom")]:
         folder = tempfile.mkdtemp(dir=FOLDER)
         output = ["-o", os.path.join(folder, name)] if name else []
@@ -459,12 +460,14 @@ def careful():
     return problems
 
 
-@case("commands that write one trace ask for one of a bundle")
+@case("one trace is copied from a bundle; all of it need a zip file, and export asks for one")
 def one_of():
     path, _, _ = bundle("two.zip", *RANKS)
-    code, _, err = report("trim", path, "--around=1s", "-o", at("x.zst"))
+    code, _, err = report("export", path, "-o", at("x.pickle"))
     check(code == 2 and b"two.zip/trace-1.zst" in err, err)
-    code, _, err = report("trim", path + "/trace-1.zst", "--around=1s", "--force", "-o", at("x.zst"))
+    code, _, err = report("copy", path, "--from=peak-1s", "--to=peak+1s", "-o", at("x.zst"))
+    check(code == 2 and b"name it FILE.zip" in err, err)
+    code, _, err = report("copy", path + "/trace-1.zst", "--from=peak-1s", "--to=peak+1s", "--force", "-o", at("x.zst"))
     equal(code, 0, err)
     read_trace.chunks(read(at("x.zst")))
 

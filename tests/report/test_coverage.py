@@ -281,13 +281,13 @@ def share():
 
 # ---- copies -----------------------------------------------------------------------------------------
 
-@case("scrub --level=strict leaves no name of a module or child that is not public")
+@case("copy --scrub=strict leaves no name of a module or child that is not public")
 def scrubbed():
     path = made({**LOOKED, **module("bound_elsewhere", "libsecret.so", "libhidden.so 2"), "look_ups.resolver.0": "librocket.so",
                  "look_ups.resolver.1": "libcudart.so.13", **module("looks_up_elsewhere", "libsecret2.so", "libc.so.6"),
                  "coverage.children_without_library": "1", "coverage.children_without_library_names": "engine"})
     to = os.path.join(FOLDER, "scrubbed.zst")
-    equal(report("scrub", path, "--level=strict", "--force", "-o", to)[0], 0)
+    equal(report("copy", path, "--scrub=strict", "--force", "-o", to)[0], 0)
     document = coverage(to)
     check(not re.search(r"secret|hidden|rocket|engine", json.dumps(document)), document)
     check("libcudart.so.13" in [m["module"] for m in document["modules"]])

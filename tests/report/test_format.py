@@ -419,9 +419,9 @@ def undefined_stacks():
         for records, n in ((own + [amend], 2), ([own[0], {**own[1], **last}], 2)):
             data = chunk(0, section(7, columns(records)), events=n, times=(1000, 2000), flags=3)
             copies = [write(data)]
-            for words in (("trim", "--from=0s"), ("scrub",), ("scrub", "--level=strict")):
+            for how in ((), ("--from=0s",), ("--scrub=paths",), ("--scrub=strict",)):
                 copies.append(os.path.join(FOLDER, "copy%d.zst" % len(copies)))
-                equal(report(*words, "--force", "-o", copies[-1], copies[0])[0], 0, words)
+                equal(report("copy", *how, "--force", "-o", copies[-1], copies[0])[0], 0, how)
             for path in copies:
                 code, out, _ = report("info", "--json", path)
                 equal((code, json.loads(out)["integrity"]["unresolved_stacks"]), (3 if found else 0, found), (path, records))

@@ -353,7 +353,7 @@ def phases():
                 check(not (p["begin_t_ns"] < behind - 1 and p["end_t_ns"] > before), "%s: %r" % (path, p))
 
 
-@case("trim: a part that begins behind a gap, or has one, does not say that nothing failed")
+@case("copy: a part that begins behind a gap, or has one, does not say that nothing failed")
 def parts():
     for seed, (lost, every, in_parts) in enumerate(HOW):
         program = Program(seed, every, in_parts)
@@ -365,7 +365,7 @@ def parts():
             said = []
             for path in (whole, lacks):
                 part = "%s-%d" % (path, begin)
-                code, _, err = report("trim", "--from=" + elapsed(begin - START), "-o", part, path)
+                code, _, err = report("copy", "--from=" + elapsed(begin - START), "-o", part, path)
                 equal(code, 0, err)
                 said += re.findall(r"No OOM occurred.*?\.\s", report("summary", part)[1].decode(), re.DOTALL)
             equal(["as far as the trace goes" in " ".join(text.split()) for text in said], [False, True], said)

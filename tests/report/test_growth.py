@@ -34,9 +34,9 @@ OUT = ("-o", "OUT", "--force")
 COMMANDS = [["summary"], ["oom"], ["top", "--tree"], ["leaks"], ["stats"], ["timeline"], ["frag"], ["phases"], ["fit"],
             ["fit", "--allocator=expandable_segments:True"], ["explain"], ["info"], ["html", *OUT],
             *(["export", "--format=" + f, *OUT] for f in ("perfetto", "sqlite", "csv", "torch", "openmetrics", "pprof")),
-            ["scrub", *OUT], ["trim", "--from=10ms", *OUT], ["dump", "--json"]]
+            ["copy", "--scrub=paths", *OUT], ["copy", "--from=10ms", *OUT], ["dump", "--json"]]
 # Of what every command reads alike, these read it in each way that there is.
-READERS = [["summary"], ["info"], ["html", *OUT], ["export", "--format=sqlite", *OUT], ["trim", "--from=10ms", *OUT],
+READERS = [["summary"], ["info"], ["html", *OUT], ["export", "--format=sqlite", *OUT], ["copy", "--from=10ms", *OUT],
            ["dump", "--json"]]
 
 # ---- making traces ----------------------------------------------------------------------------------------------------

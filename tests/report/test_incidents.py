@@ -33,7 +33,7 @@ def text(view, path):
 def exported(path):
     """The `oom` entries of the snapshot for PyTorch's viewer, of all devices: [(size, text)]."""
     out = os.path.join(FOLDER, "out.pickle")
-    equal(report("export", "--force", "--events=all", "-o", out, path)[0], 0)
+    equal(report("export", "--force", "--top=all", "-o", out, path)[0], 0)
     with open(out, "rb") as f:
         return [(e["size"], e["user_metadata"]) for trace in pickle.load(f)["device_traces"] for e in trace if e["action"] == "oom"]
 

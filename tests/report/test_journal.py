@@ -130,7 +130,7 @@ def with_stacks(*make):
     got = [json.loads(line) for line in out.splitlines()][len(WANT):]
     equal(len(got), len(make))
     equal(report("info", TRACE)[0], 0)
-    equal(report("seal", TRACE)[0], 0)
+    equal(report("copy", "--seal", TRACE)[0], 0)
     sealed = dump()[0][len(WANT):]
     equal([e["stack"] for e in sealed], [e["stack"] for e in got], "sealed")
     return [frames_of(e) for e in got]
@@ -341,7 +341,7 @@ def times_of_sealed_chunks():
             for r in amends(2140) if in_open else records:
                 ring.put(dict(r, thread=1))
             write(begun().bytes(), j.bytes())
-            equal(report("seal", TRACE)[0], 0)
+            equal(report("copy", "--seal", TRACE)[0], 0)
             # The second reader compares the times of each chunk with those of its events.
             heads = read_trace.Trace(TRACE).heads
             none, some = (0, 0, 0), (1, 2050, 2050)
@@ -377,7 +377,7 @@ def lost_before():
     j.rings[0].put({"t_ns": 2500, "op": mkjournal.OPS["lost"], "count": 5})  # told of in its ring
     write(t.bytes(), j.bytes())
     equal(summary()[1]["trace"]["lost_events"], 1082)
-    equal(report("seal", TRACE)[0], 0)
+    equal(report("copy", "--seal", TRACE)[0], 0)
     equal(summary()[1]["trace"]["lost_events"], 1082)
     for words, line in ((["openmetrics"], b"cutrace_lost_events_total 1082"), (["csv", "--table=info"], b"trace.lost_events,1082")):
         out = os.path.join(FOLDER, "lost.out")
@@ -403,12 +403,12 @@ def many():
     equal([e["t_ns"] for e in events[3:]], sorted(stamps))
     equal([e["event"] for e in events], list(range(3 * EACH + 3)))
     equal(report("info", TRACE)[0], 0)
-    equal(report("seal", TRACE)[0], 0)
+    equal(report("copy", "--seal", TRACE)[0], 0)
     # a seal that was interrupted behind the first of its chunks
     want = read(TRACE)
     write(want[:want.rindex(b"CUTRCHNK") - 8], j.bytes())
     equal(summary()[1]["trace"]["events"], 3 * EACH + 3)
-    equal(report("seal", TRACE)[0], 0)
+    equal(report("copy", "--seal", TRACE)[0], 0)
     check(read(TRACE) == want, "the same bytes")
 
 
@@ -422,7 +422,7 @@ def foreign():
         events, err = dump(status=4)
         equal((len(events), err.count(b"\n")), (3, 1), what)
         check(b"t.zst.journal" in err and words in err, err)
-        code, _, err = report("seal", TRACE)
+        code, _, err = report("copy", "--seal", TRACE)
         equal((code, err.count(b"\n")), (3, 1), what)
         check(read(JOURNAL) == j.bytes(), what)
 
@@ -499,11 +499,11 @@ def running():
     for view in ("summary", "info"):
         check(b"still recording" in report(view, TRACE)[1], view)
     before = read(TRACE)
-    code, _, err = report("seal", TRACE)
+    code, _, err = report("copy", "--seal", TRACE)
     equal((code, err.count(b"\n")), (2, 1))
     check(b"--force" in err, err)
     check(read(TRACE) == before and read(JOURNAL) == j.bytes(), "nothing has changed")
-    equal(report("seal", "--force", TRACE)[0], 0)
+    equal(report("copy", "--seal", "--force", TRACE)[0], 0)
     equal((brief(dump()[0]), os.path.exists(JOURNAL)), (WANT, False))
 
 
@@ -608,7 +608,7 @@ def shelf_and_open():
     write(t.out[0], put(Journal(seq=1, first_event=3, drained_ns=1500), t.out[1:]).bytes())
     d = summary()[1]["trace"]
     equal((d["clean_end"], d["complete"], d["events"]), (True, True, 4))
-    equal(report("seal", TRACE)[0], 0)
+    equal(report("copy", "--seal", TRACE)[0], 0)
     d = summary()[1]["trace"]
     equal((d["clean_end"], d["complete"], d["events"], read(TRACE) == t.bytes()), (True, True, 4, True))
 
@@ -645,12 +645,12 @@ def shelf_went_round():
 def shelf_seal_interrupted():
     c, j = chunks(), put(behind(), chunks()[1:]).bytes()
     write(c[0], j)
-    equal(report("seal", TRACE)[0], 0)
+    equal(report("copy", "--seal", TRACE)[0], 0)
     want = read(TRACE)
     for n in range(len(c[0]), len(want) + 1, 1 if FULL else 37):
         write(want[:n], j)
         equal(len(dump()[0]), 15, "at %d" % n)
-        code, _, err = report("seal", TRACE)
+        code, _, err = report("copy", "--seal", TRACE)
         equal((code, read(TRACE) == want, os.path.exists(JOURNAL)), (0, True, False), "at %d: %r" % (n, err))
 
 
@@ -744,10 +744,11 @@ def sealed_as_folded(t, j):
     write(t, j)
     want = said()
     alone = report("dump", "--json", "--no-journal", TRACE)[1].count(b"\n") if os.path.exists(TRACE) else 0
-    code, out, err = report("seal", "--json", TRACE)
+    code, out, err = report("copy", "--seal", "--json", TRACE)
     equal((code, err), (0, b""), out)
-    equal(json.loads(out)["events"], len(want[0]))
-    check(json.loads(out)["added_events"] >= len(want[0]) - alone, (out, alone))  # (more: of a chunk that it replaced)
+    done = json.loads(out)["traces"][0]
+    equal(done["events"], len(want[0]))
+    check(done["added_events"] >= len(want[0]) - alone, (out, alone))  # (more: of a chunk that it replaced)
     check(not os.path.exists(JOURNAL), "the journal is gone")
     subprocess.run(["zstd", "-tq", TRACE], check=True)
     equal(said(), want)
@@ -759,7 +760,7 @@ def sealed_as_folded(t, j):
 def seal():
     sealed_as_folded(begun().bytes(), left().bytes())
     once = read(TRACE)
-    code, out, err = report("seal", TRACE)
+    code, out, err = report("copy", "--seal", TRACE)
     equal((code, err, read(TRACE) == once), (0, b"", True), out)
     j = left()
     j.rings[1].announced = 2020
@@ -784,21 +785,22 @@ def seal_of_cut():
         sealed_as_folded(t.bytes()[:n], left().bytes())
         equal(brief(dump()[0]), WANT, "cut at %d" % n)
     write(None, left(seq=0, dict_seq=0, first_event=0).bytes())
-    equal(report("seal", TRACE)[0], 0)
+    equal(report("copy", "--seal", TRACE)[0], 0)
     equal(len(dump()[0]), 6)
 
 
-@case("seal -o writes another file and leaves both as they are")
-def seal_to():
+@case("a copy has what the journal has and leaves both as they are")
+def copied():
     t, j = begun().bytes(), left().bytes()
     write(t, j)
     other = os.path.join(FOLDER, "other.zst")
-    equal(report("seal", "-o", other, TRACE)[0], 0)
+    equal(report("copy", "-o", other, TRACE)[0], 0)
     check(read(TRACE) == t and read(JOURNAL) == j, "nothing has changed")
-    equal(report("seal", TRACE)[0], 0)
-    check(read(other) == read(TRACE), "the same bytes")
+    equal(report("copy", "--seal", TRACE)[0], 0)
+    for view in (("dump", "--json"), ("summary",), ("timeline",)):
+        equal(report(*view, other)[1].replace(other.encode(), TRACE.encode()), report(*view, TRACE)[1], view)
     os.remove(other)
-    code, _, err = report("seal", "-o", FOLDER + "/no/such/folder.zst", TRACE)
+    code, _, err = report("copy", "-o", FOLDER + "/no/such/folder.zst", TRACE)
     equal((code, err.count(b"\n")), (5, 1))
 
 
@@ -808,12 +810,12 @@ def seal_interrupted():
     j.rings[0].lost = 5
     j = j.bytes()
     write(t, j)
-    equal(report("seal", TRACE)[0], 0)
+    equal(report("copy", "--seal", TRACE)[0], 0)
     want = read(TRACE)
     for n in range(len(t), len(want) + 1, 1 if FULL else 37):
         write(want[:n], j)
         equal(len(dump()[0]), 10, "at %d" % n)
-        code, _, err = report("seal", TRACE)
+        code, _, err = report("copy", "--seal", TRACE)
         equal((code, read(TRACE) == want, os.path.exists(JOURNAL)), (0, True, False), "at %d: %r" % (n, err))
     write(want, j)
     equal(len(dump()[0]), 10, "before the journal is removed")
@@ -828,7 +830,7 @@ def seal_on_full_disk():
         for room in (0, 8, 100, 300):
             done = subprocess.run(
                 [sys.executable, "-c", "import os, resource, sys\nresource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[1]),) * 2)\n"
-                 "os.execv(sys.argv[2], sys.argv[2:])", str(len(data) + room), REPORT, "seal", TRACE],
+                 "os.execv(sys.argv[2], sys.argv[2:])", str(len(data) + room), REPORT, "copy", "--seal", TRACE],
                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
             equal((done.returncode, done.stderr.count(b"\n")), (5, 1), "%d: %r" % (room, done.stderr))
             check(read(TRACE) == data and read(JOURNAL) == j, "room %d" % room)
@@ -838,14 +840,14 @@ def seal_on_full_disk():
 def seal_without():
     t = begun()
     write(t.bytes())
-    code, _, err = report("seal", TRACE)
+    code, _, err = report("copy", "--seal", TRACE)
     equal((code, err.count(b"\n")), (4, 1))
     check(b"journal" in err, err)
     t.flush(last=True)
     write(t.bytes())
-    equal(report("seal", TRACE)[0], 0)
+    equal(report("copy", "--seal", TRACE)[0], 0)
     check(read(TRACE) == t.bytes(), "nothing has changed")
-    equal(report("seal", "-", data=t.bytes())[0], 2)
+    equal(report("copy", "--seal", "-", data=t.bytes())[0], 2)
 
 
 @case("seal removes the file in memory that a recorder's journal links to, and the link; no other link is followed")
@@ -861,7 +863,7 @@ def linked_journal():
             with open(memory if target == memory else elsewhere, "wb") as f:
                 f.write(journal)
             os.symlink(target, JOURNAL)
-            code, _, err = report("seal", TRACE)
+            code, _, err = report("copy", "--seal", TRACE)
             if target == memory:
                 equal((code, os.path.lexists(JOURNAL), os.path.exists(memory)), (0, False, False))
                 continue

@@ -324,7 +324,7 @@ def two():
     near(d["growing"][0]["full_in_ns"], 9600 / 360 * HOUR)
     near(d["growing"][1]["full_in_ns"], 80 * HOUR)
     check("in 20:0" in text_of(path) or "in 19:5" in text_of(path), text_of(path))
-    equal((grown(path, "-n", "1"), grown(path, "--limit=1")), (["fast"], ["fast"]))
+    equal((grown(path, "-n", "1"), grown(path, "--top=1")), (["fast"], ["fast"]))
     check("1 more; --top 2" in text_of(path, "-n", "1"))
 
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""trim: a copy of a range of time has the same events, and begins with the state that a second implementation finds.
+"""copy: a copy of a range of time has the same events, and begins with the state that a second implementation finds.
 
 The second implementation is lib/whole_trace.py, which reads by FORMAT.md, with the state of lib/make_checkpoint.py.
 """
@@ -30,11 +30,11 @@ def start(path):
 
 
 def trim(path, name, *args):
-    """The trimmed trace, and what the command says."""
+    """The copy of a range, and what the command says of it."""
     to = os.path.join(FOLDER, name)
-    code, out, err = report("trim", path, "--force", "-o", to, "--json", *args)
+    code, out, err = report("copy", path, "--force", "-o", to, "--json", *args)
     equal(code, 0, err.decode())
-    return to, json.loads(out)
+    return to, json.loads(out)["traces"][0]
 
 
 def since(path, t_ns):
@@ -115,6 +115,77 @@ def whole():
         if [readable(r, source.stacks) for r in amended(source)] != [readable(r, again.stacks) for r in again.records]:
             problems.append(f"{path}: other records")
     return problems
+
+
+def said(view, path, of):
+    """What a view says, as JSON, without what a copy has of its own: its name, its chunks, the order of its dictionaries."""
+    code, out, _ = report(view, "--json", path)
+    document = json.loads(out.replace(path.encode(), of.encode()))
+    for part in (document, document.get("trace", {})):
+        for key in ("chunks", "first_chunk", "last_chunk", "format_version", "damaged_places", "first_damage_offset", "damage",
+                    "missing_chunks"):  # (a damaged one is missing in the copy)
+            part.pop(key, None)
+        if part.get("incomplete"):  # (missing in both, of the copy because it was missing before)
+            part["incomplete"].pop("reason")
+    document.get("info", {}).pop("trim.end_missing", None)
+    if "modules" in document:
+        document["modules"].sort(key=json.dumps)
+    return code, document
+
+
+@case("a copy of everything says the same in every view: of rings, of killed processes, of every version of the format")
+def same():
+    path, problems = os.path.join(FOLDER, "same.zst"), []
+    for source in sample(SOURCES, 8) + [os.path.join(GOLDEN, n + ".zst") for n in ("ringed", "killed-2")]:
+        equal(report("copy", source, "--force", "-o", path)[0], 0)
+        equal(events(path), events(source), source)
+        for view in ("summary", "oom", "top", "leaks", "stats", "timeline", "frag", "phases", "fit", "info"):
+            if said(view, path, source) != said(view, source, source):
+                problems.append(f"{source}: {view}")
+    return problems
+
+
+@case("what a damaged trace lacks is lost in the copy, too, and what a ring overwrote is overwritten")
+def lacking():
+    path, source, problems = os.path.join(FOLDER, "same.zst"), os.path.join(FOLDER, "lacking.zst"), []
+    for name in REAL[:2] + [os.path.join(GOLDEN, "ringed.zst")]:
+        with open(name, "rb") as f:
+            data = f.read()
+        cuts = [i for i in range(8, len(data)) if data[i + 8:i + 16] == b"CUTRCHNK"]
+        for what, bytes_ in (("no first chunk", data[cuts[0]:]), ("no second chunk", data[:cuts[0]] + data[cuts[1]:]),
+                             ("a damaged chunk", data[:cuts[0] + 140] + b"\xee" + data[cuts[0] + 141:])):
+            with open(source, "wb") as f:
+                f.write(bytes_)
+            equal(report("copy", source, "--force", "-o", path)[0], 0)
+            equal(events(path), events(source), what)
+            problems += [f"{name}, {what}: {view}" for view in ("summary", "top", "timeline", "frag")
+                         if said(view, path, source) != said(view, source, source)]
+            a, b = (json.loads(report("info", "--json", p)[1]) for p in (path, source))
+            equal(a["coverage"], b["coverage"], what)
+            equal(*([d["integrity"][k] for k in ("missing_events", "lost_events")] for d in (a, b)), what)
+    return problems
+
+
+@case("a range, names and source lines go together in one pass, into a file and into a zip file")
+def together():
+    path = REAL[1]
+    whole_copy = os.path.join(FOLDER, "whole.zst")
+    equal(report("copy", path, "--scrub=strict", "--salt=x", "-o", whole_copy)[0], 0)
+    _, apart = trim(whole_copy, "apart.zst", "--from=oom-100ms", "--to=oom+100ms")
+    how = ("--from=oom-100ms", "--to=oom+100ms", "--scrub=strict", "--salt=x", "--symbolize", "--sysroot=/nowhere", "--force", "--json")
+    for name, inside in (("part.zst", ""), ("part.zip", "/trace-1.zst")):
+        part = os.path.join(FOLDER, name)
+        code, out, err = report("copy", path, *how, "-o", part)
+        equal((code, err), (0, b""))
+        d = json.loads(out)
+        equal((d["scrub"], d["output"], d["bytes"]), ("strict", part, os.path.getsize(part)))
+        one, = d["traces"]
+        check(one["events_before"] > 0 and one["frames"] > one["frames_with_lines"] == 0, one)
+        equal(sum(m["frames"] for m in one["modules_without_lines"]), one["frames"])
+        check(sum(r["names"] for r in d["replaced"]) > 0, d)
+        equal([one[k] for k in ("trace", "events", "events_before", "events_after")],
+              [path] + [apart[k] for k in ("events", "events_before", "events_after")])
+        equal(events(part + inside), events(os.path.join(FOLDER, "apart.zst")), name)
 
 
 def normal(record, stacks):
@@ -229,11 +300,11 @@ def ends():
     equal(reason and reason["reason"], want and "was_missing")
 
 
-@case("--around keeps the time around the failure")
+@case("a range from before to after the failure keeps the time around it")
 def around():
     path = REAL[1]
     oom = json.loads(report("summary", "--json", path)[1])["crossing"]
-    part, said = trim(path, "around.zst", "--around=100ms")
+    part, said = trim(path, "around.zst", "--from=oom-100ms", "--to=oom+100ms")
     times = [e["t_ns"] for e in events(part)]
     check(min(times) >= oom["t_ns"] - 10**8 and max(times) <= oom["t_ns"] + 10**8, "range")
     check(oom["t_ns"] in times and said["events_before"] > 0, "the failure")

@@ -23,7 +23,7 @@ CHUNKS, EVENTS = 24, 250
 STACKS = [[("f%d" % i, "/opt/app", 0x1000 + 16 * i), ("step", "/m/loop.py", 7 + i % 3), ("main", "/opt/app", 0x900)]
           for i in range(9)]
 VIEWS = [("summary",), ("oom",), ("top",), ("top", "--at=oom"), ("top", "--tree"), ("frag",), ("timeline",), ("leaks",),
-         ("stats",), ("phases",), ("dump", "--limit=200"), ("info",), ("explain",),
+         ("stats",), ("phases",), ("dump", "--top=200"), ("info",), ("explain",),
          ("diff", "--at=0.001", "--at=end")]
 WORKERS = (1, 2, 7, 16)
 

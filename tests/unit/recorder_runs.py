@@ -41,7 +41,7 @@ class Run:
         path = os.path.join(self.folder, name)
         subprocess.run(["zstd", "-tq", path], check=True)
         if os.path.exists(path + ".journal"):  # of a process that was killed
-            subprocess.run([REPORT, "seal", path], check=True, stdout=subprocess.DEVNULL)
+            subprocess.run([REPORT, "copy", "--seal", path], check=True, stdout=subprocess.DEVNULL)
         return read_trace.Trace(path, ring)
 
 

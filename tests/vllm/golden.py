@@ -47,7 +47,7 @@ def write(row, run, version, report, target=TARGET):
         shutil.copyfile(trace, copy)
         if os.path.exists(trace + ".journal"):  # a worker that was killed
             shutil.copyfile(trace + ".journal", copy + ".journal")
-            subprocess.run([report, "seal", copy], check=True, stdout=subprocess.DEVNULL)
+            subprocess.run([report, "copy", "--seal", copy], check=True, stdout=subprocess.DEVNULL)
     if row.metrics:
         shutil.copyfile(run.path(http_server.METRICS), os.path.join(folder, http_server.METRICS))
     with open(os.path.join(folder, "log.txt"), "w", encoding="utf-8") as f:

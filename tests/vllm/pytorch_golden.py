@@ -45,7 +45,7 @@ def write(name, run, torch):
         shutil.copyfile(trace, os.path.join(folder, "trace.zst"))
         if os.path.exists(trace + ".journal"):
             shutil.copyfile(trace + ".journal", os.path.join(folder, "trace.zst.journal"))
-            subprocess.run([os.path.join(bed.BUILD, "cutrace-report"), "seal", os.path.join(folder, "trace.zst")], check=True)
+            subprocess.run([os.path.join(bed.BUILD, "cutrace-report"), "copy", "--seal", os.path.join(folder, "trace.zst")], check=True)
     shutil.copyfile(run.path("log.txt"), os.path.join(folder, "log.txt"))
     with open(os.path.join(folder, "case.json"), "w", encoding="utf-8") as f:
         json.dump({"torch": torch, "name": name, "scenario": by_trace, "log_scenario": by_log, "environment": environment,

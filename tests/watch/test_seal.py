@@ -134,7 +134,7 @@ def alive():
             check(process["program"].startswith("python"), process["program"])
             done = subprocess.run([*where_from, REPORT, "summary", "--json", h.trace], stdout=subprocess.PIPE, check=True)
             equal(json.loads(done.stdout)["trace"]["running"], True)
-            done = subprocess.run([*where_from, REPORT, "seal", h.trace], capture_output=True, text=True, check=False)
+            done = subprocess.run([*where_from, REPORT, "copy", "--seal", h.trace], capture_output=True, text=True, check=False)
             check(done.returncode == 2 and "still recording" in done.stderr, done)
         equal(sorted(os.listdir(h.where)), before)
         equal(h.tell("free"), 0)
@@ -210,7 +210,7 @@ def half_removed():
     check(code == 0 and line.startswith(f"not sealed: {path}: ") and "in memory that is not here" in line, line)
 
 
-@case("a trace that another program has locked is let be, and cutrace-report seal says so")
+@case("a trace that another program has locked is let be, and cutrace-report copy --seal says so")
 def locked():
     where = folder()
     left(where, calls=500)
@@ -219,7 +219,7 @@ def locked():
     try:
         wait_for(lambda: subprocess.run(["flock", "-n", path, "true"], check=False).returncode)
         equal(seal(where), (0, []))
-        done = subprocess.run([REPORT, "seal", path], capture_output=True, text=True, check=False)
+        done = subprocess.run([REPORT, "copy", "--seal", path], capture_output=True, text=True, check=False)
         check(done.returncode == 5 and "locked" in done.stderr, done)
         equal(len(journals(where)), 1)
     finally:

@@ -207,7 +207,8 @@ void ct_generate_cutrace_trace_5(void) {
     put_line(
         "While a process runs, and after it was killed, its events of the last seconds are in a "
         "file beside the trace, whose name ends in .journal. cutrace-report(1) reads both. To "
-        "pass a trace on, pass the journal too, or run cutrace-report seal TRACE first. A "
+        "pass a trace on, pass the journal too, or run cutrace-report copy --seal TRACE "
+        "first. A "
         "killed process's trace without its journal is reported as incomplete.");
     fputs(".SS Contents\n", stdout);
     put_line("A trace holds no tensor contents, working directory, full command line or full "

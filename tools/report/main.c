@@ -24,7 +24,7 @@ static int report_all(const struct ct_arguments *o, const struct ct_terminal *te
     }
     if (o->command == CT_COMMAND_diff)
         status = ct_report_diff(o, terminal, &rules);
-    else if (o->command == CT_COMMAND_bundle || o->command == CT_COMMAND_merge)
+    else if (ct_bundle_is_asked(o))
         status = ct_bundle_write(o, &rules);
     else if (o->command == CT_COMMAND_html)
         status = ct_report_page(o, terminal, &rules);
@@ -35,6 +35,14 @@ static int report_all(const struct ct_arguments *o, const struct ct_terminal *te
 }
 
 static void print_help(const struct ct_arguments *o, const struct ct_terminal *terminal) {
+    if (o->topic == CT_HELP_OF_NOISE) {
+        ct_noise_document_print(stdout);
+        return;
+    }
+    if (o->topic == CT_HELP_OF_LICENSES) {
+        ct_licenses_print(stdout);
+        return;
+    }
     FILE *out = ct_terminal_open_text(terminal, stdout);
     if (o->have_command)
         ct_help_print_command(out, o->command);
@@ -50,11 +58,7 @@ static int print_information(const struct ct_arguments *o, const struct ct_termi
     else if (o->version)
         printf("cutrace-report %s, reads trace format up to version %d\nlines: %s\n", CT_VERSION,
                CT_FORMAT_VERSION, ct_dwarf_version());
-    else if (o->licenses)
-        ct_licenses_print(stdout);
-    else if (o->noise)
-        ct_noise_document_print(stdout);
-    return o->help || o->version || o->licenses || o->noise;
+    return o->help || o->version;
 }
 
 // The traces that the command line names, also those in zip files.

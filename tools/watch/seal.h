@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Seals what a dead process left: its journal goes into its trace, as cutrace-report seal does it.
-// Nobody asks for it by name here, so it is done only where the kernel says that no process can
-// write to the journal any more, and only to files of this user.
+// Seals what a dead process left: its journal goes into its trace, as cutrace-report copy --seal
+// does it. Nobody asks for it by name here, so it is done only where the kernel says that no
+// process can write to the journal any more, and only to files of this user.
 #ifndef CT_WATCH_SEAL_H
 #define CT_WATCH_SEAL_H
 

@@ -98,7 +98,7 @@ END
     [ ! -s err ]
     [ "$("$report" -h)" = "$(cat out)" ]
     sed -n 's/^CT_COMMAND(\([a-z]*\),.*/\1/p' "$ROOT/tools/report/cli/arguments.def" >names
-    [ "$(wc -l <names)" -eq 21 ]
+    [ "$(wc -l <names)" -eq 17 ]
     while read -r name; do grep -q "^  $name " out; done <names
     sed -n 's/^CT_ARGUMENT([A-Z_]*, "\([a-z-]*\)".*/--\1/p' "$ROOT/tools/report/cli/arguments.def" >names
     [ "$(wc -l <names)" -ge 14 ]
@@ -107,12 +107,12 @@ END
 
 @test "version and licences" {
     "$report" --version | grep -q '^cutrace-report [0-9]*\.[0-9]*\.[0-9]*, reads trace format up to version 3$'
-    "$report" --licenses >out
+    "$report" help licenses >out
     for name in Apache zstd libiberty elfutils libunwind xxHash; do grep -q "$name" out; done
 }
 
 @test "what views leave out is documented, and comes with --all-frames" {
-    "$report" --noise | cmp - "$ROOT/tools/report/symbols/NOISE.md"
+    "$report" help noise | cmp - "$ROOT/tools/report/symbols/NOISE.md"
     # Each row once, with no * but at its ends.
     sed -n 's/^CT_NOISE\(_KEEP\)\?([A-Z]*, "\(.*\)")$/\2/p' "$ROOT/include/cutrace/model/noise.def" >rows
     [ "$(wc -l <rows)" -gt 90 ]

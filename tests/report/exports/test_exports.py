@@ -727,7 +727,7 @@ def ranges():
 def refusals():
     path = sources.golden("refused")
     for options, word in [(["--format=folded", "--table=events"], b"--format=folded has no use"),
-                          (["--format=csv", "--events=7"], b"--format=csv has no use"),
+                          (["--format=csv", "--top=7"], b"--format=csv has no use"),
                           (["--format=torch", "--at=end"], b"--format=torch has no use"),
                           (["--format=speedscope", "--at=end"], b"--format=speedscope has no use"),
                           (["--format=nonsense"], b"torch|folded|speedscope|csv|ndjson|sqlite|pprof|openmetrics|perfetto"),

@@ -132,7 +132,7 @@ def demangled(names):
 
 
 def symbolize(trace, out, *options, env=None):
-    return report("symbolize", "-o", out, *options, trace, env=env)
+    return report("copy", "--symbolize", "-o", out, *options, trace, env=env)
 
 
 def endless(path, target):

@@ -100,9 +100,9 @@ def check_case(version, case):
     draw, compared, seen = random.Random(case[0]), 0, 0
     for truth in draw.sample(run.moments, min(MOMENTS, len(run.moments))) + [run.moments[-1]]:
         since = marks[truth["marker"]] - start
-        window = draw.choice(["--events=all", "--events=300"])
+        window = draw.choice(["--top=all", "--top=300"])
         said, snapshot, out = export(run, "--to=%d.%09d" % divmod(since, 10**9), window)
-        if said["oom_event"] is not None and window != "--events=all":
+        if said["oom_event"] is not None and window != "--top=all":
             said, snapshot, out = export(run, "--to=%d.%09d" % divmod(since, 10**9))
         for_viewer(out)
         for device in truth["devices"]:

@@ -142,7 +142,7 @@ def against_the_dump():
     for seed in sample(range(12), 3):
         for expandable in (False, True):
             path = process(seed, 700, devices=1 + seed % 2, expandable=expandable, capacity=(48, 96, 400)[seed % 3] << 20)
-            for options in ((), ("--events=all",), ("--events=60",), ("--from=1.02", "--to=1.05"), ("--to=1.03", "--events=50"),
+            for options in ((), ("--top=all",), ("--top=60",), ("--from=1.02", "--to=1.05"), ("--to=1.03", "--top=50"),
                             ("--from=500",)):
                 _, snapshot = compare(path, *options)
                 entries = [e for t in snapshot["device_traces"] for e in t]
@@ -158,7 +158,7 @@ def the_viewer_can_go_back():
     node()
     for seed in sample(range(10, 30), 4):
         path = process(seed, 900, devices=1 + seed % 2, expandable=seed % 4 > 1, capacity=96 << 20)
-        for options in (("--events=all",), ("--events=%d" % (50 + 37 * seed),)):
+        for options in (("--top=all",), ("--top=%d" % (50 + 37 * seed),)):
             said, _, out = export(path, *options)
             found = view(out)
             for d in said["devices"]:
@@ -167,7 +167,7 @@ def the_viewer_can_go_back():
                 equal(v["allocated"], d["block_bytes"] + d["segment_bytes"] - d["torch_segment_bytes"])
                 equal(d["segment_bytes"], d["live_bytes"])
         summary = json.loads(report("summary", "--json", path)[1])
-        whole = export(path, "--events=all")[0]
+        whole = export(path, "--top=all")[0]
         for d in summary["devices"]:
             mine = [m for m in whole["devices"] if m["ordinal"] == d["ordinal"]][0]
             equal(mine["segment_bytes"], d["live_bytes"], "what summary says is live at the end")
@@ -178,7 +178,7 @@ def whatever_was_lost():
     node()
     for seed in sample(range(200), 6):
         path = save("chaos.zst", pool.chaos(seed, 300))
-        for options in sample((("--events=all",), ("--events=120",), ("--device=0",)), 2, seed):
+        for options in sample((("--top=all",), ("--top=120",), ("--device=0",)), 2, seed):
             view(export(path, *options)[2])
 
 
@@ -197,7 +197,7 @@ def the_windows_end():
     equal(snapshot["device_traces"][0][-1]["action"], "oom")
     check(snapshot["device_traces"][0][-1]["user_metadata"].startswith("allocation failed in PyTorch"))
     equal([e["action"] for e in snapshot["device_traces"][0]].count("oom"), sum(e["op"] == "block-oom" for e in events[:last + 1]))
-    said, snapshot = compare(path, "--events=2")
+    said, snapshot = compare(path, "--top=2")
     equal(said["from_event"], last - 1)
     actions = [e["action"] for e in snapshot["device_traces"][0]]
     check(actions.index("snapshot") >= 2, actions)
@@ -210,7 +210,7 @@ def a_ring():
     numbers = [e["event"] for e in events]
     gap = [i for i in range(1, len(events)) if numbers[i] != numbers[i - 1] + 1]
     equal(len(gap), 1)
-    said, _, out = export(path, "--events=all")
+    said, _, out = export(path, "--top=all")
     for_viewer(out)
     equal((said["from_event"], said["to_event"]), (numbers[0], numbers[gap[0] - 1]), "the refusal lies before the gap")
     later = "--from=%.3f" % ((events[gap[0]]["t_ns"] - 1 - json.loads(report("info", "--json", path)[1])["start_ns"]) / 1e9)
@@ -251,7 +251,7 @@ def opcodes():
     p = pool.Process(31, capacity=4 << 30)
     for _ in range(3000):
         p.pools[0].malloc(4096, pool.C10 + pool.SITES[0])
-    _, _, out = export(save("many.zst", p.done()), "--events=all")
+    _, _, out = export(save("many.zst", p.done()), "--top=all")
     with open(out, "rb") as f:
         data = f.read()
     names, last, marks, batch = set(), 0, [], 0
@@ -281,7 +281,7 @@ def opcodes():
 def names_that_the_viewer_leaves_out():
     module, _ = memory_viz()[-1]
     path = process(3, 200)
-    _, snapshot, _ = export(path, "--events=all")
+    _, snapshot, _ = export(path, "--top=all")
     every = {(f["name"], f["filename"]) for t in snapshot["device_traces"] for e in t for f in e["frames"]}
     check(any(BREAK in n for n, _ in every) and any(BREAK in f for _, f in every))
     for name, file in every:
@@ -313,7 +313,7 @@ def pytorchs_own_module():
     for module, version in memory_viz():
         for seed, expandable in ((1, False), (2, True)):
             path = process(seed, 500, expandable=expandable, capacity=48 << 20)
-            said, snapshot, out = export(path, "--events=300")
+            said, snapshot, out = export(path, "--top=300")
             d = said["devices"][0]
             text = module.segsum(snapshot)
             check("segments: %d\n" % d["segments"] in text, text[-900:])
@@ -366,7 +366,7 @@ def in_a_browser():
 
 @case("allocator_settings has what the process said of PyTorch, and what the file shows")
 def settings():
-    said, snapshot, _ = export(process(2, 200), "--events=50")
+    said, snapshot, _ = export(process(2, 200), "--top=50")
     s = snapshot["allocator_settings"]
     equal((s["torch.version"], s["PYTORCH_CUDA_ALLOC_CONF"]), ("2.9.1", "max_split_size_mb:128"))
     equal((s["cutrace"]["from_event"], s["cutrace"]["to_event"]), (said["from_event"], said["to_event"]))
@@ -418,7 +418,7 @@ def mappings_beside_other_memory():
 def text_that_is_none():
     for build in traces.ALL:
         path = save(build.__name__ + ".zst", build())
-        for options in ((), ("--events=all",), ("--demangle=no",)):
+        for options in ((), ("--top=all",), ("--demangle=no",)):
             _, snapshot, out = export(path, *options)
             for_viewer(out)
             for t in snapshot["device_traces"]:
@@ -447,8 +447,8 @@ def files_and_errors():
     equal(report("export", "-o", os.path.join(folder, "c"), *two)[0], 2)
     equal(report("export", "--format=nonsense", two[0])[0], 2)
     for wrong in ("0", "-1", "x", "", "10x"):
-        equal(report("export", "--events=" + wrong, two[0])[0], 2, wrong)
-    equal(report("summary", "--events=5", two[0])[0], 2)
+        equal(report("export", "--top=" + wrong, two[0])[0], 2, wrong)
+    equal(report("timeline", "--top=5", two[0])[0], 2)
     equal(report("export", "-o", os.path.join(folder, "none", "x"), two[0])[0], 5)
     with open(path, "rb") as f:
         data = f.read()

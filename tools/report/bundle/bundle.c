@@ -11,6 +11,7 @@
 #include "base/version.h"
 #include "bundle/bundle_text.h"
 #include "copy/zip_write.h"
+#include "print/time_range.h"
 #include "symbols/source_locations.h"
 #include "views/views.h"
 
@@ -22,7 +23,7 @@ enum { MANIFEST_ROOM = 4096 };
 
 static int open_trace(const struct ct_bundle *b, struct ct_trace *t, int i,
                       struct ct_error *error) {
-    *t = (struct ct_trace){.details = 1};
+    *t = (struct ct_trace){.details = 1, .no_journal = b->options->no_journal};
     if (ct_trace_open(t, b->options->paths[i], error))
         return -1;
     const struct ct_view v = {.trace = t};
@@ -46,25 +47,39 @@ static int learn(struct ct_bundle *b, struct ct_error *error) {
 
 // The range around the failure; a trace without one is not cut.
 static void narrow(const struct ct_bundle *b, struct ct_trace *t, struct ct_copy_request *request) {
-    struct ct_arguments o = *b->options;
-    struct ct_view v = {.options = &o, .trace = t, .to_ns = UINT64_MAX};
-    struct ct_error error;
-    o.around_ns = b->cut.before_ns;
-    if (ct_new_trace_around(&v, request, &error) == 0 && !b->cut.after_ns)
+    struct ct_view v = {.options = b->options, .trace = t, .to_ns = UINT64_MAX};
+    if (ct_new_trace_around(&v, b->cut.before_ns, request) == 0 && !b->cut.after_ns)
         request->to_ns = UINT64_MAX;
+}
+
+// Source lines are always added to a bundle, and to a copy if they are asked for.
+static int prepare(struct ct_bundle *b, int i, struct ct_trace *t, struct ct_copy_request *request,
+                   struct ct_error *error) {
+    struct ct_view v = {.options = b->options, .trace = t};
+    if (!b->has_texts)
+        return ct_time_range_resolve(&v, error) ||
+                       ct_new_trace_prepare(&v, request, &b->parts[i].lines, error)
+                   ? -1
+                   : 0;
+    if (ct_source_locations_look_up(&t->definitions, t->source.name, &b->options->lines, NULL,
+                                    error))
+        ct_terminal_warn(error->text);
+    if (b->cut.before_ns)
+        narrow(b, t, request);
+    return 0;
 }
 
 static int copy_trace(struct ct_bundle *b, int i, struct ct_error *error) {
     struct ct_copy_request request = {.to_ns = UINT64_MAX};
+    struct ct_copy_part *part = &b->parts[i];
     struct ct_trace t;
     int rc = open_trace(b, &t, i, error);
-    if (!rc) {
-        if (ct_source_locations_look_up(&t.definitions, t.source.name, &b->options->lines, error))
-            ct_terminal_warn(error->text);
-        if (b->cut.before_ns)
-            narrow(b, &t, &request);
+    if (!rc)
+        rc = prepare(b, i, &t, &request, error);
+    if (!rc)
         rc = ct_new_trace_in_memory(&t, &request, &b->scrub, &b->traces[i].copy, error);
-    }
+    part->copied = b->traces[i].copy.copied;
+    ct_copy_part_note(part, &t);
     ct_trace_close(&t);
     return rc;
 }
@@ -225,13 +240,22 @@ static int write_file(struct ct_bundle *b, struct ct_error *error) {
 
 // ---- the command --------------------------------------------------------------------------------
 
+static int is_zip(const char *path) {
+    const size_t n = path ? strlen(path) : 0;
+    return n >= 4 && strcmp(path + n - 4, ".zip") == 0;
+}
+
+int ct_bundle_is_asked(const struct ct_arguments *o) {
+    return o->command == CT_COMMAND_bundle ||
+           (o->command == CT_COMMAND_copy && !o->seal && (o->path_count > 1 || is_zip(o->output)));
+}
+
 static int check_request(const struct ct_arguments *o, struct ct_error *error) {
-    const size_t n = o->output ? strlen(o->output) : 0;
     if (!o->path_count || !o->output)
         return ct_error_set(error, CT_EXIT_USAGE,
                             "%s: name traces, and the new file with --output=FILE.zip",
                             ct_arguments_command_name(o->command));
-    if (n < 4 || strcmp(o->output + n - 4, ".zip") != 0)
+    if (!is_zip(o->output))
         return ct_error_set(error, CT_EXIT_USAGE,
                             "%.400s: the file is a zip file (each process keeps its own trace in "
                             "it); name it FILE.zip",
@@ -249,7 +273,7 @@ static int check_request(const struct ct_arguments *o, struct ct_error *error) {
 static void print_json(const struct ct_bundle *b) {
     struct ct_json json = {.out = stdout}, *j = &json;
     ct_json_open(j, NULL, '{');
-    ct_json_text(j, "schema", b->has_texts ? "cutrace.bundle/2" : "cutrace.merge/2");
+    ct_json_text(j, "schema", "cutrace.bundle/2");
     ct_json_bytes(j, "output", b->options->output, strlen(b->options->output));
     ct_json_number(j, "bytes", b->bytes);
     add_contents(j, b);
@@ -266,8 +290,6 @@ static void print_text(const struct ct_bundle *b) {
            n == 1 ? "" : "s");
     if (ct_bundle_describe_cut(b, cut, sizeof cut))
         printf("cut to fit: %s\n", cut);
-    if (!b->has_texts)
-        return;
     if (b->scrub.level == CT_SCRUB_NO)
         puts("names are as recorded: users, hosts and folders can be read in it");
     else
@@ -276,12 +298,27 @@ static void print_text(const struct ct_bundle *b) {
     puts("attach it to the bug report, and paste its summary.md");
 }
 
+static void print(const struct ct_bundle *b) {
+    const struct ct_copy_result r = {.options = b->options,
+                                     .scrub = &b->scrub,
+                                     .bytes = b->bytes,
+                                     .parts = b->parts,
+                                     .count = (size_t)b->options->path_count};
+    if (b->has_texts && b->options->json)
+        print_json(b);
+    else if (b->has_texts)
+        print_text(b);
+    else
+        ct_copy_result_print(&r, stdout);
+}
+
 static void begin(struct ct_bundle *b, const struct ct_arguments *o,
                   const struct ct_phase_rules *rules) {
     *b = (struct ct_bundle){
         .options = o, .rules = rules, .has_texts = o->command == CT_COMMAND_bundle};
-    ct_scrub_init(&b->scrub, b->has_texts ? o->level : CT_SCRUB_NO, o->salt, o->words);
+    ct_scrub_init(&b->scrub, o->level, o->salt, o->words);
     b->traces = ct_heap_alloc_zeroed((size_t)o->path_count, sizeof *b->traces);
+    b->parts = ct_heap_alloc_zeroed((size_t)o->path_count, sizeof *b->parts);
     for (int i = 0; i < o->path_count; i++) {
         b->traces[i].copy.fd = -1;
         (void)snprintf(b->traces[i].name, sizeof b->traces[i].name, "trace-%d.zst", i + 1);
@@ -299,11 +336,12 @@ int ct_bundle_write(const struct ct_arguments *o, const struct ct_phase_rules *r
     const int rc = learn(&b, &error) || make_fitting(&b, &error) || write_file(&b, &error);
     if (rc)
         ct_terminal_warn(error.text);
-    else if (o->json)
-        print_json(&b);
     else
-        print_text(&b);
+        print(&b);
     close_copies(&b);
+    for (int i = 0; i < o->path_count; i++)
+        ct_copy_part_free(&b.parts[i]);
+    free(b.parts);
     ct_bundle_texts_free(&b);
     ct_scrub_free(&b.scrub);
     // (the traces stay: their names are those of sources)
@@ -311,9 +349,5 @@ int ct_bundle_write(const struct ct_arguments *o, const struct ct_phase_rules *r
 }
 
 int ct_view_bundle(struct ct_view *v) {
-    return ct_bundle_write(v->options, NULL);
-}
-
-int ct_view_merge(struct ct_view *v) {
     return ct_bundle_write(v->options, NULL);
 }

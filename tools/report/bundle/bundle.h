@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// The commands bundle and merge: several traces of a job as one zip file. BUNDLE.md says what is in
-// it.
+// The command bundle, and copy into a zip file: traces of a job as one file. BUNDLE.md says what is
+// in it.
 #ifndef CT_BUNDLE_H
 #define CT_BUNDLE_H
 
 #include "print/view.h"
 #include "symbols/phase_rules.h"
 
+// Whether the command is bundle, or copy of several traces or into FILE.zip.
+int ct_bundle_is_asked(const struct ct_arguments *o);
 // Writes the file and says what is in it. Returns an exit code.
 int ct_bundle_write(const struct ct_arguments *o, const struct ct_phase_rules *rules);
 

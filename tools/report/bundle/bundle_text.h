@@ -5,7 +5,7 @@
 #define CT_BUNDLE_TEXT_H
 
 #include "copy/scrub.h"
-#include "print/new_trace.h"
+#include "views/copy_result.h"
 
 // A file of the bundle.
 struct ct_bundle_text {
@@ -27,7 +27,8 @@ struct ct_bundle {
     struct ct_bundle_trace {
         char name[24]; // in the zip file; the copy is a source of this name
         struct ct_memory_copy copy;
-    } * traces; // by path of the options
+    } * traces;                 // by path of the options
+    struct ct_copy_part *parts; // the same, for what copy says
     struct ct_bundle_cut cut;
     struct ct_bundle_text *texts; // in the order of the file
     size_t text_count;

@@ -71,7 +71,7 @@ static int add_any(struct ct_bundle_paths *l, const struct ct_arguments *o, char
 // Commands that write one file of one trace.
 static int takes_one(const struct ct_arguments *o) {
     return o->output && o->command != CT_COMMAND_html && o->command != CT_COMMAND_bundle &&
-           o->command != CT_COMMAND_merge;
+           o->command != CT_COMMAND_copy;
 }
 
 int ct_bundle_expand(struct ct_bundle_paths *l, struct ct_arguments *o, struct ct_error *error) {

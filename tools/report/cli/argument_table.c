@@ -25,6 +25,33 @@ const struct ct_argument_row ct_argument_table[CT_ARGUMENTS] = {
 #include "cli/arguments.def"
 };
 
+// Names of before, and what is written now.
+static const struct {
+    const char *name, *now;
+} old_names[] = {
+    {"seal", "cutrace-report copy --seal TRACE"},
+    {"trim", "cutrace-report copy --from=TIME --to=TIME --output=FILE TRACE"},
+    {"scrub", "cutrace-report copy --scrub=paths --output=FILE TRACE"},
+    {"symbolize", "cutrace-report copy --symbolize --output=FILE TRACE"},
+    {"merge", "cutrace-report copy --output=FILE.zip TRACE TRACE"},
+    {"coverage", "cutrace-report info TRACE"},
+    {"check", "cutrace-report info TRACE"},
+    {"--level", "--scrub=paths, or --scrub=strict"},
+    {"--around", "--from=oom-60s --to=oom+60s"},
+    {"--dry-run", "--output=/dev/null --force"},
+    {"--limit", "--top=N, or -n N"},
+    {"--events", "--top=N, or -n N"},
+    {"--noise", "cutrace-report help noise"},
+    {"--licenses", "cutrace-report help licenses"},
+};
+
+const char *ct_argument_table_now(const char *word, size_t length) {
+    for (size_t i = 0; i < sizeof old_names / sizeof *old_names; i++)
+        if (strlen(old_names[i].name) == length && strncmp(old_names[i].name, word, length) == 0)
+            return old_names[i].now;
+    return NULL;
+}
+
 int ct_argument_table_find_command(const char *word) {
     for (int c = 0; c < CT_COMMANDS; c++)
         if (strcmp(word, ct_argument_table_commands[c].name) == 0)

@@ -35,6 +35,8 @@ int ct_argument_table_find_command(const char *word);
 int ct_argument_table_find_name(const char *name, size_t length);
 int ct_argument_table_find_letter(char letter);
 int ct_argument_table_takes(enum ct_command command, enum ct_argument argument);
+// What is written now in place of a command, or a --name, of before; NULL: it is none.
+const char *ct_argument_table_now(const char *word, size_t length);
 // The nearest command, or name of an option, to a mistyped one; NULL: none is near.
 const char *ct_argument_table_nearest_command(const char *word);
 const char *ct_argument_table_nearest_name(const char *name, size_t length);

@@ -10,7 +10,10 @@
 
 #include "diagnose/kv_arithmetic.h"
 
-enum { BUNDLE_BYTES = 25000000 }; // what bug trackers take
+enum {
+    BUNDLE_BYTES = 25000000, // what bug trackers take
+    MOST_ROWS = 1000000      // of a table
+};
 
 struct parser {
     struct ct_arguments *o;
@@ -65,16 +68,14 @@ static int *find_flag(struct ct_arguments *o, enum ct_argument a) {
         return &o->segments;
     case CT_ARGUMENT_TREE:
         return &o->tree;
-    case CT_ARGUMENT_NOISE:
-        return &o->noise;
-    case CT_ARGUMENT_LICENSES:
-        return &o->licenses;
     case CT_ARGUMENT_HELP:
         return &o->help;
     case CT_ARGUMENT_VERSION:
         return &o->version;
-    case CT_ARGUMENT_DRY_RUN:
-        return &o->dry_run;
+    case CT_ARGUMENT_SEAL:
+        return &o->seal;
+    case CT_ARGUMENT_SYMBOLIZE:
+        return &o->symbolize;
     case CT_ARGUMENT_DEBUGINFOD:
         return &o->lines.debuginfod;
     default:
@@ -103,9 +104,6 @@ static int set_choice(struct ct_arguments *o, enum ct_argument a, const char *va
     case CT_ARGUMENT_SCRUB:
         o->level = (enum ct_scrub_level)choice;
         return 0;
-    case CT_ARGUMENT_LEVEL:
-        o->level = choice ? CT_SCRUB_STRICT : CT_SCRUB_PATHS;
-        return 0;
     default:
         return -1;
     }
@@ -129,11 +127,12 @@ static int set_export(struct ct_arguments *o, enum ct_argument a, const char *va
     return 0;
 }
 
-static int set_events(struct ct_arguments *o, const char *value) {
+static int set_top(struct ct_arguments *o, const char *value) {
     unsigned long number = ULONG_MAX;
     if (strcmp(value, "all") != 0 && (parse_whole(value, ULONG_MAX - 1, &number) || !number))
         return -1;
     o->events = number;
+    o->top = number < MOST_ROWS ? (unsigned)number : MOST_ROWS;
     return 0;
 }
 
@@ -141,7 +140,7 @@ static int set_events(struct ct_arguments *o, const char *value) {
 static int set_at(struct ct_arguments *o, const char *value) {
     const struct ct_time before = o->at;
     const int end_before = o->at_end;
-    o->at = (struct ct_time){CT_TIME_NONE, 0};
+    o->at = (struct ct_time){.kind = CT_TIME_NONE};
     o->at_end = strcmp(value, "end") == 0;
     if (!o->at_end && ct_parse_time(value, &o->at))
         return -1;
@@ -176,15 +175,6 @@ static int set_max_size(struct ct_arguments *o, const char *value) {
     return 0;
 }
 
-// A length of time.
-static int set_around(struct ct_arguments *o, const char *value) {
-    struct ct_time time;
-    if (ct_parse_time(value, &time) || time.kind != CT_TIME_ELAPSED || !time.ns)
-        return -1;
-    o->around_ns = time.ns;
-    return 0;
-}
-
 // A text, or the name of a file, which is not empty.
 static int set_text(const char **to, const char *value) {
     *to = value;
@@ -211,16 +201,8 @@ static int set_value(struct ct_arguments *o, enum ct_argument a, const char *val
         return set_at(o, value);
     case CT_ARGUMENT_FAIL_ON:
         return ct_fail_on_parse(&o->fail_on, value);
-    case CT_ARGUMENT_AROUND:
-        return set_around(o, value);
     case CT_ARGUMENT_TOP:
-    case CT_ARGUMENT_LIMIT:
-        if (parse_whole(value, 1000000, &number) || !number)
-            return -1;
-        o->top = (unsigned)number;
-        return 0;
-    case CT_ARGUMENT_EVENTS:
-        return set_events(o, value);
+        return set_top(o, value);
     case CT_ARGUMENT_FORMAT:
     case CT_ARGUMENT_TABLE:
         return set_export(o, a, value);
@@ -268,8 +250,18 @@ static int set_argument(struct ct_arguments *o, enum ct_argument a, const char *
 
 // ---- errors -------------------------------------------------------------------------------------
 
+// Says what is written now in place of a name of before. Returns 0 if the word is none.
+static int report_old_name(const struct parser *p, const char *word, size_t length) {
+    const char *now = ct_argument_table_now(word, length);
+    return now ? ct_error_set(p->error, CT_EXIT_USAGE, "%.*s is the old name; write now: %s",
+                              (int)length, word, now)
+               : 0;
+}
+
 static int report_unknown_option(const struct parser *p) {
     const char *word = p->argv[p->at], *name = word + strspn(word, "-");
+    if (report_old_name(p, word, strcspn(word, "=")))
+        return -1;
     const char *nearest = ct_argument_table_nearest_name(name, strcspn(name, "="));
     if (word[1] != '-' && !word[2]) // (a letter is near to nothing)
         nearest = NULL;
@@ -344,12 +336,14 @@ static int parse_option(struct parser *p) {
     return set_argument(p->o, a, value) ? report_wrong_value(p, a, value) : 0;
 }
 
-// Parses a word that is no option: "help", a command, or a path. A name of a command is never a
-// path; ./top is one.
+// Parses a word that is no option: "help", a command, or a path. A name of a command, also an old
+// one, is never a path; ./top is one.
 static int parse_word(struct parser *p) {
     struct ct_arguments *o = p->o;
     char *word = p->argv[p->at];
     const int command = p->only_paths ? -1 : ct_argument_table_find_command(word);
+    if (!p->only_paths && !o->have_command && report_old_name(p, word, strlen(word)))
+        return -1;
     if (command >= 0 && o->have_command)
         return ct_error_set(p->error, CT_EXIT_USAGE,
                             "two commands, %s and %s; a trace of that name is ./%s",
@@ -359,6 +353,10 @@ static int parse_word(struct parser *p) {
         o->have_command = 1;
     } else if (!p->only_paths && !o->have_command && strcmp(word, "help") == 0) {
         p->asks_help = o->help = 1;
+    } else if (p->asks_help && strcmp(word, "noise") == 0) {
+        o->topic = CT_HELP_OF_NOISE;
+    } else if (p->asks_help && strcmp(word, "licenses") == 0) {
+        o->topic = CT_HELP_OF_LICENSES;
     } else if (p->asks_help) {
         return report_mistyped(p, word, "not a command");
     } else {
@@ -382,7 +380,7 @@ static int check_output(const struct parser *p) {
         return ct_error_set(p->error, CT_EXIT_USAGE, "%s: the result must be a file; name one",
                             p->given[CT_ARGUMENT_OUTPUT] == '-' ? "--output=-" : "-o -");
     if (o->path_count > 1 && o->command != CT_COMMAND_html && o->command != CT_COMMAND_bundle &&
-        o->command != CT_COMMAND_merge)
+        o->command != CT_COMMAND_copy)
         return ct_error_set(p->error, CT_EXIT_USAGE, "%s takes one trace",
                             spell(p, CT_ARGUMENT_OUTPUT).text);
     return 0;
@@ -427,6 +425,31 @@ static int check_diff(const struct parser *p) {
     return 0;
 }
 
+// Refuses those that were given of a list that ends with CT_ARGUMENTS.
+static int refuse(const struct parser *p, const enum ct_argument *list, const char *why) {
+    for (; *list != CT_ARGUMENTS; list++)
+        if (p->given[*list])
+            return ct_error_set(p->error, CT_EXIT_USAGE, "%s: %s", spell(p, *list).text, why);
+    return 0;
+}
+
+static int check_copy(const struct parser *p) {
+    static const enum ct_argument of_copies[] = {
+        CT_ARGUMENT_OUTPUT,    CT_ARGUMENT_FROM,       CT_ARGUMENT_TO, CT_ARGUMENT_SCRUB,
+        CT_ARGUMENT_SYMBOLIZE, CT_ARGUMENT_NO_JOURNAL, CT_ARGUMENTS};
+    static const enum ct_argument of_scrub[] = {CT_ARGUMENT_WORDS, CT_ARGUMENT_SALT, CT_ARGUMENTS};
+    static const enum ct_argument of_symbolize[] = {CT_ARGUMENT_SYSROOT, CT_ARGUMENT_DEBUG_DIR,
+                                                    CT_ARGUMENT_DEBUGINFOD, CT_ARGUMENTS};
+    const struct ct_arguments *o = p->o;
+    if (o->command != CT_COMMAND_copy)
+        return 0;
+    if (o->seal && refuse(p, of_copies, "--seal writes no copy, it changes the trace itself"))
+        return -1;
+    if (o->level == CT_SCRUB_NO && refuse(p, of_scrub, "needs --scrub=paths or --scrub=strict"))
+        return -1;
+    return !o->symbolize && refuse(p, of_symbolize, "needs --symbolize") ? -1 : 0;
+}
+
 // A format of `export` has no use for some of its options.
 static int check_format(const struct parser *p) {
     static const struct {
@@ -434,7 +457,7 @@ static int check_format(const struct parser *p) {
         unsigned option;
     } rows[] = {{CT_ARGUMENT_AT, CT_EXPORT_AT},
                 {CT_ARGUMENT_TABLE, CT_EXPORT_TABLE},
-                {CT_ARGUMENT_EVENTS, CT_EXPORT_EVENTS}};
+                {CT_ARGUMENT_TOP, CT_EXPORT_EVENTS}};
     const struct ct_export_format_row *format = &ct_export_formats[p->o->format];
     for (size_t i = 0; i < sizeof rows / sizeof *rows && p->o->command == CT_COMMAND_export; i++)
         if (p->given[rows[i].argument] && !(format->options & rows[i].option))
@@ -486,7 +509,7 @@ static int check_arguments(const struct parser *p) {
     for (int a = 0; a < CT_ARGUMENTS; a++)
         if (p->given[a] && !ct_argument_table_takes(o->command, (enum ct_argument)a))
             return report_unused_option(p, (enum ct_argument)a);
-    if (check_output(p) || check_diff(p) || check_format(p) || check_quick(p))
+    if (check_output(p) || check_copy(p) || check_diff(p) || check_format(p) || check_quick(p))
         return -1;
     if (o->lines.debuginfod && (!servers || !*servers))
         return ct_error_set(p->error, CT_EXIT_USAGE,
@@ -496,7 +519,7 @@ static int check_arguments(const struct parser *p) {
 
 int ct_arguments_parse(struct ct_arguments *o, int argc, char **argv, struct ct_error *error) {
     struct parser p = {.o = o, .argv = argv, .argc = argc, .error = error};
-    *o = (struct ct_arguments){.device = -1, .level = CT_SCRUB_PATHS};
+    *o = (struct ct_arguments){.device = -1};
     o->paths = argv; // filled in place, never ahead of the word that is read
     for (p.at = 1; p.at < argc; p.at++) {
         const char *word = argv[p.at];
@@ -508,7 +531,9 @@ int ct_arguments_parse(struct ct_arguments *o, int argc, char **argv, struct ct_
     }
     if (!o->max_bytes)
         o->max_bytes = o->command == CT_COMMAND_bundle ? BUNDLE_BYTES : UINT32_MAX - 1;
-    if (o->help || o->version || o->licenses || o->noise)
+    if (!p.given[CT_ARGUMENT_SCRUB])
+        o->level = o->command == CT_COMMAND_bundle ? CT_SCRUB_PATHS : CT_SCRUB_NO;
+    if (o->help || o->version)
         return 0;
     return check_arguments(&p);
 }

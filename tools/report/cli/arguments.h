@@ -18,13 +18,16 @@
 #include "symbols/dwarf_lines.h"
 
 enum ct_choice { CT_AUTO, CT_ALWAYS, CT_NEVER };
+// What `help` is asked for: of the program or a command, or a page of its own.
+enum ct_help_topic { CT_HELP_OF_COMMANDS, CT_HELP_OF_NOISE, CT_HELP_OF_LICENSES };
 
 struct ct_arguments {
     enum ct_command command;
     int have_command; // one was named
-    int json, no_pager, strict, quick, no_journal, force, all_frames, noise, licenses, help,
-        version;
+    int json, no_pager, strict, quick, no_journal, force, all_frames, help, version;
+    enum ct_help_topic topic;
     int segments, tree;
+    int seal, symbolize;       // of copy
     const char *output;        // NULL = not given
     const char *log, *metrics; // files beside the trace; NULL = not given
     const char *error_text;    // a message; NULL = not given
@@ -41,12 +44,10 @@ struct ct_arguments {
     struct ct_time from, to;                           // time_range.h makes times of events of them
     enum ct_scrub_level level;                         // of scrubbing
     const char *words, *salt;                          // for it; NULL = not given
-    int dry_run;
     int while_running;  // bundle: of a process that may still record (cutrace watch)
     uint64_t max_bytes; // of a zip file
-    uint64_t around_ns; // of --around, 0 = not given
-    unsigned top;       // 0 = the default of the view
-    uint64_t events;    // 0 = not given, UINT64_MAX = all
+    unsigned top;       // rows; 0 = the default of the view
+    uint64_t events;    // the same number, of events; UINT64_MAX = all
     enum ct_export_format format;
     unsigned table;    // of the format: enum ct_export_table
     int at_end;        // --at=end

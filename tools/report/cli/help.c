@@ -34,7 +34,10 @@ void ct_help_print(FILE *out) {
         out);
     for (size_t i = 0; i < CT_COMMANDS; i++)
         print_command(out, ct_argument_table_commands[i].name, ct_argument_table_commands[i].help);
-    print_command(out, "help", "this text; help COMMAND: the options that the command takes");
+    print_command(out, "help",
+                  "this text; help COMMAND: the options that the command takes; help noise: the "
+                  "frames that are hidden without --all-frames; help licenses: those of the linked "
+                  "libraries");
     fputs("\noptions:\n", out);
     for (size_t i = 0; i < CT_ARGUMENTS; i++)
         print_argument(out, &ct_argument_table[i]);

@@ -11,9 +11,9 @@ int ct_opened_trace_open(struct ct_opened_trace *to, const struct ct_arguments *
                          struct ct_error *error) {
     *to = (struct ct_opened_trace){
         .options = *o,
-        .trace = {.details = ct_command_needs_details(o->command),
+        .trace = {.details = ct_command_needs_details(o->command) && !o->seal,
                   .no_journal = o->no_journal,
-                  .sealing = o->force && o->command == CT_COMMAND_seal,
+                  .sealing = o->force && o->seal,
                   .progress = ct_progress_report},
         .view = {
             .options = &to->options, .terminal = terminal, .trace = &to->trace, .out = stdout}};
@@ -39,7 +39,7 @@ void ct_opened_trace_begin(struct ct_opened_trace *s, const struct ct_phase_rule
     struct ct_definitions *const of = &s->view.trace->definitions;
     struct ct_error warning;
     if (s->view.trace == &s->trace && ct_command_shows_frames(s->options.command) &&
-        ct_source_locations_look_up(of, s->trace.source.name, &s->options.lines, &warning))
+        ct_source_locations_look_up(of, s->trace.source.name, &s->options.lines, NULL, &warning))
         ct_terminal_warn(warning.text);
     ct_call_sites_init(&s->sites, of);
     ct_phases_init(&s->phases, of, rules);

@@ -32,7 +32,7 @@ static int show(struct ct_view *v, int in_list) {
     struct ct_error error;
     if (ct_time_range_resolve(v, &error))
         return ct_report_error(&error, in_list);
-    if (v->options->command != CT_COMMAND_seal)
+    if (!v->options->seal)
         ct_restrictions_warn(v);
     ct_restrictions_print(v);
     if (ct_trace_state_is_unknown(v->trace) && ct_document_print_unknown(v))

@@ -2,8 +2,7 @@
 #include "command/traits.h"
 
 int ct_command_is_about_trace(enum ct_command command) {
-    return command != CT_COMMAND_seal && command != CT_COMMAND_symbolize &&
-           command != CT_COMMAND_trim && command != CT_COMMAND_scrub;
+    return command != CT_COMMAND_copy;
 }
 
 int ct_command_shows_frames(enum ct_command command) {
@@ -14,6 +13,5 @@ int ct_command_shows_frames(enum ct_command command) {
 
 int ct_command_needs_details(enum ct_command command) {
     return command == CT_COMMAND_dump || command == CT_COMMAND_stats ||
-           command == CT_COMMAND_export || command == CT_COMMAND_trim ||
-           command == CT_COMMAND_scrub || command == CT_COMMAND_info;
+           command == CT_COMMAND_export || command == CT_COMMAND_copy || command == CT_COMMAND_info;
 }

@@ -25,6 +25,7 @@ struct copy {
     int is_first;        // they are of its first part
     unsigned part_flags; // CT_CHECKPOINT_INEXACT
     int writes;          // the copy has begun
+    int runs;            // it has a run of chunks
 };
 
 // ---- where it begins ----------------------------------------------------------------------------
@@ -262,13 +263,45 @@ static void end_part(struct copy *c, unsigned last) {
     c->in_part = c->is_first = 0;
 }
 
-// The state becomes unknown: a run of its own, with a gap before it unless the trace begins here.
+static void begin_run(struct copy *c, int gap, uint64_t number, int restart,
+                      const struct ct_history *history) {
+    if (c->in_part)
+        end_part(c, 0);
+    ct_trace_writer_begin_run(&c->w, gap, number, restart, history);
+    c->expected = number;
+    c->runs = 1;
+}
+
+// The first chunk that can be read; 0 if none can.
+static size_t find_readable(const struct ct_trace *t) {
+    size_t i = 0;
+    while (i < t->index.count && t->index.chunks[i].bad)
+        i++;
+    return i < t->index.count ? i : 0;
+}
+
+// Where no reset does: the beginning, or what is left behind it.
+static void begin_first(struct copy *c) {
+    const size_t first = find_readable(c->t);
+    const struct ct_index_chunk *chunk = &c->t->index.chunks[first];
+    const int gap = first || chunk->gap;
+    begin_run(c, gap, gap ? chunk->head.first_event : 0, !gap, NULL);
+}
+
+// Chunks are missing, perhaps without events.
+static void put_gap(struct copy *c) {
+    if (c->t->chunk != find_readable(c->t))
+        begin_run(c, 1, c->t->index.chunks[c->t->chunk].head.first_event, 0, NULL);
+}
+
+// The state becomes unknown: a run of its own. What is missing before it was overwritten in a ring,
+// as readers take it where a generation begins, or it is lost.
 static void put_reset(struct copy *c) {
-    const struct ct_index_chunk *chunk = &c->t->index.chunks[c->t->chunk];
     const size_t at = c->t->chunk;
-    ct_trace_writer_begin_run(&c->w, 1, chunk->head.first_event, 1,
-                              read_history(c, at) ? &c->history : NULL);
-    c->expected = chunk->head.first_event;
+    const struct ct_index_chunk *chunk = &c->t->index.chunks[at];
+    const int gap = !c->runs || chunk->gap || (at && chunk[-1].bad);
+    const int lost = c->runs && gap && !chunk->overwritten;
+    begin_run(c, gap, chunk->head.first_event, !lost, read_history(c, at) ? &c->history : NULL);
     c->part_flags = (unsigned)chunk->checkpoint & CT_CHECKPOINT_INEXACT;
     c->in_part = c->is_first = 1;
 }
@@ -283,17 +316,16 @@ static void put_object(struct copy *c, const struct ct_event *e) {
 static void put_event(struct copy *c, const struct ct_event *e, uint64_t number) {
     if (c->in_part)
         end_part(c, 0);
-    if (number > c->expected) // events are lost
-        ct_trace_writer_begin_run(&c->w, 1, number, 0, NULL);
+    if (number > c->expected) // events are lost where nothing was known before
+        begin_run(c, 1, number, 0, NULL);
     ct_trace_writer_put_event(&c->w, e);
     c->expected = number + 1;
 }
 
 // (Of a copy with a history, readers take it that nothing happened which is not in there.)
 static void begin_later(struct copy *c) {
-    ct_trace_writer_begin_run(&c->w, 1, c->begin, 1, c->history_lacks ? NULL : &c->history);
+    begin_run(c, 1, c->begin, 1, c->history_lacks ? NULL : &c->history);
     put_state(c);
-    c->expected = c->begin;
 }
 
 // Whether a step belongs to the copy; `number` is that of an event.
@@ -313,6 +345,7 @@ static void copy_steps(struct copy *c) {
     enum ct_step step;
     uint64_t number = 0;
     ct_trace_rewind(c->t);
+    c->writes = !c->request->from_ns;
     if (c->replays)
         begin_later(c);
     while ((step = ct_trace_step(c->t, &e, &number)) != CT_STEP_END && !c->w.failed) {
@@ -321,10 +354,12 @@ static void copy_steps(struct copy *c) {
         const int is_gap = step == CT_STEP_GAP || step == CT_STEP_RESET;
         if (is_gap && e.t_ns > c->request->to_ns)
             break;
+        if (!c->runs && step != CT_STEP_RESET)
+            begin_first(c);
         if (step == CT_STEP_RESET)
             put_reset(c);
-        else if (is_gap) // (put_event finds it by the numbers)
-            continue;
+        else if (step == CT_STEP_GAP)
+            put_gap(c);
         else if (step == CT_STEP_OBJECT)
             put_object(c, &e);
         else if (step == CT_STEP_COMPLETE)
@@ -336,6 +371,8 @@ static void copy_steps(struct copy *c) {
     }
     if (c->in_part)
         end_part(c, 0);
+    if (!c->runs)
+        begin_first(c);
 }
 
 static unsigned end_flags(const struct copy *c) {
@@ -370,7 +407,7 @@ int ct_copy_trace(struct ct_trace *t, const struct ct_copy_request *request,
         ct_trace_writer_begin(&c->w);
         add_info(c);
         copy_steps(c);
-        if (ct_trace_writer_end(&c->w, end_flags(c))) {
+        if (ct_trace_writer_end(&c->w, end_flags(c), copied->after ? 0 : t->t_last_ns)) {
             rc = -1;
             error->status = CT_EXIT_OUTPUT;
         }

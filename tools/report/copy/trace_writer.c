@@ -81,6 +81,8 @@ static void append_events(struct ct_trace_writer *w, struct ct_chunk *head) {
     head->events = (uint32_t)w->event_count;
     head->t_first_ns = w->events[0].t_ns;
     head->t_last_ns = w->events[w->event_count - 1].t_ns;
+    if (w->end_ns > head->t_last_ns)
+        head->t_last_ns = w->end_ns;
     w->event_count = 0;
 }
 
@@ -315,12 +317,11 @@ void ct_trace_writer_begin(struct ct_trace_writer *w) {
     w->encoder_memory = ct_heap_resize(NULL, ct_encoder_memory_bytes(), 1);
     w->encoder.room = add_room;
     w->encoder.user = w;
-    ct_trace_writer_begin_run(w, 0, 0, 1, NULL);
 }
 
 void ct_trace_writer_begin_run(struct ct_trace_writer *w, int gap, uint64_t number, int restart,
                                const struct ct_history *history) {
-    if (w->event_count)
+    if (w->event_count || w->begins)
         end_chunk(w, NULL);
     for (unsigned k = 0; k < CT_ID_KINDS; k++) {
         free(w->ids[k]);
@@ -371,8 +372,9 @@ void ct_trace_writer_put_event(struct ct_trace_writer *w, const struct ct_event 
     w->events[w->event_count++] = e;
 }
 
-int ct_trace_writer_end(struct ct_trace_writer *w, unsigned flags) {
+int ct_trace_writer_end(struct ct_trace_writer *w, unsigned flags, uint64_t end_ns) {
     w->flags |= flags;
+    w->end_ns = end_ns;
     end_chunk(w, NULL);
     return w->failed ? -1 : 0;
 }

@@ -53,13 +53,14 @@ struct ct_trace_writer {
     struct ct_buffer body, chunk;
     const struct ct_history *history;
     uint64_t seq, dict_seq, first_event;
+    uint64_t end_ns; // of the last chunk, 0 before
     unsigned flags;  // of the next chunk
     int begins;      // the next chunk is the first one of its generation
     int failed;      // `put` did
     uint64_t chunks; // written
 };
 
-void ct_trace_writer_begin(struct ct_trace_writer *w);
+void ct_trace_writer_begin(struct ct_trace_writer *w); // ct_trace_writer_begin_run follows
 // Begins dictionaries that later chunks refer to. The chunk that comes next begins with event
 // `number`; `gap`: chunks are missing before it. `restart`: a reader can begin there; the state
 // follows as a checkpoint, after `history` (may be NULL; is not copied).
@@ -70,8 +71,10 @@ void ct_trace_writer_put_object(struct ct_trace_writer *w, const struct ct_event
 // Ends the part; `flags` are CT_CHECKPOINT_*.
 void ct_trace_writer_end_part(struct ct_trace_writer *w, unsigned flags);
 void ct_trace_writer_put_event(struct ct_trace_writer *w, const struct ct_event *event);
-// Writes the last chunk, with these flags (CT_CHUNK_*). Returns 0, or -1 if `put` failed.
-int ct_trace_writer_end(struct ct_trace_writer *w, unsigned flags);
+// Writes the last chunk, with these flags (CT_CHUNK_*). `end_ns`: when the trace ends, which a
+// recorder knows exactly, while the time of its last event may be rounded; or 0. Returns 0, or -1
+// if `put` failed.
+int ct_trace_writer_end(struct ct_trace_writer *w, unsigned flags, uint64_t end_ns);
 void ct_trace_writer_free(struct ct_trace_writer *w);
 // Appends a pair to the content of an INFO section.
 void ct_trace_writer_add_info(struct ct_buffer *info, struct ct_string key, struct ct_string value);

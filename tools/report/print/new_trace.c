@@ -69,20 +69,27 @@ static int find_moment(struct ct_view *v, uint64_t *t_ns) {
     return crossing || has_peak;
 }
 
-int ct_new_trace_around(struct ct_view *v, struct ct_copy_request *request,
-                        struct ct_error *error) {
-    const uint64_t around = v->options->around_ns;
+int ct_new_trace_around(struct ct_view *v, uint64_t around_ns, struct ct_copy_request *request) {
     uint64_t at;
-    if (!around)
-        return 0;
     if (!find_moment(v, &at))
-        return ct_error_set(error, CT_EXIT_USAGE,
-                            "%.400s: --around: no OOM occurred and no GPU memory was allocated",
-                            v->trace->source.name);
-    const uint64_t from = at > around ? at - around : 0,
-                   to = at > UINT64_MAX - around ? UINT64_MAX : at + around;
-    request->from_ns = from > request->from_ns ? from : request->from_ns;
-    request->to_ns = to < request->to_ns ? to : request->to_ns;
+        return -1;
+    request->from_ns = at > around_ns ? at - around_ns : 0;
+    request->to_ns = at > UINT64_MAX - around_ns ? UINT64_MAX : at + around_ns;
+    return 0;
+}
+
+int ct_new_trace_prepare(struct ct_view *v, struct ct_copy_request *request,
+                         struct ct_source_locations *lines, struct ct_error *error) {
+    const struct ct_arguments *o = v->options;
+    struct ct_error warning; // (the list of modules without lines says more)
+    request->from_ns = v->from_ns;
+    request->to_ns = v->to_ns;
+    if (o->symbolize && ct_dwarf_missing())
+        return ct_error_set(error, CT_EXIT_USAGE, "--symbolize: source lines are not available: %s",
+                            ct_dwarf_missing());
+    if (o->symbolize)
+        (void)ct_source_locations_look_up(&v->trace->definitions, v->trace->source.name, &o->lines,
+                                          lines, &warning);
     return 0;
 }
 
@@ -162,7 +169,7 @@ static int check_names(const struct ct_memory_copy *copy, const struct ct_trace 
     if (left)
         rc = ct_error_set(error, CT_EXIT_OUTPUT,
                           "%.300s: nothing is written: after scrubbing, %.100s is still in it; "
-                          "--level=strict replaces more, or report this",
+                          "--scrub=strict replaces more, or report this",
                           of->source.name, left);
     ct_trace_close(&t);
     return rc;

@@ -7,6 +7,7 @@
 #include "copy/scrub.h"
 #include "print/view.h"
 #include "read/new_file.h"
+#include "symbols/source_locations.h"
 
 // Checks an output for a trace: it is named, is not this trace, replaces nothing without --force.
 int ct_new_trace_check_output(const char *trace, const struct ct_arguments *o,
@@ -15,8 +16,13 @@ int ct_new_trace_check_output(const char *trace, const struct ct_arguments *o,
 int ct_new_trace_check(const struct ct_view *v, struct ct_error *error);
 // The second of these alone.
 int ct_new_trace_check_end(const struct ct_view *v, struct ct_error *error);
-// Narrows the range of the request to --around, if it is given. 0, or -1 with an error.
-int ct_new_trace_around(struct ct_view *v, struct ct_copy_request *request, struct ct_error *error);
+// Sets the range of the request to so much time on both sides of the OOM that crossed capacity,
+// else of the peak. -1: there is neither.
+int ct_new_trace_around(struct ct_view *v, uint64_t around_ns, struct ct_copy_request *request);
+// Sets the range of the request to the view's, and looks up source lines if they are asked for. 0,
+// or -1 with an error.
+int ct_new_trace_prepare(struct ct_view *v, struct ct_copy_request *request,
+                         struct ct_source_locations *lines, struct ct_error *error);
 // Writes the copy into a new file; without success nothing is left of it.
 int ct_new_trace_write(struct ct_trace *t, struct ct_new_file *file, const char *path,
                        const struct ct_copy_request *request, struct ct_copied *copied,

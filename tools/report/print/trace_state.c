@@ -39,12 +39,12 @@ void ct_trace_state_print_estimate(struct ct_view *v) {
         fprintf(v->out, "%s%s%s\n", v->terminal->bold, text, v->terminal->reset);
 }
 
-// Why events before the first one are not there: a ring file, or trim, or both.
+// Why events before the first one are not there: a ring file, or a copy of a part, or both.
 static const char *describe_overwriting(const struct ct_trace *t) {
     if (!t->trimmed_before)
         return "overwritten";
-    return t->trimmed_before < t->overwritten_events ? "overwritten or left out by trim"
-                                                     : "left out by trim";
+    return t->trimmed_before < t->overwritten_events ? "overwritten or left out of this copy"
+                                                     : "left out of this copy";
 }
 
 int ct_trace_state_print_overwritten(struct ct_view *v) {
@@ -111,7 +111,7 @@ struct ct_human_text ct_trace_state_until(const struct ct_view *v) {
 }
 
 // Whether the coarse history covers all that was overwritten, and has no failed call. (A part that
-// trim has made has a history of what came before it, not of what is missing in its midst.)
+// was copied has a history of what came before it, not of what is missing in its midst.)
 static int is_history_quiet(const struct ct_trace *t) {
     if (!ct_coarse_history_exists(t) || t->history_before < t->overwritten_before)
         return 0;

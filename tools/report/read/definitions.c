@@ -284,7 +284,7 @@ static uint32_t read_native(struct ct_definitions *n, struct ct_in *in) {
     f.offset = ct_get_varint(in);
     f.function = read_string_id(n, in);
     f.symbol_offset = ct_get_varint(in);
-    if (in->at < in->end && !n->complete) // optional in all versions: `symbolize` adds them
+    if (in->at < in->end && !n->complete) // optional in all versions: `copy` adds them
         read_locations(n, &f, in);
     const uint32_t id = in->bad ? 0 : intern_frame(n, &f);
     if (!n->complete &&

@@ -31,26 +31,27 @@ static void print_rows(FILE *out, const struct ct_noise_row *row, const struct c
 }
 
 void ct_noise_document_print(FILE *out) {
-    fputs("# Frames that views leave out\n\n"
-          "Many frames between a line of a program and the driver do not name the code that asked "
-          "for memory. `cutrace-report`\n"
-          "leaves these frames out of text and prints their number. The innermost frame that is "
-          "left names a call site.\n"
-          "`--all-frames` shows all frames. JSON has all frames, and marks the ones left out as "
-          "`hidden`. A frame without a name\n"
-          "(of a stripped library) names a call site only if no other frame does; in a stack of "
-          "noise alone it is the innermost\n"
-          "line of Python, else the innermost frame.\n\n"
-          "`cutrace-report --noise` prints this page from `include/cutrace/model/noise.def`, which "
-          "the recorder uses, too, for its\n"
-          "line about a failed allocation. A pattern begins or ends with * where any text may "
-          "stand. Modules are compared by the\n"
-          "base names of their files, functions as views show them (without what compilers "
-          "append, such as `.cold`), Python files\n"
-          "by their whole paths (code without a file by `<string>` and its function). Names that "
-          "stay are no noise although a later\n"
-          "pattern matches them.\n",
-          out);
+    fputs(
+        "# Frames that views leave out\n\n"
+        "Many frames between a line of a program and the driver do not name the code that asked "
+        "for memory. `cutrace-report`\n"
+        "leaves these frames out of text and prints their number. The innermost frame that is "
+        "left names a call site.\n"
+        "`--all-frames` shows all frames. JSON has all frames, and marks the ones left out as "
+        "`hidden`. A frame without a name\n"
+        "(of a stripped library) names a call site only if no other frame does; in a stack of "
+        "noise alone it is the innermost\n"
+        "line of Python, else the innermost frame.\n\n"
+        "`cutrace-report help noise` prints this page from `include/cutrace/model/noise.def`, which "
+        "the recorder uses, too, for its\n"
+        "line about a failed allocation. A pattern begins or ends with * where any text may "
+        "stand. Modules are compared by the\n"
+        "base names of their files, functions as views show them (without what compilers "
+        "append, such as `.cold`), Python files\n"
+        "by their whole paths (code without a file by `<string>` and its function). Names that "
+        "stay are no noise although a later\n"
+        "pattern matches them.\n",
+        out);
     size_t count;
     const struct ct_noise_row *row = ct_noise_rows(&count), *const end = row + count;
     unsigned group = 0;

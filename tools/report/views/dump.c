@@ -149,7 +149,7 @@ static void print_text(struct ct_view *v, const struct ct_event *e, uint64_t num
 int ct_view_dump(struct ct_view *v) {
     struct ct_json j = {.out = v->out};
     struct ct_event e;
-    uint64_t number, left = v->options->top ? v->options->top : UINT64_MAX;
+    uint64_t number, left = v->options->events ? v->options->events : UINT64_MAX;
     ct_trace_rewind(v->trace);
     while (left && ct_trace_next(v->trace, &e, &number)) {
         if (e.t_ns < v->from_ns || e.t_ns > v->to_ns)

@@ -25,7 +25,8 @@ static void print_hidden(struct ct_view *v, const struct ct_site_totals *t) {
         frames += ct_definitions_stack_node(v->sites->definitions, stack)->depth;
     }
     if (hidden)
-        fprintf(v->out, "%s%s of %s frames of these stacks are hidden (--noise, --all-frames)%s\n",
+        fprintf(v->out,
+                "%s%s of %s frames of these stacks are hidden (help noise, --all-frames)%s\n",
                 v->terminal->dim, ct_human_count(hidden).text, ct_human_count(frames).text,
                 v->terminal->reset);
 }
