@@ -70,6 +70,7 @@ clang-tidy            command -v clang-tidy
 shellcheck            command -v shellcheck
 mandoc                command -v mandoc
 lintian               command -v lintian
+jq                    command -v jq
 zsh                   command -v zsh
 nodejs                command -v node
 npm                   command -v npm
