@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Looks from time to time at what the recorder may not hear of: modules that call past the hooks,
+// Looks from time to time at what the recorder may not hear of: modules that bypass the hooks,
 // children without the library. In the writer thread; without a lock of the loader's or the drain,
 // but for the list of what is loaded.
 #ifndef CT_SURVEY_H

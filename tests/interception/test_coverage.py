@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What `info` says of calls that go past the recorder: the simulated driver's ledger knows them, and the sentence of
+"""What `info` says of calls that bypass the recorder: the simulated driver's ledger knows them, and the sentence of
 the limits names who made them, or says that none was found."""
 import ctypes
 import json
@@ -14,7 +14,7 @@ from tap import PLAIN, Skip, case, main  # noqa: E402
 from ways import *  # noqa: E402,F403
 
 CUPTI = os.path.join(SIM, "cupti")
-CLEAN = "no call past cutrace was found"
+CLEAN = "no call that bypasses cutrace was found"
 PLUGINS = {"libplugin13.so": "needs the runtime", "libplugin_static.so": "has a static runtime"}
 
 
@@ -64,7 +64,7 @@ def plugin_case(how, plugin, other):
         problems += expect("copies of the driver", document["drivers"], 2 if how == "newlm" else 1)
         names = [name for name, _ in want]
         said = document["limits"]
-        return problems + ([] if "go past cutrace" in said and any(n in said for n in names) else [said])
+        return problems + ([] if "bypass cutrace" in said and any(n in said for n in names) else [said])
 
 
 for h in ("deepbind", "newlm"):

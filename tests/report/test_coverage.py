@@ -17,8 +17,8 @@ from tap import case, check, equal, main, report  # noqa: E402
 from traces import G, M, S, begin  # noqa: E402
 
 FOLDER = tempfile.mkdtemp(prefix="cutrace-coverage-")
-CLEAN = "no call past cutrace was found"
-UNKNOWN = "whether calls went past cutrace is not known"
+CLEAN = "no call that bypasses cutrace was found"
+UNKNOWN = "whether calls bypassed cutrace is not known"
 LOOKED = {"coverage.looks": "2", "coverage.modules": "9", "coverage.drivers": "1", "coverage.children": "0",
           "coverage.children_without_library": "0"}
 
@@ -99,7 +99,7 @@ def older():
 @case("without a look nothing is concluded, not from a parent's facts either")
 def no_look():
     path = made({**LOOKED, "coverage.looks": "0"})
-    equal(coverage(path)["limits"], "the process ended before a look for calls past cutrace")
+    equal(coverage(path)["limits"], "the process ended before a look for calls that bypass cutrace")
     equal((coverage(path)["children"], coverage(path)["modules_seen"]), (None, None))
 
 
@@ -124,7 +124,7 @@ def module(key, name, to, n=0):
     return {f"coverage.{key}.{n}": name, f"coverage.{key}.{n}.to": to}
 
 
-PAST, FIRST = "calls of lib.so go past cutrace", "calls of lib.so go to another interposer first"
+PAST, FIRST = "calls of lib.so bypass cutrace", "calls of lib.so go to another interposer first"
 PARTS = [
     ("calls of CUDA's libraries", module("bound_elsewhere", "lib.so", "libcudart.so.13 2"), PAST),
     ("calls of the driver", module("bound_elsewhere", "lib.so", "libcuda.so.1 1"), PAST),

@@ -297,7 +297,7 @@ def words():
     p = Program(3)
     path = noted(p.trace.bytes(), "words.zst")
     text = report("top", "--quick", "--at=#700", path)[1].decode()
-    check("By the recorder's checkpoint before event 660 and 41 events behind it" in text.replace("\n  ", " "), text)
+    check("By the recorder's checkpoint before event 660 and 41 events after it" in text.replace("\n  ", " "), text)
     check("not known: peaks, totals and growth" in text and "proof: the same without --quick" in text, text)
     check("By the first 101 events" in report("top", "--quick", "--at=#100", path)[1].decode())
     tree = read("top", "--quick", "--tree", "--at=#700", path)[1]["devices"][0]

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Behind the string that begins at `at` with a quotation mark; NULL: it does not end.
+// After the string that begins at `at` with a quotation mark; NULL: it does not end.
 static const char *skip_string(const char *at) {
     for (at++; *at && *at != '"'; at++)
         if (*at == '\\' && !*++at)
@@ -12,7 +12,7 @@ static const char *skip_string(const char *at) {
     return *at ? at + 1 : NULL;
 }
 
-// Behind the value that begins at `at`, and the end of its line: a document has one. NULL: it does
+// After the value that begins at `at`, and the end of its line: a document has one. NULL: it does
 // not end.
 static const char *skip_value(const char *at) {
     size_t depth = 0;

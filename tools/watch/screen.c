@@ -73,7 +73,7 @@ static void put_line(FILE *out, const char *line, size_t n, size_t width) {
             break;
         putc(c, out);
     }
-    // Behind the last column the cursor is still on it: nothing is left to clear.
+    // After the last column the cursor is still on it: nothing is left to clear.
     fputs(column < width ? "\033[0m\033[K\r\n" : "\033[0m\r\n", out);
 }
 

@@ -279,7 +279,7 @@ int ct_coverage_is_past_hooks(const struct ct_coverage_module *m) {
            (m->kind == CT_COVERAGE_LOOK_UPS && has_cuda_or_libc(m->to));
 }
 
-// "calls of libplugin.so and 2 more modules go past cutrace"
+// "calls of libplugin.so and 2 more modules bypass cutrace"
 static void append_modules(struct sentence *s, const struct ct_coverage *c, int past,
                            const char *what) {
     size_t n = 0;
@@ -354,7 +354,7 @@ int ct_coverage_limits(const struct ct_coverage *c, uint64_t lost, char *to) {
     struct sentence s = {.to = to};
     *to = 0;
     if (!c->cupti_hears)
-        append_modules(&s, c, 1, "go past cutrace");
+        append_modules(&s, c, 1, "bypass cutrace");
     append_modules(&s, c, 0, "go to another interposer first");
     append_passed(&s, c);
     append_children(&s, c);
@@ -362,8 +362,8 @@ int ct_coverage_limits(const struct ct_coverage *c, uint64_t lost, char *to) {
     const int is_limited = s.parts > 0;
     if (!c->is_recorded || !c->looks) {
         begin_part(&s);
-        append(&s, c->is_recorded ? "the process ended before a look for calls past cutrace"
-                                  : "whether calls went past cutrace is not known");
+        append(&s, c->is_recorded ? "the process ended before a look for calls that bypass cutrace"
+                                  : "whether calls bypassed cutrace is not known");
     } else if (!c->modules_known) {
         begin_part(&s);
         append(&s, "the loaded modules could not be read");
@@ -377,6 +377,6 @@ int ct_coverage_limits(const struct ct_coverage *c, uint64_t lost, char *to) {
     if (more)
         append(&s, "; %zu more: see info", more);
     if (!s.used)
-        append(&s, "no call past cutrace was found");
+        append(&s, "no call that bypasses cutrace was found");
     return is_limited;
 }

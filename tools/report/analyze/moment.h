@@ -19,7 +19,7 @@ struct ct_moment {
     uint64_t t_ns;
 };
 
-// Behind the last event up to a time and a number (UINT64_MAX: whatever its number is).
+// After the last event up to a time and a number (UINT64_MAX: whatever its number is).
 struct ct_instant {
     uint64_t t_ns, event;
 };

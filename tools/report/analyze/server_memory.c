@@ -51,7 +51,7 @@ static void note_profile(struct ct_server_memory *m, const struct ct_replay *r, 
 
 // ---- the cache ----------------------------------------------------------------------------------
 
-// Behind the last event of its allocation: everything that a rule names the cache.
+// After the last event of its allocation: everything that a rule names the cache.
 static void note_cache(struct ct_server_memory *m, struct ct_phases *phases,
                        const struct ct_replay *r, int device) {
     struct ct_live_totals live;

@@ -20,7 +20,7 @@ static unsigned get_short(const unsigned char *at) {
     return at[0] | (unsigned)at[1] << 8;
 }
 
-// Magic number; sizes of the names, booleans, numbers, strings, and of the strings' text. Behind
+// Magic number; sizes of the names, booleans, numbers, strings, and of the strings' text. After
 // them names, booleans and, at an even place, numbers; one that is absent or negative is none.
 static int read_colors(const unsigned char *entry, size_t size) {
     if (size < 12 || (get_short(entry) != MAGIC && get_short(entry) != MAGIC_WIDE))

@@ -116,7 +116,7 @@ static int judge_recovered(const struct ct_text_facts *f, struct ct_verdicts *l)
         ct_human_bytes((uint64_t)e->values[CT_TEXT_TRIED].value, CT_UNITS_IEC).text);
     line->bytes_known = 1;
     line->bytes = (uint64_t)e->values[CT_TEXT_TRIED].value;
-    ct_verdict_set_refuted_by(v, "an error behind the end of this text");
+    ct_verdict_set_refuted_by(v, "an error after the end of this text");
     return 1;
 }
 
@@ -130,7 +130,7 @@ static void judge_healthy(const struct ct_text_facts *f, struct ct_verdicts *l) 
                                   "%" PRIu64 " lines of a log, none of which reports an error of "
                                   "memory",
                                   f->lines);
-        ct_verdict_set_refuted_by(v, "an error behind the end of this text");
+        ct_verdict_set_refuted_by(v, "an error after the end of this text");
         return;
     }
     struct ct_verdict *v = ct_verdicts_add(l, CT_SCENARIO_UNKNOWN, 0.5, -1,
@@ -140,7 +140,7 @@ static void judge_healthy(const struct ct_text_facts *f, struct ct_verdicts *l) 
                                 "error");
 }
 
-// Behind a shutdown that somebody asked for vLLM reports, at times, that its engine is dead: it
+// After a shutdown that somebody asked for vLLM reports, at times, that its engine is dead: it
 // ended that itself.
 static const struct ct_text_fact *find_wrapper(const struct ct_text_facts *f) {
     const struct ct_text_fact *stopped = ct_text_facts_find(f, CT_TEXT_KIND_STOPPED);

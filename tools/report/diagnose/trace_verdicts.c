@@ -108,7 +108,7 @@ static const char *find_refuting(const struct ct_trace_case *c) {
         return "an error of the program's log: then the program itself refused (give the log: "
                "--log)";
     return c->trace->ended ? "an error of the program's log (give the log: --log)"
-                           : "an error of the program's log behind the end of this trace (give the "
+                           : "an error of the program's log after the end of this trace (give the "
                              "log: --log)";
 }
 

@@ -6,7 +6,7 @@
 #include "processes/neighbours.h"
 #include "processes/processes.h"
 
-// Behind ct_neighbours_identify; `index` is the trace of the list.
+// After ct_neighbours_identify; `index` is the trace of the list.
 void ct_neighbour_siblings_find(struct ct_neighbours *n, const struct ct_processes *all,
                                 size_t index);
 

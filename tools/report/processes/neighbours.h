@@ -79,7 +79,7 @@ static inline void ct_neighbours_note(struct ct_neighbours *n, const struct ct_r
         tick->changed_ns = e->t_ns;
 }
 
-// Behind the last event: says whose each process is, as far as this trace tells.
+// After the last event: says whose each process is, as far as this trace tells.
 void ct_neighbours_identify(struct ct_neighbours *n, const struct ct_definitions *definitions);
 // What a process held at a time, or a value beside numbers.
 uint64_t ct_neighbour_at(const struct ct_neighbour *p, uint64_t t_ns);

@@ -65,7 +65,7 @@ void ct_index_forgive_cut(struct ct_index *index);
 // Sorts the chunks after the last scan. 0, or -1: no chunk is readable, or a newer version wrote
 // one.
 int ct_index_sort(struct ct_index *index, const struct ct_source *source, struct ct_error *error);
-// The time of the first event from chunk i on, UINT64_MAX if there is none. Behind a gap it is that
+// The time of the first event from chunk i on, UINT64_MAX if there is none. After a gap it is that
 // of the record; elsewhere that of the prefix, which is exact.
 uint64_t ct_index_first_ns(const struct ct_index *index, size_t i);
 // The time of the last event up to the end of chunk i, 0 if there is none.

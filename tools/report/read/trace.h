@@ -149,7 +149,7 @@ struct ct_trace_gap {
     uint64_t next_ns;  // of the first one after it; UINT64_MAX: there is none
     uint64_t known_ns; // since when what is live is known again; UINT64_MAX: it is not
 };
-// Returns 0 if what is live at the time is known. (Behind an incomplete trace it counts as known.)
+// Returns 0 if what is live at the time is known. (After an incomplete trace it counts as known.)
 int ct_trace_find_gap(const struct ct_trace *t, uint64_t t_ns, struct ct_trace_gap *gap);
 static inline int ct_trace_is_known_at(const struct ct_trace *t, uint64_t t_ns) {
     struct ct_trace_gap gap;

@@ -19,7 +19,7 @@ struct ct_header_names {
 struct ct_header_names ct_trace_headers_begin_names(const struct ct_trace *t);
 // Of the next chunk.
 void ct_trace_headers_define(struct ct_trace *t, struct ct_header_names *names, size_t chunk);
-// Behind the last chunk: makes what the definitions say of the trace as a whole.
+// After the last chunk: makes what the definitions say of the trace as a whole.
 void ct_trace_headers_end_names(struct ct_trace *t);
 // Reads what the trace says of itself as a whole, and no more names than that takes. Names can be
 // read afterwards.

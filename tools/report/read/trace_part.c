@@ -11,7 +11,7 @@
 // The time of a chunk's first event in its prefix is exact, that of the record may be rounded down.
 #define ROUNDING UINT64_C(1000000)
 
-// Behind which number and time no event belongs to the part.
+// After which number and time no event belongs to the part.
 struct bound {
     uint64_t event, t_ns;
 };

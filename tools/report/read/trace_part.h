@@ -26,7 +26,7 @@ void ct_trace_part_choose(struct ct_trace_part *p, const struct ct_trace *t, uin
                           uint64_t t_ns, int is_end);
 // Reads the definitions and the corrections that the part needs. The trace then ends with it.
 void ct_trace_part_read(struct ct_trace_part *p, struct ct_trace *t);
-// Behind a replay of the part: whether all of its events could be read.
+// After a replay of the part: whether all of its events could be read.
 int ct_trace_part_is_whole(const struct ct_trace_part *p, const struct ct_trace *t);
 
 #endif

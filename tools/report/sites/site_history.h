@@ -65,7 +65,7 @@ void ct_site_histories_note_pool(struct ct_site_histories *h, uint64_t t_ns, uin
                                  uint64_t filled);
 // The first event after a gap: what was held before is not known.
 void ct_site_histories_restart(struct ct_site_histories *h, uint64_t t_ns);
-// Behind the last event: adds what is live, in any order; then ends.
+// After the last event: adds what is live, in any order; then ends.
 void ct_site_histories_add_live(struct ct_site_histories *h, size_t group,
                                 const struct ct_site_birth *b);
 void ct_site_histories_end(struct ct_site_histories *h);

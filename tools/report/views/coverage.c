@@ -152,7 +152,7 @@ static void print_modules(struct ct_view *v, const struct ct_coverage *c) {
     if (c->count > MOST_MODULES)
         fprintf(v->out, "  %zu more (--json lists them)\n", c->count - MOST_MODULES);
     if (c->count == ct_coverage_count(c, CT_COVERAGE_RUNTIME))
-        fputs("  none was found that calls past the hooks\n", v->out);
+        fputs("  none was found that bypasses the hooks\n", v->out);
 }
 
 static void print_children(struct ct_view *v, const struct ct_coverage *c) {

@@ -186,7 +186,7 @@ static void print_stops(const struct ct_view *v, const struct ct_what_if *w) {
                 ": their figures are up to then\n",
                 w->side[CT_WHAT_IF_RECORDED].first_failure.event);
     if (s->stopped)
-        fputs("  " CT_WRAP_HANG "what the program would have done behind the request that fails is "
+        fputs("  " CT_WRAP_HANG "what the program would have done after the request that fails is "
               "not known: the figures are up to then\n",
               v->out);
     else if (w->recorded_ooms)

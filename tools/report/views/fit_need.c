@@ -101,7 +101,7 @@ static void print_parts(struct ct_view *v, const struct ct_device_need *n) {
 static void print_notes(struct ct_view *v, const struct ct_device_need *n) {
     if (n->failed)
         fprintf(v->out,
-                "  a request failed at %s: what the program would have asked for behind it is not "
+                "  a request failed at %s: what the program would have asked for after it is not "
                 "known\n",
                 ct_label_time(v, n->failed_t_ns).text);
     if (!n->untracked_known)

@@ -61,7 +61,7 @@ static void print_headline(const struct ct_moment_part *p, struct ct_view *v) {
     if (part->point.event)
         fprintf(v->out,
                 "By the recorder's checkpoint before event %" PRIu64
-                " and %s event%s behind it, what was live %s%s:",
+                " and %s event%s after it, what was live %s%s:",
                 part->point.event, ct_human_count(p->replayed).text, ct_human_plural(p->replayed),
                 of, ct_label_time(v, p->moment.t_ns).text);
     else

@@ -151,7 +151,7 @@ static void drop_copy(struct ct_processes_shown *s, size_t i, size_t same) {
     shown->is_limited = 0;
 }
 
-// Of two copies the one with more events counts. Behind the scans of all.
+// Of two copies the one with more events counts. After the scans of all.
 static void find_copies(struct ct_processes_shown *s) {
     struct ct_process *list = s->all.list;
     for (size_t i = 0; i < s->all.count; i++) {
