@@ -11,7 +11,7 @@
 #include "print/print.h"
 #include "print/time_range.h"
 #include "print/trace_state.h"
-#include "sites/held_at.h"
+#include "sites/site_groups.h"
 #include "views/frag.h"
 #include "views/frag_pool.h"
 #include "views/top_tree.h"
@@ -52,6 +52,19 @@ int ct_moment_quick_read(struct ct_moment_part *p, struct ct_view *v, struct ct_
     return 0;
 }
 
+// What call sites hold in the state, of which nothing earlier is known: the groups' labels suit it.
+// Who resumed memory that has slept is not known of a state that a checkpoint restored. Both are to
+// be freed by the caller.
+static void read_held(struct ct_live_totals *live, struct ct_site_groups *groups,
+                      const struct ct_replay *state, struct ct_call_sites *sites, int device,
+                      enum ct_holding_rows rows) {
+    ct_live_at_read(live, state, device, rows);
+    for (size_t i = 0; i < live->holding_count; i++)
+        live->holdings[i].resumed_bytes = 0;
+    ct_site_groups_refine(sites, live->holdings, live->holding_count);
+    ct_site_groups_build(groups, sites, live->holdings, live->holding_count);
+}
+
 // ---- text ---------------------------------------------------------------------------------------
 
 static void print_headline(const struct ct_moment_part *p, struct ct_view *v) {
@@ -80,8 +93,8 @@ static void print_total(struct ct_view *v, const struct ct_live_totals *live, in
 static void print_top(const struct ct_moment_part *p, struct ct_view *v, int device) {
     struct ct_live_totals live;
     struct ct_site_groups groups;
-    ct_held_at_read(&live, &groups, &p->state, v->sites, device,
-                    v->options->segments ? CT_ROWS_BY_SEGMENT : CT_ROWS_BY_BLOCK);
+    read_held(&live, &groups, &p->state, v->sites, device,
+              v->options->segments ? CT_ROWS_BY_SEGMENT : CT_ROWS_BY_BLOCK);
     print_total(v, &live, device);
     if (live.asleep_bytes)
         fprintf(v->out, "; %s of PyTorch's blocks sleep (unmapped) beside it",
@@ -200,8 +213,8 @@ static void add_top_device(const struct ct_moment_part *p, struct ct_view *v, st
                            int device) {
     struct ct_live_totals live;
     struct ct_site_groups groups;
-    ct_held_at_read(&live, &groups, &p->state, v->sites, device,
-                    v->options->segments ? CT_ROWS_BY_SEGMENT : CT_ROWS_BY_BLOCK);
+    read_held(&live, &groups, &p->state, v->sites, device,
+              v->options->segments ? CT_ROWS_BY_SEGMENT : CT_ROWS_BY_BLOCK);
     ct_json_number(j, "bytes", live.bytes);
     ct_json_number(j, "asleep_bytes", live.asleep_bytes);
     ct_json_text(j, "rows", live.rows == CT_ROWS_BY_BLOCK ? "blocks" : "segments");
