@@ -8,12 +8,14 @@
 #include "intercept/bindings.h"
 
 #include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <link.h>
 #include <stdint.h>
 #include <string.h>
 
+#include "base/files.h"
 #include "base/maps.h"
-#include "base/own_memory.h"
 #include "base/pages.h"
 #include "base/print.h"
 #include "intercept/cuda_api.h"
@@ -54,6 +56,29 @@ struct module {
 // The writer thread's.
 static struct module *modules; // MODULES of them, by address
 static unsigned count, unreadable;
+static int memory_fd = -1;
+
+// ---- this process's memory ----------------------------------------------------------------------
+// Another thread may unmap it meanwhile: a failed read is an error, and no signal. It is read from
+// /proc/self/mem, which a thread of the process may always open, and no seccomp filter of a
+// container forbids (process_vm_readv it may).
+
+// Returns 0, or -errno if memory cannot be read in this way.
+static int open_memory(void) {
+    memory_fd = ct_open("/proc/self/mem", O_RDONLY);
+    return memory_fd < 0 ? -errno : 0;
+}
+
+static void close_memory(void) {
+    ct_close(memory_fd);
+    memory_fd = -1;
+}
+
+// Reads n bytes. Returns how many could be read.
+static size_t read_memory(uint64_t address, void *to, size_t n) {
+    const ssize_t got = ct_pread(memory_fd, to, n, (off_t)address);
+    return got > 0 ? (size_t)got : 0;
+}
 
 // ---- finding modules ----------------------------------------------------------------------------
 
@@ -62,10 +87,10 @@ static int read_segments(struct module *m) {
     ElfW(Ehdr) e;
     ElfW(Phdr) p[32];
     uint64_t first = UINT64_MAX, last = 0;
-    if (ct_own_memory_read(m->start, &e, sizeof e) != sizeof e ||
+    if (read_memory(m->start, &e, sizeof e) != sizeof e ||
         memcmp(e.e_ident, ELFMAG, SELFMAG) != 0 || e.e_ident[EI_CLASS] != ELFCLASS64 ||
         e.e_phentsize != sizeof *p || !e.e_phnum || e.e_phnum > sizeof p / sizeof *p ||
-        ct_own_memory_read(m->start + e.e_phoff, p, e.e_phnum * sizeof *p) != e.e_phnum * sizeof *p)
+        read_memory(m->start + e.e_phoff, p, e.e_phnum * sizeof *p) != e.e_phnum * sizeof *p)
         return -1;
     for (unsigned i = 0; i < e.e_phnum; i++) {
         if (p[i].p_type == PT_DYNAMIC)
@@ -151,7 +176,7 @@ struct tables {
 
 static int read_tables(const struct module *m, struct tables *t) {
     ElfW(Dyn) d[128];
-    const size_t n = ct_own_memory_read(m->dynamic, d, sizeof d) / sizeof *d;
+    const size_t n = read_memory(m->dynamic, d, sizeof d) / sizeof *d;
     *t = (struct tables){0};
     for (size_t i = 0; i < n && d[i].d_tag != DT_NULL; i++) {
         // The loader has added the base, but not everywhere.
@@ -197,9 +222,9 @@ static int read_tables(const struct module *m, struct tables *t) {
 // Undefined symbols are the first ones in a module with a GNU hash, which has the others.
 static uint32_t count_undefined(const struct tables *t) {
     uint32_t head[4] = {0};
-    if (t->gnu_hash && ct_own_memory_read(t->gnu_hash, head, sizeof head) == sizeof head)
+    if (t->gnu_hash && read_memory(t->gnu_hash, head, sizeof head) == sizeof head)
         return head[1] < SYMBOLS ? head[1] : SYMBOLS;
-    if (t->hash && ct_own_memory_read(t->hash, head, 8) == 8)
+    if (t->hash && read_memory(t->hash, head, 8) == 8)
         return head[1] < SYMBOLS ? head[1] : SYMBOLS;
     return 0;
 }
@@ -236,7 +261,7 @@ static void add_symbol(const struct tables *t, const char *texts, uint32_t index
     if (texts) {
         at = texts + name;
     } else {
-        const size_t n = ct_own_memory_read(t->text + name, own, sizeof own - 1);
+        const size_t n = read_memory(t->text + name, own, sizeof own - 1);
         own[n] = 0;
         if (n < 8)
             return;
@@ -256,14 +281,13 @@ static void find_hooked(const struct tables *t) {
     const int at_once = t->text_bytes <= TEXT_BYTES;
     hooked.count = 0;
     if (at_once && all > 1) {
-        const size_t n = ct_own_memory_read(t->text, texts, t->text_bytes);
+        const size_t n = read_memory(t->text, texts, t->text_bytes);
         memset(texts + n, 0, sizeof texts - n);
     }
     for (uint32_t i = 0; i < all; i += sizeof part / sizeof *part) {
         const uint32_t asked = all - i < 1024 ? all - i : 1024;
         const size_t n =
-            ct_own_memory_read(t->symbols + i * sizeof *part, part, asked * sizeof *part) /
-            sizeof *part;
+            read_memory(t->symbols + i * sizeof *part, part, asked * sizeof *part) / sizeof *part;
         for (uint32_t k = 0; k < n; k++)
             if (part[k].st_shndx == SHN_UNDEF && part[k].st_name)
                 add_symbol(t, at_once ? texts : NULL, i + k, part[k].st_name);
@@ -315,8 +339,7 @@ static void look_at_slot(const struct module *m, struct bound *b, const ElfW(Rel
     if (type != R_SLOT && type != R_GLOBAL && type != R_ADDRESS)
         return;
     const enum kind kind = kind_of((uint32_t)ELF64_R_SYM(r->r_info));
-    if (kind == OTHER ||
-        ct_own_memory_read(m->base + r->r_offset, &value, sizeof value) != sizeof value)
+    if (kind == OTHER || read_memory(m->base + r->r_offset, &value, sizeof value) != sizeof value)
         return;
     if (type == R_ADDRESS)
         value -= (uint64_t)r->r_addend;
@@ -344,7 +367,7 @@ static void look_at_relocations(const struct module *m, struct bound *b, uint64_
         return;
     for (uint64_t done = 0; done < bytes; done += sizeof part) {
         const size_t asked = bytes - done < sizeof part ? (size_t)(bytes - done) : sizeof part;
-        const size_t n = ct_own_memory_read(at + done, part, asked) / sizeof *part;
+        const size_t n = read_memory(at + done, part, asked) / sizeof *part;
         for (size_t i = 0; i < n; i++)
             look_at_slot(m, b, &part[i]);
         if (n * sizeof *part < asked / sizeof *part * sizeof *part)
@@ -361,7 +384,7 @@ static int has_runtime(const struct module *m) {
     static char part[64 << 10];
     const uint64_t end = m->end - m->start > SEARCHED_BYTES ? m->start + SEARCHED_BYTES : m->end;
     for (uint64_t at = m->start; at < end; at += sizeof part - sizeof name) {
-        const size_t n = ct_own_memory_read(at, part, sizeof part);
+        const size_t n = read_memory(at, part, sizeof part);
         if (memmem(part, n, name, sizeof name - 1))
             return 1;
     }
@@ -430,7 +453,7 @@ void ct_bindings_look(void) {
     struct found f = {.before = modules, .before_count = count};
     if (!before && !(before = ct_pages_map(MODULES * sizeof *before)))
         return;
-    if (ct_own_memory_open())
+    if (open_memory())
         return;
     f.list = before;
     if (!ct_maps_read("/proc/self/maps", add_mapping, &f)) {
@@ -454,5 +477,5 @@ void ct_bindings_look(void) {
         if (was_unreadable)
             ct_info_set("coverage.modules_unreadable", "%u", unreadable);
     }
-    ct_own_memory_close();
+    close_memory();
 }

@@ -22,7 +22,7 @@
 // follow:
 // 1. A report does not wait: it takes no lock, makes no system call and allocates no host memory.
 //    The report of an OOM, which an exception follows, waits for a bounded time until the line on
-//    stderr is printed (record/failed_call.h).
+//    stderr is printed (record/publish.c).
 // 2. The events of a device are in order. The report of a free ends before the block's address can
 //    be allocated again, and the times of the events are read inside the reports (store/ring.c says
 //    why times of different threads can be compared).

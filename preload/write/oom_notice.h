@@ -18,7 +18,7 @@
 // Who says it: the failing thread drains its own event (ct_drain_look). If a line waits then, it
 // wakes the writer thread, which asks NVML and prints; after 100 ms the failing thread prints it
 // without NVML, if it gets the drain lock in time; otherwise the writer thread prints it later
-// (record/failed_call.c). Nobody waits for a full pipe: such a line waits for the next attempt.
+// (record/publish.c). Nobody waits for a full pipe: such a line waits for the next attempt.
 //
 // Drain lock held, unless a function says otherwise. With CUTRACE_QUIET nothing is said.
 #ifndef CT_WRITE_OOM_NOTICE_H

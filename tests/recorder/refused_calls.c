@@ -31,7 +31,7 @@ static uint64_t now_ns(void) {
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-// The recorder waits so long for its line (preload/record/failed_call.c). A call that took longer
+// The recorder waits so long for its line (preload/record/publish.c). A call that took longer
 // may have none: a file says so.
 #define SAY_NS 150000000u
 

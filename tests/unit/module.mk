@@ -52,7 +52,7 @@ $(UNIT_STATE): $(UNIT_DIR)/%: tests/unit/%.c
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS_ALL) $(DEPFLAGS) $< $(LDFLAGS_ALL) $(CMOCKA_LIBS) -o $@
 
-UNIT_HTTP := $(BUILD)/tools/watch/http_request.o $(BUILD)/tools/watch/http_accept.o
+UNIT_HTTP := $(BUILD)/tools/watch/http_request.o
 $(UNIT_WATCH): $(UNIT_DIR)/%: tests/unit/%.c $(UNIT_HTTP)
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS_ALL) $(DEPFLAGS) -Itools $< $(UNIT_HTTP) $(LDFLAGS_ALL) $(CMOCKA_LIBS) -o $@

@@ -8,9 +8,7 @@
 #include "bundle/bundle.h"
 #include "cli/help.h"
 #include "cli/progress.h"
-#include "command/report_diff.h"
-#include "command/report_several.h"
-#include "command/report_trace.h"
+#include "command/report.h"
 #include "symbols/dwarf_lines.h"
 #include "symbols/noise_document.h"
 

@@ -2,7 +2,7 @@
 // cutrace ctl: sends a request to a running recorder through its journal alone, without a signal or
 // a socket. A request is a bit in the journal's header; the recorder's writer thread waits on a
 // futex beside it.
-#include "run/ctl.h"
+#include "run/commands.h"
 
 #include <cutrace/format/journal.h>
 #include <errno.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "run/doctor.h"
+#include "run/commands.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,11 +2,14 @@
 // What is said of a trace is what cutrace-report says: this program reads none itself.
 #include "run/left_traces.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -14,7 +17,7 @@
 #include "base/human.h"
 #include "base/json_find.h"
 #include "base/utf8.h"
-#include "run/call_report.h"
+#include "run/preload.h"
 #include "run/supervise.h"
 
 struct left {
@@ -26,8 +29,110 @@ struct left {
     const char **summary; // of each trace, or NULL
 };
 
-// ---- asking cutrace-report
-// ------------------------------------------------------------------------
+// ---- running cutrace-report ---------------------------------------------------------------------
+
+static char *find_in_path(const char *name) {
+    const char *path = getenv("PATH");
+    for (const char *at = path ? path : ""; *at; at += *at == ':') {
+        const int n = (int)strcspn(at, ":");
+        char *candidate = NULL;
+        if (asprintf(&candidate, "%.*s/%s", n, at, name) < 0)
+            return NULL;
+        if (*candidate == '/' && n && access(candidate, X_OK) == 0)
+            return candidate;
+        free(candidate);
+        at += n;
+    }
+    return NULL;
+}
+
+// The program: beside this one, or in PATH. NULL: it is not there. Allocated.
+static char *find_report(void) {
+    const char *folder = ct_preload_own_folder();
+    char *beside = NULL;
+    if (folder && asprintf(&beside, "%s/cutrace-report", folder) >= 0) {
+        if (access(beside, X_OK) == 0)
+            return beside;
+        free(beside);
+    }
+    return find_in_path("cutrace-report");
+}
+
+_Noreturn static void execute(const char *program, char *const *arguments, int out) {
+    const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    (void)dup2(null, STDIN_FILENO);
+    (void)dup2(null, STDERR_FILENO);
+    (void)dup2(out, STDOUT_FILENO);
+    ct_supervise_restore_signals();
+    execv(program, arguments);
+    _exit(127);
+}
+
+static int is_ending(int signal) {
+    return signal == SIGINT || signal == SIGTERM || signal == SIGHUP || signal == SIGQUIT;
+}
+
+// Waits until there is something to read. Returns -1 if a signal came that ends programs.
+static int wait_for(int out, int signals) {
+    struct pollfd fds[] = {{.fd = out, .events = POLLIN}, {.fd = signals, .events = POLLIN}};
+    for (;;) {
+        struct signalfd_siginfo info;
+        if (poll(fds, 2, -1) < 0 && errno != EINTR)
+            return -1;
+        if (fds[1].revents & POLLIN && read(signals, &info, sizeof info) == sizeof info &&
+            is_ending((int)info.ssi_signo))
+            return -1;
+        if (fds[0].revents)
+            return 0;
+    }
+}
+
+static char *read_output(int out, int signals) {
+    size_t capacity = 1 << 16, n = 0;
+    char *text = malloc(capacity);
+    while (text && wait_for(out, signals) == 0) {
+        const ssize_t more = read(out, text + n, capacity - n - 1);
+        if (more <= 0) {
+            text[n] = 0;
+            return text;
+        }
+        n += (size_t)more;
+        if (n + 1 == capacity) {
+            char *longer = realloc(text, capacity *= 2);
+            if (!longer)
+                free(text);
+            text = longer;
+        }
+    }
+    free(text);
+    return NULL;
+}
+
+// Runs cutrace-report and takes what it writes: its standard output, NUL-terminated and allocated;
+// NULL: it could not be run, or a signal that ends programs came meanwhile, and then it was ended.
+// `arguments`: as of execv. Its standard error is dropped. ct_supervise has blocked the signals.
+static char *call_report(const char *program, char *const *arguments) {
+    int out[2];
+    const int signals = signalfd(-1, ct_supervise_signals(), SFD_CLOEXEC | SFD_NONBLOCK);
+    if (pipe2(out, O_CLOEXEC)) {
+        close(signals);
+        return NULL;
+    }
+    const pid_t pid = fork();
+    if (pid == 0)
+        execute(program, arguments, out[1]);
+    close(out[1]);
+    char *text = pid > 0 ? read_output(out[0], signals) : NULL;
+    close(out[0]);
+    close(signals);
+    if (pid > 0 && !text)
+        (void)kill(pid, SIGKILL);
+    while (pid > 0 && waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+        ;
+    return text;
+}
+
+// ---- asking cutrace-report ----------------------------------------------------------------------
 
 static int is_there(const char *trace) {
     struct stat st;
@@ -52,7 +157,7 @@ static char *ask(const char *program, struct left *l) {
         if (is_there(l->list->traces[i]))
             arguments[count++] = l->list->traces[i];
     const size_t asked = count - 4;
-    char *text = asked ? ct_call_report(program, arguments) : NULL;
+    char *text = asked ? call_report(program, arguments) : NULL;
     for (size_t i = 0; text && i < n; i++)
         if (shown < asked && arguments[shown + 4] == l->list->traces[i])
             l->summary[i] = asked > 1 ? ct_json_element(text, shown++) : (shown++, text);
@@ -63,8 +168,7 @@ static char *ask(const char *program, struct left *l) {
     return text;
 }
 
-// ---- lines
-// ----------------------------------------------------------------------------------------
+// ---- lines --------------------------------------------------------------------------------------
 
 static void print_path(FILE *out, const char *path) {
     ct_utf8_print_sanitized(out, path, strlen(path));
@@ -206,7 +310,7 @@ static void write_text(const char *text, size_t n) {
 }
 
 static void print_all(struct left *l) {
-    char *program = l->list->count ? ct_call_report_find() : NULL;
+    char *program = l->list->count ? find_report() : NULL;
     char *text = program ? ask(program, l) : NULL;
     l->json = text;
     if (!l->list->count)

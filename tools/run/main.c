@@ -6,11 +6,7 @@
 #include <string.h>
 
 #include "base/version.h"
-#include "run/ctl.h"
-#include "run/doctor.h"
-#include "run/record_metrics.h"
-#include "run/run.h"
-#include "run/watch_command.h"
+#include "run/commands.h"
 #include "run/words.h"
 
 enum { CANNOT_PRINT = 125, WRONG_USAGE = 125 };

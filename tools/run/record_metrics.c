@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Asks again and again, whatever the server does: it may not be up yet, be restarted, be too busy
 // to answer. What ends it is a signal, the duration, or a file that cannot be written at its start.
-#include "run/record_metrics.h"
+#include "run/commands.h"
 
 #include <errno.h>
 #include <poll.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "run/run.h"
+#include "run/commands.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -11,6 +11,9 @@
 #include "run/supervise.h"
 #include "run/trace_list.h"
 #include "run/words.h"
+
+// Exit codes of its own failures, as env(1) and timeout(1) have them.
+enum { OWN_FAILURE = 125, NOT_EXECUTABLE = 126, NOT_FOUND = 127 };
 
 // Returns 0, or the exit code; -1: the help was asked for.
 static int read_words(struct ct_words *w, struct ct_preload *p) {
@@ -31,10 +34,9 @@ static int read_words(struct ct_words *w, struct ct_preload *p) {
         case CT_WORD_HELP:
             return -1;
         case CT_WORD_END:
-            return ct_words_fail(CT_RUN_OWN_FAILURE,
-                                 "run: no command given; see cutrace run --help");
+            return ct_words_fail(OWN_FAILURE, "run: no command given; see cutrace run --help");
         default:
-            return CT_RUN_OWN_FAILURE;
+            return OWN_FAILURE;
         }
     }
 }
@@ -46,11 +48,11 @@ static int set_environment(void *cookie) {
 static int fail_start(const struct ct_supervised *s) {
     const char *why = strerror(s->start_errno);
     if (!s->pid || s->pid < 0)
-        return ct_words_fail(CT_RUN_OWN_FAILURE, "cannot start a process: %s", why);
+        return ct_words_fail(OWN_FAILURE, "cannot start a process: %s", why);
     if (!s->is_prepared)
-        return ct_words_fail(CT_RUN_OWN_FAILURE, "cannot set the environment: %s", why);
-    return ct_words_fail(s->start_errno == ENOENT ? CT_RUN_NOT_FOUND : CT_RUN_NOT_EXECUTABLE,
-                         "%s: %s", s->command[0], why);
+        return ct_words_fail(OWN_FAILURE, "cannot set the environment: %s", why);
+    return ct_words_fail(s->start_errno == ENOENT ? NOT_FOUND : NOT_EXECUTABLE, "%s: %s",
+                         s->command[0], why);
 }
 
 // CUTRACE_QUIET as the recorder reads it.
@@ -80,24 +82,24 @@ int ct_run_main(int argc, char **argv) {
     int code = read_words(&words, &preload);
     if (code < 0) {
         ct_words_print_help(stdout, CT_RUN_run);
-        return fflush(stdout) ? CT_RUN_OWN_FAILURE : 0;
+        return fflush(stdout) ? OWN_FAILURE : 0;
     }
     if (code)
         return code;
     const char *folder = ct_preload_own_folder();
     char *library = ct_preload_find_library();
     if (!folder)
-        return ct_words_fail(CT_RUN_OWN_FAILURE, "cannot find the folder of this program: %s",
+        return ct_words_fail(OWN_FAILURE, "cannot find the folder of this program: %s",
                              strerror(errno));
     if (!library)
         return ct_words_fail(
-            CT_RUN_OWN_FAILURE,
+            OWN_FAILURE,
             "libcutrace.so is neither in %s nor in the lib folder beside it; install it "
             "there",
             folder);
     if (!ct_preload_can_hold(library))
         code = ct_words_fail(
-            CT_RUN_OWN_FAILURE,
+            OWN_FAILURE,
             "%s: LD_PRELOAD cannot hold a path with a blank or a colon; move the library", library);
     preload.library = library;
     if (!code)

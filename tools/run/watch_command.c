@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "run/watch_command.h"
+#include "run/commands.h"
 
 #include <stdlib.h>
 #include <sys/stat.h>

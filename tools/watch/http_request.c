@@ -1,15 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "watch/http_request.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
-#include "watch/http_accept.h"
+// Which of the two formats of metrics a client wants. Weights are thousandths; the most of each
+// kind.
+struct accept {
+    unsigned openmetrics; // asked for by its name
+    unsigned text;        // text/plain, or whatever there is
+};
 
 struct head {
     struct ct_http_request *to;
-    struct ct_http_accept accept;
+    struct accept accept;
     int minor; // of the version
     int hosts, has_body, closes, keeps;
 };
@@ -94,6 +100,65 @@ static int read_first(struct head *h, char *line) {
     return read_version(h, version);
 }
 
+// ---- the field Accept (RFC 9110, 12.5.1) --------------------------------------------------------
+
+// "1", "0.75": thousandths. What is no weight is none.
+static unsigned read_weight(const char *text) {
+    unsigned weight = *text == '1' ? 1000 : 0, place = 100;
+    if ((*text != '0' && *text != '1') || text[1] != '.')
+        return weight;
+    for (text += 2; isdigit((unsigned char)*text) && place; text++, place /= 10)
+        weight += (unsigned)(*text - '0') * place;
+    return weight < 1000 ? weight : 1000;
+}
+
+// Whether one of the parameters after a type, ";name=value;...", is this one; NULL, or its value.
+static const char *find_parameter(const char *at, size_t n, const char *name) {
+    const char *end = at + n;
+    const size_t length = strlen(name);
+    while ((at = memchr(at, ';', (size_t)(end - at)))) {
+        at++;
+        while (at < end && (*at == ' ' || *at == '\t'))
+            at++;
+        if ((size_t)(end - at) > length && strncasecmp(at, name, length) == 0 && at[length] == '=')
+            return at + length + 1;
+    }
+    return NULL;
+}
+
+static void add_range(struct accept *a, const char *range, size_t n) {
+    const char *q = find_parameter(range, n, "q");
+    const char *version = find_parameter(range, n, "version");
+    const unsigned weight = q ? read_weight(q) : 1000;
+    const size_t type = strcspn(range, ";, \t");
+    // Version 1.0.0 is what 0.0.1 was made into; others are not written.
+    const int is_known = !version || strncmp(version, "1.", 2) == 0 || *version == '0';
+    unsigned *of = NULL;
+    if (type == 28 && strncasecmp(range, "application/openmetrics-text", 28) == 0 && is_known)
+        of = &a->openmetrics;
+    else if ((type == 10 && strncasecmp(range, "text/plain", 10) == 0) ||
+             (type == 6 && strncasecmp(range, "text/*", 6) == 0) ||
+             (type == 3 && strncmp(range, "*/*", 3) == 0))
+        of = &a->text;
+    if (of && weight > *of)
+        *of = weight;
+}
+
+static void add_accept(struct accept *a, const char *value) {
+    for (const char *at = value; *at;) {
+        at += strspn(at, ", \t");
+        const size_t n = strcspn(at, ",");
+        if (n)
+            add_range(a, at, n);
+        at += n;
+    }
+}
+
+// Only who names it gets it, and not who would rather have the older text.
+static int wants_openmetrics(const struct accept *a) {
+    return a->openmetrics && a->openmetrics >= a->text;
+}
+
 // ---- fields -------------------------------------------------------------------------------------
 
 // Whether a list of words has this one.
@@ -126,7 +191,7 @@ static int read_field(struct head *h, char *line) {
     if (strcasecmp(line, "Host") == 0)
         read_host(h, value);
     else if (strcasecmp(line, "Accept") == 0)
-        ct_http_accept_add(&h->accept, value);
+        add_accept(&h->accept, value);
     else if (strcasecmp(line, "Transfer-Encoding") == 0)
         h->has_body = 1;
     else if (strcasecmp(line, "Content-Length") == 0)
@@ -171,7 +236,7 @@ int ct_http_request_parse(struct ct_http_request *r, char *head, size_t n) {
         return status;
     if (h.minor ? h.hosts != 1 : h.hosts > 1)
         return 400;
-    r->wants_openmetrics = ct_http_accept_is_openmetrics(&h.accept);
+    r->wants_openmetrics = wants_openmetrics(&h.accept);
     // A body is not read: what follows it cannot be found.
     r->keeps_open = !h.closes && !h.has_body && (h.minor || h.keeps);
     return 0;

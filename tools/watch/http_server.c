@@ -40,6 +40,39 @@ struct ct_http_client {
     uint64_t deadline_ns, moved_ns; // moved: when something came or went
 };
 
+// ---- bodies -------------------------------------------------------------------------------------
+
+struct ct_http_body *ct_http_body_new(int status, const char *type, char *bytes, size_t size) {
+    struct ct_http_body *b = ct_heap_alloc_zeroed(1, sizeof *b);
+    atomic_init(&b->users, 1);
+    b->status = status;
+    b->type = type;
+    b->bytes = bytes;
+    b->size = size;
+    return b;
+}
+
+struct ct_http_body *ct_http_body_say(int status, const char *text) {
+    const size_t n = strlen(text);
+    char *bytes = ct_heap_resize(NULL, n + 2, 1);
+    (void)snprintf(bytes, n + 2, "%s\n", text);
+    return ct_http_body_new(status, "text/plain; charset=utf-8", bytes, n + 1);
+}
+
+struct ct_http_body *ct_http_body_share(struct ct_http_body *b) {
+    atomic_fetch_add(&b->users, 1);
+    return b;
+}
+
+void ct_http_body_release(struct ct_http_body *b) {
+    if (!b || atomic_fetch_sub(&b->users, 1) != 1)
+        return;
+    free(b->bytes);
+    free(b);
+}
+
+// ---- the server ---------------------------------------------------------------------------------
+
 // Clients may take half of the descriptors: the looks need some, too.
 static int count_places(void) {
     struct rlimit limit;

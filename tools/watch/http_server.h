@@ -8,9 +8,10 @@
 #define CT_WATCH_HTTP_SERVER_H
 
 #include <poll.h>
+#include <stdatomic.h>
+#include <stddef.h>
 #include <stdint.h>
 
-#include "watch/http_body.h"
 #include "watch/http_request.h"
 
 enum { CT_HTTP_CLIENTS = 128, CT_HTTP_POLLED = CT_HTTP_CLIENTS + 1 };
@@ -19,6 +20,15 @@ enum { CT_HTTP_CLIENTS = 128, CT_HTTP_POLLED = CT_HTTP_CLIENTS + 1 };
 #define CT_HTTP_REQUEST_NS UINT64_C(10000000000) // a request must be complete within
 #define CT_HTTP_ANSWER_NS UINT64_C(30000000000)  // an answer must have been taken within
 #define CT_HTTP_IDLE_NS UINT64_C(150000000000)   // between two requests of one connection
+
+// What an answer says: it is made once, and sent to many clients, each at its own pace.
+struct ct_http_body {
+    atomic_uint users;
+    int status;
+    const char *type; // Content-Type
+    char *bytes;
+    size_t size;
+};
 
 struct ct_http_client;
 
@@ -33,6 +43,13 @@ struct ct_http_server {
     unsigned polled;    // how many entries are polled for
     int polls_listener; // the last entry is the listener
 };
+
+// The first user is the caller. Takes the bytes, which are on the heap.
+struct ct_http_body *ct_http_body_new(int status, const char *type, char *bytes, size_t size);
+// A line of plain text.
+struct ct_http_body *ct_http_body_say(int status, const char *text);
+struct ct_http_body *ct_http_body_share(struct ct_http_body *b);
+void ct_http_body_release(struct ct_http_body *b); // NULL: nothing
 
 // `listener`: a socket that listens and does not block; it is taken over.
 void ct_http_server_begin(struct ct_http_server *s, int listener);

@@ -5,7 +5,13 @@
 
 #include "base/elide.h"
 #include "base/heap.h"
-#include "cli/joined_words.h"
+
+enum { LONGEST = 40 }; // a longer word is no number, unit or noun that matters here
+
+static const char *const units[] = {"B",  "KiB", "MiB", "GiB", "TiB", "KB", "MB",
+                                    "GB", "TB",  "s",   "ms",  "us",  "ns", "%"};
+static const char *const nouns[] = {"GPU",    "event",  "events",  "thread", "process",
+                                    "offset", "column", "version", "device"};
 
 struct wrap {
     struct ct_wrap_style style;
@@ -30,14 +36,90 @@ struct line {
     int is_row;
 };
 
+// Returns the length of an escape sequence (a colour), 0 if none begins there.
+static size_t measure_escape(const char *at, size_t left) {
+    if (left < 2 || at[0] != '\033' || at[1] != '[')
+        return 0;
+    size_t n = 2;
+    while (n < left && at[n] != 'm')
+        n++;
+    return n < left ? n + 1 : n;
+}
+
 static size_t count_columns(const char *text, size_t n) {
     size_t columns = 0;
     for (size_t i = 0; i < n;) {
-        const size_t escape = ct_joined_words_escape(text + i, n - i);
+        const size_t escape = measure_escape(text + i, n - i);
         columns += !escape && ((unsigned char)text[i] & 0xC0) != 0x80;
         i += escape ? escape : 1;
     }
     return columns;
+}
+
+// ---- words of one figure ------------------------------------------------------------------------
+
+// Copies a word without escape sequences; "" if it is too long.
+static void copy_word(char *to, const char *from, size_t n) {
+    size_t used = 0;
+    for (size_t i = 0; i < n && used + 1 < LONGEST;) {
+        const size_t escape = measure_escape(from + i, n - i);
+        if (!escape)
+            to[used++] = from[i];
+        i += escape ? escape : 1;
+    }
+    to[used + 1 < LONGEST ? used : 0] = 0;
+}
+
+static size_t count_digits(const char *s) {
+    return strspn(s, "0123456789");
+}
+
+static int is_letter(char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+
+static int is_unit(const char *word) {
+    const size_t n = strcspn(word, ".,;:)");
+    for (size_t i = 0; i < sizeof units / sizeof *units; i++)
+        if (strlen(units[i]) == n && strncmp(word, units[i], n) == 0)
+            return 1;
+    return 0;
+}
+
+static int is_noun(const char *word) {
+    for (size_t i = 0; i < sizeof nouns / sizeof *nouns; i++)
+        if (strcmp(word, nouns[i]) == 0)
+            return 1;
+    return 0;
+}
+
+// What follows a number: its unit, what it counts, three more digits of it, or the time after days.
+static int follows_number(const char *number, const char *second) {
+    const size_t all = strlen(number), digits = count_digits(number);
+    if (digits == all)
+        return is_letter(*second) || (all <= 3 && count_digits(second) == 3);
+    if (digits && digits + 1 == all && number[digits] == 'd')
+        return count_digits(second) == 2;
+    return count_digits(number + all - 1) && is_unit(second);
+}
+
+// Whether the second word, one space after the first, belongs to it: "8.19" and "MiB", "GPU" and
+// "0", "63" and "blocks". Both may have escape sequences around them.
+static int belong_together(const char *first, size_t first_bytes, const char *second,
+                           size_t second_bytes) {
+    char a[LONGEST], b[LONGEST];
+    copy_word(a, first, first_bytes);
+    copy_word(b, second, second_bytes);
+    if (!*a || !*b)
+        return 0;
+    if (strcmp(a, "<-") == 0) // the arrow stays with the caller
+        return 1;
+    const char *word = a + strspn(a, "(+<>");
+    if (is_noun(word) && count_digits(b))
+        return 1;
+    if (*b == '(' && count_digits(b + 1) && strchr(b, ')')) // a result: "NAME (2)"
+        return 1;
+    return *word && follows_number(word, b);
 }
 
 // ---- words --------------------------------------------------------------------------------------
@@ -85,7 +167,7 @@ static void find_words(struct line *l, size_t length) {
 
 static int is_joined(const struct line *l, const struct word *w) {
     const struct word *before = w - 1;
-    return w->spaces == 1 && ct_joined_words(l->text + before->at, before->end - before->at,
+    return w->spaces == 1 && belong_together(l->text + before->at, before->end - before->at,
                                              l->text + w->at, w->end - w->at);
 }
 

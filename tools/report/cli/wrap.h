@@ -3,9 +3,9 @@
 //
 // The views write to a stream that lays out each line when it ends. A line that fits is written as
 // it is. One that does not is continued on further lines, with a hanging indent. A figure is never
-// broken (joined_words.h), and escape sequences of colours have no width. A word that does not fit
-// into a line of its own is elided in the middle if it names a place in code (a path or a symbol),
-// and else written whole.
+// broken, and escape sequences of colours have no width. A word that does not fit into a line of
+// its own is elided in the middle if it names a place in code (a path or a symbol), and else
+// written whole.
 //
 // Marks within the text say what the text does not show. They are control characters, which a text
 // from a trace does not have after it was sanitized.

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "command/report_diff.h"
+#include "command/report.h"
 
 #include "command/opened_trace.h"
-#include "command/report_trace.h"
 #include "command/restrictions.h"
 #include "print/time_range.h"
 #include "views/gate.h"

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "command/report_several.h"
+#include "command/report.h"
 
 #include <string.h>
 
 #include "base/utf8.h"
 #include "command/opened_trace.h"
-#include "command/report_trace.h"
 #include "command/restrictions.h"
 #include "page/page.h"
 #include "print/time_range.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "command/report_trace.h"
+#include "command/report.h"
 
 #include "command/opened_trace.h"
 #include "command/restrictions.h"

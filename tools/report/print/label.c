@@ -2,11 +2,12 @@
 // Formats values with the options of a view.
 #include "print/label.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "analyze/capacity.h"
 #include "base/utf8.h"
-#include "print/result_names.h"
 #include "print/time_range.h"
 #include "read/device_kind.h"
 
@@ -88,7 +89,45 @@ void ct_label_api(const struct ct_view *v, uint32_t api, char *to, size_t size) 
         (void)snprintf(to, size, "an unknown call");
 }
 
+// ---- results of calls ---------------------------------------------------------------------------
+
+static const char *find_driver_name(int32_t result) {
+    switch (result) {
+#define CT_DRIVER_RESULT(number, name) \
+    case number:                       \
+        return name;
+#include "print/result_names.def"
+    default:
+        return NULL;
+    }
+}
+
+static const char *find_runtime_name(int32_t result) {
+    switch (result) {
+#define CT_RUNTIME_RESULT(number, name) \
+    case number:                        \
+        return name;
+#include "print/result_names.def"
+    default:
+        return NULL;
+    }
+}
+
+// Writes "CUDA_ERROR_OUT_OF_MEMORY (2)", or "cudaErrorMemoryAllocation (2)" for a function of the
+// runtime; of a number without a name "result 4711". `api`: the name of the function that returned
+// it, of `length` bytes.
+static void format_result(int32_t result, const char *api, size_t length, char *to, size_t size) {
+    static const char runtime[] = "cuda";
+    const size_t n = sizeof runtime - 1;
+    const int is_runtime = length > n && memcmp(api, runtime, n) == 0;
+    const char *name = is_runtime ? find_runtime_name(result) : find_driver_name(result);
+    if (name)
+        (void)snprintf(to, size, "%s (%" PRId32 ")", name, result);
+    else
+        (void)snprintf(to, size, "result %" PRId32, result);
+}
+
 void ct_label_result(const struct ct_view *v, uint32_t api, int32_t result, char *to, size_t size) {
     const struct ct_string *s = &v->trace->definitions.strings[api];
-    ct_result_names_format(result, s->at, api ? s->length : 0, to, size);
+    format_result(result, s->at, api ? s->length : 0, to, size);
 }

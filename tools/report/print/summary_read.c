@@ -17,7 +17,6 @@
 #include "print/companions.h"
 #include "print/fit_read.h"
 #include "print/trace_state.h"
-#include "processes/neighbour_siblings.h"
 #include "question/question.h"
 #include "sites/site_groups.h"
 
@@ -312,7 +311,7 @@ static void read_all(struct ct_summary *s, struct ct_view *v, struct ct_phase_st
     ct_view_scan_run(v, &s->scan, &request, &notes);
     ct_neighbours_identify(&s->notes.neighbours, &v->trace->definitions);
     if (v->processes)
-        ct_neighbour_siblings_find(&s->notes.neighbours, v->processes, v->process);
+        ct_siblings_find_neighbours(&s->notes.neighbours, v->processes, v->process);
     if (with_end)
         read_end(s);
     s->has_moment = s->has_moment && !s->scan.exceeded; // a budget came first

@@ -5,6 +5,10 @@
 
 #include "base/heap.h"
 
+#define LARGE ((uint64_t)32 << 20) // a change, and more than what a reading can be wrong by
+#define CLOSE ((uint64_t)8 << 20)  // rounding to pages, a module that was loaded meanwhile
+enum { TIMES = 2, CLOSE_PART = 16 };
+
 #define GROUP_NS UINT64_C(5000000)  // events of one answer of NVML's are no further apart
 #define QUIET_NS UINT64_C(20000000) // so long before, nothing may have changed
 
@@ -65,6 +69,51 @@ struct ct_neighbour_rise ct_neighbour_find_rise(const struct ct_neighbour *p, ui
     return best;
 }
 
+// ---- matching by memory -------------------------------------------------------------------------
+// At each time that NVML was asked and no call was under way, a process has `bytes` by NVML and
+// this one has `tracked` by its own events. This process holds what it tracks, and its contexts and
+// code beyond that. Where what is tracked changes by much, so must the bytes of this process, and
+// by as much. A process with fewer bytes than are tracked is another one. What is found is
+// inferred; where two processes fit, or one fits too seldom, nothing is.
+
+static uint64_t apart(uint64_t a, uint64_t b) {
+    return a > b ? a - b : b - a;
+}
+
+// Whether two values changed by as much, in the same direction.
+static int changes_match(uint64_t a, uint64_t a_before, uint64_t b, uint64_t b_before) {
+    const uint64_t by_a = apart(a, a_before), by_b = apart(b, b_before);
+    const uint64_t room = by_b / CLOSE_PART > CLOSE ? by_b / CLOSE_PART : CLOSE;
+    return (a > a_before) == (b > b_before) && apart(by_a, by_b) <= room;
+}
+
+// Compares the figures of a time that counts with those before.
+static void compare_figures(struct ct_neighbour_match *m, uint64_t bytes, uint64_t tracked) {
+    if (tracked > bytes && tracked - bytes >= LARGE)
+        m->is_excluded = 1;
+    if (m->known && apart(tracked, m->tracked) >= LARGE) {
+        if (changes_match(bytes, m->bytes, tracked, m->tracked))
+            m->matched++;
+        else
+            m->missed++;
+    } else if (m->known && apart(bytes, m->bytes) >= LARGE * 4) {
+        m->missed++; // (contexts and code do not take so much at once)
+    }
+    m->known = 1;
+    m->bytes = bytes;
+    m->tracked = tracked;
+}
+
+// Whether the figures alone would do. `is_only`: no other process was ever listed.
+static int match_fits(const struct ct_neighbour_match *m, int is_only) {
+    return !m->is_excluded && m->matched >= (is_only ? 1 : TIMES) && m->missed * 4 <= m->matched;
+}
+
+// Whether it speaks against another process that it is not excluded itself.
+static int match_competes(const struct ct_neighbour_match *m) {
+    return !m->is_excluded && m->matched && m->matched >= m->missed;
+}
+
 // ---- the events ---------------------------------------------------------------------------------
 
 static struct ct_neighbour *find(struct ct_neighbours *n, int device, uint32_t pid) {
@@ -101,7 +150,7 @@ static void close_tick(struct ct_neighbours *n, int device) {
     for (size_t i = 0; i < n->count; i++)
         if (n->list[i].device == device && n->list[i].pid &&
             CT_NEIGHBOUR_IS_BYTES(value_now(&n->list[i])))
-            ct_neighbour_match_add(&n->list[i].match, value_now(&n->list[i]), tick->tracked);
+            compare_figures(&n->list[i].match, value_now(&n->list[i]), tick->tracked);
 }
 
 // An answer of NVML's begins, unless the event is a part of the one before.
@@ -179,9 +228,9 @@ static uint32_t infer_own_pid(const struct ct_neighbours *n) {
         for (size_t k = 0; k < n->count; k++)
             if (k != i && n->list[k].device == p->device) {
                 is_only = 0;
-                competes |= ct_neighbour_match_competes(&n->list[k].match);
+                competes |= match_competes(&n->list[k].match);
             }
-        if (!p->pid || competes || !ct_neighbour_match_fits(&p->match, is_only))
+        if (!p->pid || competes || !match_fits(&p->match, is_only))
             continue;
         if (own && own != p->pid)
             return 0;

@@ -3,11 +3,10 @@
 //
 // NVML numbers processes as its driver's PID namespace does. Where that is not the namespace of
 // this process (a container), a number says nothing of whose process it is: then this process is
-// found by its memory, or not at all (neighbour_match.h).
+// the one whose memory changes with its allocations, or is not found at all.
 #ifndef CT_NEIGHBOURS_H
 #define CT_NEIGHBOURS_H
 
-#include "processes/neighbour_match.h"
 #include "read/trace.h"
 #include "replay/replay.h"
 
@@ -34,6 +33,20 @@ struct ct_neighbour_point {
 };
 
 enum { CT_NEIGHBOUR_POINTS = 1 << 14 };
+
+// A time at which NVML was asked about a device; it counts if nothing changed shortly before, and
+// no call was under way.
+struct ct_match_tick {
+    int is_open;            // it may count: the next event decides
+    uint64_t t_ns, tracked; // at its first event
+    uint64_t changed_ns;    // when what is tracked changed last
+};
+
+struct ct_neighbour_match {
+    int known, is_excluded;   // known: there are figures of a time before
+    uint64_t bytes, tracked;  // of that time
+    unsigned matched, missed; // large changes of what is tracked
+};
 
 struct ct_neighbour {
     int device;         // index

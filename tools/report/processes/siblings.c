@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "processes/siblings.h"
 
+// ---- what they held -----------------------------------------------------------------------------
+
 static const struct ct_process_device *find_on_gpu(const struct ct_process *p, int gpu) {
     for (size_t k = 0; k < p->device_count; k++)
         if (p->devices[k].gpu == gpu)
@@ -125,4 +127,37 @@ void ct_siblings_find(struct ct_siblings *s, const struct ct_processes *all, siz
 void ct_siblings_free(struct ct_siblings *s) {
     free(s->list);
     *s = (struct ct_siblings){0};
+}
+
+// ---- the processes that NVML lists --------------------------------------------------------------
+
+// The number by which NVML names a process is its own where it is in the namespace of NVML's
+// driver; else it may have been found by its memory, in its own trace.
+static uint64_t get_number(const struct ct_process *p) {
+    if (!p->own_numbers)
+        return p->inferred_pid;
+    return p->pid_known ? p->pid : 0;
+}
+
+static void find_owner(struct ct_neighbour *n, const struct ct_processes *all, size_t index) {
+    for (size_t i = 0; i < all->count; i++) {
+        const struct ct_process *p = &all->list[i];
+        if (i == index || !p->is_usable || get_number(p) != n->pid ||
+            !ct_process_shares_clock(p, &all->list[index]))
+            continue;
+        if (p->first_trace == all->list[index].first_trace) { // found in its other trace
+            n->whose = CT_NEIGHBOUR_SELF_INFERRED;
+            n->process = NULL;
+            return;
+        }
+        n->process = p;
+        n->whose = p->own_numbers ? CT_NEIGHBOUR_SIBLING : CT_NEIGHBOUR_SIBLING_INFERRED;
+    }
+}
+
+void ct_siblings_find_neighbours(struct ct_neighbours *n, const struct ct_processes *all,
+                                 size_t index) {
+    for (size_t i = 0; i < n->count; i++)
+        if (n->list[i].pid && !ct_neighbour_is_self(&n->list[i]))
+            find_owner(&n->list[i], all, index);
 }

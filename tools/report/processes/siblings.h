@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the other traced processes held on a device at a moment of one of them: it is no memory of
-// strangers.
+// strangers. And which of the processes that NVML lists they are.
 #ifndef CT_SIBLINGS_H
 #define CT_SIBLINGS_H
 
+#include "processes/neighbours.h"
 #include "processes/processes.h"
 
 struct ct_sibling {
@@ -29,5 +30,9 @@ struct ct_siblings {
 void ct_siblings_find(struct ct_siblings *s, const struct ct_processes *all, size_t index,
                       int ordinal, uint64_t t_ns, uint64_t limit);
 void ct_siblings_free(struct ct_siblings *s);
+
+// Marks those that NVML lists, after ct_neighbours_identify; `index` is the trace of the list.
+void ct_siblings_find_neighbours(struct ct_neighbours *n, const struct ct_processes *all,
+                                 size_t index);
 
 #endif

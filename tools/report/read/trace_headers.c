@@ -4,11 +4,15 @@
 
 #include <stdlib.h>
 
+#define ZSTD_STATIC_LINKING_ONLY
+#include <zstd.h>
+
 #include "base/heap.h"
 #include "read/bounds.h"
-#include "read/chunk_start.h"
 #include "read/digest.h"
 
+#define STEP 8192u    // bytes of a body that are read at a time
+#define WINDOW_LOG 23 // of the history that zstd keeps
 enum {
     SHARE = 40,                 // of the file, which names may cost
     LEAST = 256 << 10,          // bytes of it at least
@@ -76,12 +80,43 @@ static void define_facts(struct ct_trace *t, const struct ct_index_chunk *c, str
         (void)ct_definitions_read_section(&t->definitions, c->head.version, kind, section);
 }
 
+// Decompresses up to `want` bytes from the start of a body. Adds to *taken how many bytes of the
+// file that took. Returns how many bytes there are in `to`: fewer where the body is damaged, which
+// only reading all of it shows for certain.
+static size_t read_start(const struct ct_source *source, const struct ct_index_chunk *chunk,
+                         uint8_t *to, size_t want, uint64_t *taken) {
+    uint8_t packed[STEP];
+    ZSTD_outBuffer out = {to, want, 0};
+    ZSTD_DCtx *const stream = ZSTD_createDCtx();
+    if (!stream)
+        ct_heap_exhausted();
+    (void)ZSTD_DCtx_setParameter(stream, ZSTD_d_windowLogMax, WINDOW_LOG);
+    for (uint64_t at = 0; out.pos < want && at < chunk->head.body_bytes;) {
+        const uint64_t left = chunk->head.body_bytes - at;
+        const size_t n =
+            ct_source_read(source, chunk->body + at, packed, left < STEP ? (size_t)left : STEP);
+        ZSTD_inBuffer in = {packed, n, 0};
+        at += n;
+        *taken += n;
+        size_t more = 1;
+        for (size_t before = 1; more && !ZSTD_isError(more) && out.pos < want && before;) {
+            before = in.pos + out.pos;
+            more = ZSTD_decompressStream(stream, &out, &in);
+            before = in.pos + out.pos - before;
+        }
+        if (!n || !more || ZSTD_isError(more))
+            break;
+    }
+    ZSTD_freeDCtx(stream);
+    return out.pos;
+}
+
 // Reads the definitions in the first bytes of a body. Returns whether these are all.
 static int define(struct ct_trace *t, struct ct_header_names *names, const struct ct_index_chunk *c,
                   uint64_t bytes, int has_digest) {
     uint64_t taken = 0;
     uint8_t *start = ct_heap_resize(NULL, bytes + 1, 1);
-    const size_t got = ct_chunk_start_read(&t->source, c, start, bytes, &taken);
+    const size_t got = read_start(&t->source, c, start, bytes, &taken);
     const struct ct_in body = {start, start + got, 0};
     int is_whole = 0;
     if (has_digest && got == bytes)

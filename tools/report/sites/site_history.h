@@ -8,13 +8,25 @@
 #define CT_SITE_HISTORY_H
 
 #include <stddef.h>
-
-#include "sites/least_held.h"
+#include <stdint.h>
 
 enum {
     CT_SITE_HISTORY_PARTS = 64,
     // Lifetimes are counted in quarters of octaves, so that one is known to a fifth.
     CT_SITE_LIFETIMES = 4 * 64,
+};
+
+// The least that was held in each of several parts of a stretch of time: what stays rises in it,
+// what comes and goes does not.
+struct ct_least_stretch {
+    uint64_t from_ns, to_ns;
+    unsigned parts;
+};
+
+struct ct_least_held {
+    uint64_t held;
+    unsigned part;   // the present one
+    uint64_t *least; // by part; the caller's memory
 };
 
 // An allocation that is live at the moment.
@@ -73,5 +85,17 @@ void ct_site_histories_end(struct ct_site_histories *h);
 // How long a group held what it gave back, but for the `left_out` that it held longest: a time that
 // none of the others reached. 0: it gave back no more than these.
 uint64_t ct_site_history_lifetime(const struct ct_site_history *h, uint64_t left_out);
+
+// The part of a time; what is before the stretch belongs to the first one.
+unsigned ct_least_stretch_part(const struct ct_least_stretch *s, uint64_t t_ns);
+// The time at which a part begins.
+uint64_t ct_least_stretch_begin(const struct ct_least_stretch *s, unsigned part);
+// Adds to what is held from a time on; times do not decrease.
+void ct_least_held_add(struct ct_least_held *h, const struct ct_least_stretch *s, uint64_t t_ns,
+                       uint64_t bytes);
+// Forgets the parts so far: the first one begins with what is held.
+void ct_least_held_restart(struct ct_least_held *h);
+// What is held at the end of a part is held in those that follow, up to `part`.
+void ct_least_held_advance(struct ct_least_held *h, unsigned part);
 
 #endif

@@ -11,29 +11,66 @@
 #include "base/input_file.h"
 #include "base/utf8.h"
 #include "diagnose/text_verdicts.h"
+#include "print/companions.h"
 #include "print/document.h"
 #include "print/log_json.h"
 #include "print/log_text.h"
+#include "print/summary_read.h"
+#include "print/trace_state.h"
+#include "print/verdict.h"
 #include "print/verdicts_json.h"
 #include "print/verdicts_text.h"
 #include "text/read_text.h"
 #include "views/explain_snapshot.h"
-#include "views/explain_trace.h"
 #include "views/views.h"
 
 static const char adds[] =
     "which call sites held the device when it failed, what PyTorch's pool and everything outside "
     "of it had, who else was there, and what grew before";
 
+// ---- a trace ------------------------------------------------------------------------------------
+
+static void print_trace_text(struct ct_view *v, const struct ct_summary *s) {
+    enum { MOST = 3 };
+    if (s->has_moment)
+        ct_verdict_print_moment(v, &s->moment);
+    ct_verdicts_print(v, &s->verdicts, MOST);
+    ct_companions_print(v, NULL);
+    ct_trace_state_print_line(v, &s->scan);
+    fprintf(v->out, "%snext: cutrace-report %s ", v->terminal->dim, s->crossing ? "oom" : "top");
+    ct_utf8_print_sanitized(v->out, v->trace->source.name, strlen(v->trace->source.name));
+    fprintf(v->out, "%s\n", v->terminal->reset);
+}
+
+static void print_trace_json(struct ct_view *v, const struct ct_summary *s) {
+    struct ct_json json = {.out = v->out}, *j = &json;
+    ct_document_begin(j, v);
+    ct_document_add_trace(j, v, &s->scan);
+    ct_document_add_moment_or_null(j, s->v->trace, s->has_moment ? &s->moment : NULL);
+    ct_verdicts_add_json(j, "verdicts", &s->verdicts, v->sites);
+    ct_companions_add_json(j, v, &s->scan.incidents);
+    ct_document_end(j);
+}
+
+// The verdicts of an open trace in full, with their evidence and advice.
+int ct_view_explain(struct ct_view *v) {
+    struct ct_summary s;
+    ct_summary_read(&s, v);
+    if (v->options->json)
+        print_trace_json(v, &s);
+    else
+        print_trace_text(v, &s);
+    ct_summary_free(&s);
+    return CT_EXIT_OK;
+}
+
+// ---- a text -------------------------------------------------------------------------------------
+
 // Whether a trace of GPU memory would say more: not where none was missing.
 static int helps(const struct ct_verdicts *l) {
     const enum ct_scenario first = l->count ? l->list[0].scenario : CT_SCENARIO_UNKNOWN;
     return first != CT_SCENARIO_NONE && first != CT_SCENARIO_HOST_MEMORY &&
            first != CT_SCENARIO_DRIVER_MISMATCH;
-}
-
-int ct_view_explain(struct ct_view *v) {
-    return ct_explain_trace(v);
 }
 
 static void print_json(const struct ct_view *v, const char *path, const struct ct_text_facts *f,
@@ -74,6 +111,8 @@ static void print_facts(struct ct_view *v, const char *path, const struct ct_tex
         print_text(v, f, &l);
     ct_verdicts_free(&l);
 }
+
+// ---- the input ----------------------------------------------------------------------------------
 
 static int fail_read(const char *path, struct ct_error *error) {
     return ct_error_set(error, CT_EXIT_BAD_TRACE, "%.400s: %s", path, strerror(errno));
@@ -135,6 +174,8 @@ int ct_explain_make_seekable(struct ct_explain_input *i, struct ct_error *error)
         fclose(to);
     return status;
 }
+
+// ---- what it is ---------------------------------------------------------------------------------
 
 static int explain_as_text(struct ct_view *v, const struct ct_explain_input *i,
                            struct ct_error *error) {

@@ -3,14 +3,16 @@
 #include <inttypes.h>
 
 #include "base/utf8.h"
-#include "export/output.h"
 #include "export/tables.h"
 #include "print/document.h"
 #include "print/label.h"
 #include "print/output_name.h"
 #include "print/trace_state.h"
+#include "read/new_file.h"
 #include "views/export_torch.h"
 #include "views/views.h"
+
+enum { BUFFER = 1 << 16 }; // of a stream
 
 #define CT_WRITER_STREAM(name) ct_export_write_##name
 #define CT_WRITER_FILE(name) ct_export_write_##name
@@ -29,8 +31,24 @@ struct job {
 
 // ---- the file -----------------------------------------------------------------------------------
 
+// After the first failure the file is closed, and nothing more is written.
+static ssize_t write_bytes(void *cookie, const char *bytes, size_t n) {
+    struct ct_new_file *file = cookie;
+    return file->fd < 0 || ct_new_file_write(file, bytes, n) ? 0 : (ssize_t)n;
+}
+
+// A stream into the file, which must be open, and stay so until the stream is closed. A failed
+// write is an error of the stream (ferror), and `error` of the file has the reason.
+static FILE *open_stream(struct ct_new_file *file) {
+    FILE *out = fopencookie(file, "w", (cookie_io_functions_t){.write = write_bytes});
+    if (!out)
+        ct_heap_exhausted();
+    (void)setvbuf(out, NULL, _IOFBF, BUFFER);
+    return out;
+}
+
 static int write_stream(struct job *j, ct_export_write *write) {
-    j->x.out = ct_output_open(&j->file);
+    j->x.out = open_stream(&j->file);
     int rc = write(&j->x, &j->error);
     if ((fclose(j->x.out) || j->file.fd < 0) && !rc) {
         j->error = j->file.error;

@@ -12,7 +12,6 @@
 #include "print/trace_state.h"
 #include "question/pass.h"
 #include "read/digest.h"
-#include "views/coverage_json.h"
 #include "views/views.h"
 
 enum { KEY = 36 }; // columns of "hook.cuDevicePrimaryCtxRelease.calls"

@@ -6,14 +6,14 @@
 #include <inttypes.h>
 
 #include "analyze/capacity.h"
+#include "print/document.h"
 #include "print/label.h"
 #include "print/print.h"
 #include "print/time_range.h"
 #include "print/trace_state.h"
-#include "sites/held_at.h"
+#include "sites/site_groups.h"
 #include "views/frag.h"
 #include "views/frag_pool.h"
-#include "views/moment_quick_json.h"
 #include "views/top_tree.h"
 
 enum { ROWS = 20 };
@@ -52,6 +52,19 @@ int ct_moment_quick_read(struct ct_moment_part *p, struct ct_view *v, struct ct_
     return 0;
 }
 
+// What call sites hold in the state, of which nothing earlier is known: the groups' labels suit it.
+// Who resumed memory that has slept is not known of a state that a checkpoint restored. Both are to
+// be freed by the caller.
+static void read_held(struct ct_live_totals *live, struct ct_site_groups *groups,
+                      const struct ct_replay *state, struct ct_call_sites *sites, int device,
+                      enum ct_holding_rows rows) {
+    ct_live_at_read(live, state, device, rows);
+    for (size_t i = 0; i < live->holding_count; i++)
+        live->holdings[i].resumed_bytes = 0;
+    ct_site_groups_refine(sites, live->holdings, live->holding_count);
+    ct_site_groups_build(groups, sites, live->holdings, live->holding_count);
+}
+
 // ---- text ---------------------------------------------------------------------------------------
 
 static void print_headline(const struct ct_moment_part *p, struct ct_view *v) {
@@ -80,8 +93,8 @@ static void print_total(struct ct_view *v, const struct ct_live_totals *live, in
 static void print_top(const struct ct_moment_part *p, struct ct_view *v, int device) {
     struct ct_live_totals live;
     struct ct_site_groups groups;
-    ct_held_at_read(&live, &groups, &p->state, v->sites, device,
-                    v->options->segments ? CT_ROWS_BY_SEGMENT : CT_ROWS_BY_BLOCK);
+    read_held(&live, &groups, &p->state, v->sites, device,
+              v->options->segments ? CT_ROWS_BY_SEGMENT : CT_ROWS_BY_BLOCK);
     print_total(v, &live, device);
     if (live.asleep_bytes)
         fprintf(v->out, "; %s of PyTorch's blocks sleep (unmapped) beside it",
@@ -167,10 +180,106 @@ static void print_text(const struct ct_moment_part *p, struct ct_view *v) {
     print_proof(v);
 }
 
+// ---- JSON ---------------------------------------------------------------------------------------
+
+static void add_begin(struct ct_json *j, const struct ct_moment_part *p, const struct ct_trace *t) {
+    const struct ct_trace_part *part = &p->part;
+    const int known = !part->unknown;
+    ct_json_bool(j, "known", known);
+    if (known)
+        ct_json_null(j, "unknown");
+    else
+        ct_json_text(j, "unknown", part->unknown);
+    ct_json_number_or_null(j, "checkpoint_event", known && part->point.event, part->point.event);
+    ct_json_number_or_null(j, "replayed_events", known, p->replayed);
+    ct_json_number(j, "events", t->events);
+    ct_json_number_or_null(j, "lost_events", known, part->lost);
+    ct_json_number_or_null(j, "failed_frees", known, part->failed_frees);
+    ct_json_number_or_null(j, "unread_amends", known, part->unread_amends);
+}
+
+static void add_site(struct ct_view *v, struct ct_json *j, const struct ct_site_group *g) {
+    ct_json_open(j, NULL, '{');
+    ct_json_text(j, "kind", ct_holding_kind_name(g->kind));
+    ct_json_text(j, "site", g->label);
+    ct_json_number(j, "bytes", g->bytes);
+    ct_json_number(j, "count", g->count);
+    ct_json_number(j, "stacks", g->stacks);
+    ct_call_sites_json_stack(j, v->sites, "stack", g->stack);
+    ct_json_close(j, '}');
+}
+
+static void add_top_device(const struct ct_moment_part *p, struct ct_view *v, struct ct_json *j,
+                           int device) {
+    struct ct_live_totals live;
+    struct ct_site_groups groups;
+    read_held(&live, &groups, &p->state, v->sites, device,
+              v->options->segments ? CT_ROWS_BY_SEGMENT : CT_ROWS_BY_BLOCK);
+    ct_json_number(j, "bytes", live.bytes);
+    ct_json_number(j, "asleep_bytes", live.asleep_bytes);
+    ct_json_text(j, "rows", live.rows == CT_ROWS_BY_BLOCK ? "blocks" : "segments");
+    if (v->options->tree) {
+        ct_json_null(j, "sites");
+        ct_top_tree_add(v, j, &live);
+    } else {
+        ct_json_open(j, "sites", '[');
+        for (size_t i = 0; i < groups.count && (!v->options->top || i < v->options->top); i++)
+            add_site(v, j, &groups.list[i]);
+        ct_json_close(j, ']');
+        ct_json_null(j, "tree");
+    }
+    ct_site_groups_free(&groups);
+    ct_live_at_free(&live);
+}
+
+static void add_frag_device(const struct ct_moment_part *p, struct ct_view *v, struct ct_json *j,
+                            int device) {
+    const uint64_t capacity = ct_capacity_find(v->trace, &p->state, device).bytes;
+    const struct ct_address_layout layout = ct_address_layout_measure(&p->state, device, capacity);
+    struct ct_live_totals live;
+    ct_live_at_read(&live, &p->state, device, CT_ROWS_BY_SEGMENT);
+    ct_json_number(j, "live_bytes", live.bytes);
+    ct_json_number(j, "live_allocations", live.count);
+    ct_json_open(j, "address_layout", '{');
+    ct_frag_add_layout(j, &layout);
+    ct_json_close(j, '}');
+    ct_frag_pool_add_state(v, j, &p->state, device);
+    ct_live_at_free(&live);
+}
+
+static void add_device(const struct ct_moment_part *p, struct ct_view *v, struct ct_json *j,
+                       int device) {
+    ct_json_open(j, NULL, '{');
+    ct_document_add_device(j, "ordinal", device);
+    if (v->options->command == CT_COMMAND_frag)
+        add_frag_device(p, v, j, device);
+    else
+        add_top_device(p, v, j, device);
+    ct_json_close(j, '}');
+}
+
+// JSON.md has the keys.
+static void print_json(struct ct_moment_part *p, struct ct_view *v) {
+    struct ct_json json = {.out = v->out}, *j = &json;
+    ct_document_begin(j, v);
+    ct_document_add_moment_known(j, &p->moment, !p->part.unknown);
+    add_begin(j, p, v->trace);
+    if (p->part.unknown) {
+        ct_json_null(j, "devices");
+    } else {
+        ct_json_open(j, "devices", '[');
+        for (int d = 0; d < CT_DEVICES; d++)
+            if (ct_moment_part_has(p, d) && (v->options->device < 0 || v->options->device == d))
+                add_device(p, v, j, d);
+        ct_json_close(j, ']');
+    }
+    ct_document_end(j);
+}
+
 int ct_moment_quick_print(struct ct_moment_part *p, struct ct_view *v) {
     ct_moment_part_replay(p, v->trace);
     if (v->options->json)
-        ct_moment_quick_print_json(p, v);
+        print_json(p, v);
     else
         print_text(p, v);
     return p->part.unknown || v->trace->incomplete || p->part.unread_amends ? CT_EXIT_INCOMPLETE

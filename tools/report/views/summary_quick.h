@@ -22,7 +22,7 @@ struct ct_quick {
     size_t unnamed;       // call sites whose names were not read
 };
 
-// Prints the screen, as text or JSON. Returns the exit status. `in_list`: as in report_trace.h.
+// Prints the screen, as text or JSON. Returns the exit status. `in_list`: as in command/report.h.
 int ct_summary_quick(const struct ct_arguments *options, const struct ct_terminal *terminal,
                      const char *path, int in_list);
 // While a summary reads all events for more than about a second: shows its first sentence as the
