@@ -122,13 +122,13 @@ def _():
     return ([f"{wrong}"] if wrong else []) + ([] if "cuMemAlloc_v2" in asked else [f"{asked}"])
 
 
-@case("info as text has a line for the functions that both saw, and one for each that one side missed")
+@case("info as text says how many calls both saw, and has a line for each function that one side missed")
 def _():
     done = audited("driver_elf", "device", env={"SIM_CUPTI_IDS": 300})
     (path,) = done.traces.values()
     text = subprocess.run([REPORT, "info", path], capture_output=True, text=True).stdout
-    lines = [line for line in text.splitlines() if line.startswith("audit.both")]
-    return ([] if len(lines) == 1 and lines[0].startswith("audit.both.* ") else lines or ["none"]) + (
+    both = sum(audit(done, "both").values())
+    return ([] if both and re.search(rf"audit: both\s+saw\s+{both},", text) and "audit.both" not in text else [f"both saw {both}"]) + (
         [] if re.search(r"^audit\.only_preload\.cuMemAllocManaged +3$", text, re.M) else [text])
 
 

@@ -260,6 +260,24 @@ void ct_document_add_recovered(struct ct_json *j, int size_known, int recovered)
         ct_json_null(j, "recovered");
 }
 
+static void add_memory(struct ct_json *j, const char *key, const struct ct_breakdown *s) {
+    ct_json_open(j, key, '{');
+    ct_json_number(j, "tracked_bytes", s->tracked);
+    ct_untracked_add_parts(j, s);
+    ct_json_number(j, "managed_bytes", s->managed);
+    ct_json_number(j, "pool_idle_bytes", s->pool_idle);
+    ct_json_number_or_null(j, "used_bytes", s->used_known, s->used);
+    ct_json_number_or_null(j, "free_bytes", s->used_known, s->free);
+    ct_json_number_or_null(j, "in_flight_bytes", s->used_known, s->in_flight);
+    ct_json_number_or_null(j, "untracked_bytes", s->split_known, s->untracked);
+    ct_json_number_or_null(j, "other_processes_bytes", s->split_known, s->others);
+    ct_json_number_or_null(j, "unattributed_bytes", s->used_known, s->unattributed);
+    ct_json_number_or_null(j, "untracked_or_others_bytes", s->used_known, s->unexplained);
+    ct_json_bool(j, "inferred", s->moved_on);
+    ct_json_number_or_null(j, "read_t_ns", s->used_known, s->reading_t_ns);
+    ct_json_close(j, '}');
+}
+
 void ct_document_add_oom(struct ct_json *j, struct ct_view *v, const char *key,
                          const struct ct_oom_event *o, int budget,
                          const struct ct_pool_growths *growths) {
@@ -292,7 +310,7 @@ void ct_document_add_oom(struct ct_json *j, struct ct_view *v, const char *key,
     ct_json_number_or_null(j, "recovered_t_ns", o->recovered, o->recovered_t_ns);
     ct_json_number(j, "live_bytes", o->live_bytes);
     ct_json_number(j, "live_allocations", o->live_allocations);
-    ct_document_add_memory(j, "memory", &o->split);
+    add_memory(j, "memory", &o->split);
     ct_pool_json_add_pool(j, "pool", &o->pool, ct_torch_settings_limit_reuse(v->trace));
     ct_call_sites_json_stack(j, v->sites, "stack", o->stack);
     ct_json_close(j, '}');
@@ -392,14 +410,14 @@ void ct_document_add_name(struct ct_json *j, const char *key, const char *name, 
 void ct_document_add_memory_of_device(struct ct_json *j, const struct ct_device_memory *m) {
     ct_json_open(j, "memory", '{');
     if (m->crossing_known)
-        ct_document_add_memory(j, "crossing", &m->crossing);
+        add_memory(j, "crossing", &m->crossing);
     else
         ct_json_null(j, "crossing");
     if (m->peak_known)
-        ct_document_add_memory(j, "peak", &m->peak);
+        add_memory(j, "peak", &m->peak);
     else
         ct_json_null(j, "peak");
-    ct_document_add_memory(j, "end", &m->end);
+    add_memory(j, "end", &m->end);
     ct_json_close(j, '}');
 }
 
@@ -410,24 +428,6 @@ void ct_document_add_shared(struct ct_json *j, const char *key, const struct ct_
     ct_json_number(j, "opened", m->opened);
     ct_json_number(j, "imported", m->imported);
     ct_json_number(j, "imported_bytes", m->imported_bytes);
-    ct_json_close(j, '}');
-}
-
-void ct_document_add_memory(struct ct_json *j, const char *key, const struct ct_breakdown *s) {
-    ct_json_open(j, key, '{');
-    ct_json_number(j, "tracked_bytes", s->tracked);
-    ct_untracked_add_parts(j, s);
-    ct_json_number(j, "managed_bytes", s->managed);
-    ct_json_number(j, "pool_idle_bytes", s->pool_idle);
-    ct_json_number_or_null(j, "used_bytes", s->used_known, s->used);
-    ct_json_number_or_null(j, "free_bytes", s->used_known, s->free);
-    ct_json_number_or_null(j, "in_flight_bytes", s->used_known, s->in_flight);
-    ct_json_number_or_null(j, "untracked_bytes", s->split_known, s->untracked);
-    ct_json_number_or_null(j, "other_processes_bytes", s->split_known, s->others);
-    ct_json_number_or_null(j, "unattributed_bytes", s->used_known, s->unattributed);
-    ct_json_number_or_null(j, "untracked_or_others_bytes", s->used_known, s->unexplained);
-    ct_json_bool(j, "inferred", s->moved_on);
-    ct_json_number_or_null(j, "read_t_ns", s->used_known, s->reading_t_ns);
     ct_json_close(j, '}');
 }
 

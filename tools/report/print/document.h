@@ -53,7 +53,6 @@ void ct_document_add_capacity(struct ct_json *j, const struct ct_capacity *c);
 // Whether the device is a MIG instance, and whether the host shares its memory.
 void ct_document_add_kind(struct ct_json *j, const struct ct_device_kind *kind);
 void ct_document_add_shared(struct ct_json *j, const char *key, const struct ct_shared *m);
-void ct_document_add_memory(struct ct_json *j, const char *key, const struct ct_breakdown *s);
 // Adds `memory` of a device: the splits at the crossing, at the peak and at the end.
 void ct_document_add_memory_of_device(struct ct_json *j, const struct ct_device_memory *m);
 // Adds `driver_version`: the release of NVIDIA's driver.

@@ -559,7 +559,9 @@ uint64_t ct_trace_count_lost(const struct ct_trace *t, uint64_t counted) {
     return ct_trace_count_unrecorded(t, counted) + t->missing_events;
 }
 
-uint64_t ct_trace_time_span_ns(const struct ct_trace *t) {
+// How much earlier than it was the last event's time may be, exclusively: a time may be rounded
+// down (FORMAT.md, section 3). 1: it is exact.
+static uint64_t get_time_span_ns(const struct ct_trace *t) {
     return t->columns.exact ? 1 : t->columns.tick_ns;
 }
 
@@ -574,7 +576,7 @@ static int is_outside(const struct ct_trace *t, const struct ct_event *e) {
     const struct ct_chunk *head = &t->index.chunks[t->chunk].head;
     if (e->t_ns > head->t_last_ns)
         return 1;
-    return e->t_ns < head->t_first_ns && head->t_first_ns - e->t_ns >= ct_trace_time_span_ns(t);
+    return e->t_ns < head->t_first_ns && head->t_first_ns - e->t_ns >= get_time_span_ns(t);
 }
 
 static void complete_event(struct ct_trace *t, struct ct_event *e) {
@@ -587,7 +589,7 @@ static void complete_event(struct ct_trace *t, struct ct_event *e) {
     // An event whose time was rounded down is alone in its tick (FORMAT.md, section 3), so that a
     // record with any time of this tick corrects it.
     if (t->amends.count)
-        ct_amends_apply(&t->amends, e, ct_trace_time_span_ns(t));
+        ct_amends_apply(&t->amends, e, get_time_span_ns(t));
     bound_sizes(t, e);
     if (op_acquires(e->op) || ct_event_is_oom(e))
         set_thread_stack(t, e);

@@ -116,9 +116,6 @@ int ct_trace_next(struct ct_trace *t, struct ct_event *event, uint64_t *number);
 uint64_t ct_trace_count_unrecorded(const struct ct_trace *t, uint64_t counted);
 // The number of lost events: by the recorder, and in missing chunks.
 uint64_t ct_trace_count_lost(const struct ct_trace *t, uint64_t counted);
-// How much earlier than it was the last event's time may be, exclusively: a time may be rounded
-// down (FORMAT.md, section 3). 1: it is exact.
-uint64_t ct_trace_time_span_ns(const struct ct_trace *t);
 // Finds the time of an event. Goes back to the first event. Returns 0 if the trace does not have
 // it.
 int ct_trace_find_event(struct ct_trace *t, uint64_t number, uint64_t *t_ns);

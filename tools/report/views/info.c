@@ -56,7 +56,7 @@ static const struct ct_string *find_fact(const struct ct_string *strings,
 }
 
 // Beginnings of keys whose facts the sections below say in words; the document has them all.
-static const char *const said_below[] = {"audit.", "coverage.", "look_ups.", "unwrapped.",
+static const char *const said_below[] = {"audit.both.", "coverage.", "look_ups.", "unwrapped.",
                                          "way.resolved."};
 
 static int is_said_below(const struct ct_string *key) {
