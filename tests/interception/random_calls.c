@@ -10,7 +10,7 @@ enum { SLOTS = 12 };
 
 struct world {
     uint64_t seed, sum;
-    int alone; // may destroy what other threads use
+    int alone; // may destroy what other threads use, and use what it has freed
     CUcontext primary, own;
     CUstream stream;
     CUmemoryPool pool;
@@ -41,14 +41,15 @@ static size_t some_bytes(struct world *w) {
                             : sizes[roll(w, 10)] + (roll(w, 4) == 0 ? roll(w, 1000) : 0);
 }
 
-// Mostly one of ours, sometimes nonsense.
+// Mostly one of ours, sometimes nonsense. An address that is not allocated may be another thread's
+// by the time of the call: its free may begin before that allocation has returned, and end later.
 static CUdeviceptr some_ptr(struct world *w, CUdeviceptr *slots, int *at) {
     *at = (int)roll(w, SLOTS);
     switch (roll(w, 20)) {
     case 0:
         return 0xdead0000;
     case 1:
-        return slots[*at] + 4096;
+        return w->alone ? slots[*at] + 4096 : 0xdead0000;
     default:
         return slots[*at];
     }
@@ -80,7 +81,7 @@ static void device(struct world *w) {
         break;
     default:
         p = some_ptr(w, w->device, &i);
-        if (N(cuMemFree_v2, p) && roll(w, 8))
+        if (N(cuMemFree_v2, p) && (roll(w, 8) || !w->alone))
             w->device[i] = 0;
     }
 }
@@ -109,7 +110,8 @@ static void async(struct world *w) {
         break;
     default:
         p = some_ptr(w, w->async, &i);
-        if ((roll(w, 3) ? N(cuMemFreeAsync, p, w->stream) : N(cuMemFree_v2, p)) && roll(w, 8))
+        if ((roll(w, 3) ? N(cuMemFreeAsync, p, w->stream) : N(cuMemFree_v2, p)) &&
+            (roll(w, 8) || !w->alone))
             w->async[i] = 0;
     }
 }
