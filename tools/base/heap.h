@@ -15,7 +15,7 @@
 _Noreturn static inline void ct_heap_exhausted(void) {
     // (fputs: fprintf may want memory)
     fputs(program_invocation_short_name, stderr);
-    fputs(": out of memory: give it more, or a part of the trace (copy --from)\n", stderr);
+    fputs(": out of memory: give it more, or a part of the trace (cutrace-report copy)\n", stderr);
     exit(CT_EXIT_MEMORY);
 }
 

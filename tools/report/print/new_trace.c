@@ -10,8 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "print/view_scan.h"
-#include "question/question.h"
+#include "print/time_range.h"
 
 // Whether two paths name one file.
 static int is_same_file(const char *a, const char *b) {
@@ -52,27 +51,12 @@ int ct_new_trace_check(const struct ct_view *v, struct ct_error *error) {
                : 0;
 }
 
-// The crossing, else the peak of the device that had most.
-static int find_moment(struct ct_view *v, uint64_t *t_ns) {
-    struct ct_scan s;
-    const struct ct_scan_request request = ct_view_scan_request_pools(v);
-    ct_question_scan(&s, v->trace, &request, NULL);
-    const struct ct_oom_event *crossing = ct_scan_find_crossing(&s);
-    const int device = ct_view_scan_main_device(v, &s);
-    const int has_peak = device >= 0 && s.device[device].peak_known;
-    if (crossing)
-        *t_ns = crossing->t_ns;
-    else if (has_peak)
-        *t_ns = s.device[device].peak_t_ns;
-    ct_scan_free(&s);
-    ct_trace_rewind(v->trace);
-    return crossing || has_peak;
-}
-
 int ct_new_trace_around(struct ct_view *v, uint64_t around_ns, struct ct_copy_request *request) {
-    uint64_t at;
-    if (!find_moment(v, &at))
+    struct ct_key_times times = {.is_read = 0};
+    ct_time_range_read_key_times(v, &times);
+    if (!times.has_crossing && !times.has_peak)
         return -1;
+    const uint64_t at = times.has_crossing ? times.crossing_ns : times.peak_ns;
     request->from_ns = at > around_ns ? at - around_ns : 0;
     request->to_ns = at > UINT64_MAX - around_ns ? UINT64_MAX : at + around_ns;
     return 0;

@@ -69,26 +69,32 @@ static int resolve_utc(const struct ct_trace *t, const char *option, const struc
     return 0;
 }
 
-// The time of the crossing or of the peak, as summary finds them in the whole trace.
-static int resolve_event(struct ct_view *v, const char *option, enum ct_time_kind kind,
-                         uint64_t *to, struct ct_error *error) {
+void ct_time_range_read_key_times(struct ct_view *v, struct ct_key_times *times) {
     struct ct_scan s;
     const struct ct_scan_request request = ct_view_scan_request_pools(v);
+    if (times->is_read)
+        return;
     ct_question_scan(&s, v->trace, &request, NULL);
     const struct ct_oom_event *crossing = ct_scan_find_crossing(&s);
     const int device = ct_view_scan_main_device(v, &s);
-    const char *missing = NULL;
-    if (kind == CT_TIME_OF_CROSSING && crossing)
-        *to = crossing->t_ns;
-    else if (kind == CT_TIME_OF_PEAK && device >= 0 && s.device[device].peak_known)
-        *to = s.device[device].peak_t_ns;
-    else
-        missing = kind == CT_TIME_OF_PEAK ? "no GPU memory was allocated" : "no OOM occurred";
+    *times = (struct ct_key_times){.is_read = 1, .has_crossing = crossing != NULL};
+    if (crossing)
+        times->crossing_ns = crossing->t_ns;
+    times->has_peak = device >= 0 && s.device[device].peak_known;
+    if (times->has_peak)
+        times->peak_ns = s.device[device].peak_t_ns;
     ct_scan_free(&s);
-    if (!missing)
+}
+
+static int resolve_moment(struct ct_view *v, const char *option, enum ct_time_kind kind,
+                          struct ct_key_times *times, uint64_t *to, struct ct_error *error) {
+    ct_time_range_read_key_times(v, times);
+    const int is_peak = kind == CT_TIME_OF_PEAK;
+    *to = is_peak ? times->peak_ns : times->crossing_ns;
+    if (is_peak ? times->has_peak : times->has_crossing)
         return 0;
     return ct_error_set(error, CT_EXIT_USAGE, "%.200s: %s: %s in this trace", v->trace->source.name,
-                        option, missing);
+                        option, is_peak ? "no GPU memory was allocated" : "no OOM occurred");
 }
 
 static int resolve_number(struct ct_trace *t, const char *option, uint64_t number, uint64_t *to,
@@ -100,7 +106,7 @@ static int resolve_number(struct ct_trace *t, const char *option, uint64_t numbe
 }
 
 static int resolve_unshifted(struct ct_view *v, const char *option, const struct ct_time *time,
-                             uint64_t *to, struct ct_error *error) {
+                             struct ct_key_times *times, uint64_t *to, struct ct_error *error) {
     switch (time->kind) {
     case CT_TIME_NONE:
         return 0;
@@ -114,15 +120,15 @@ static int resolve_unshifted(struct ct_view *v, const char *option, const struct
         return resolve_number(v->trace, option, time->ns, to, error);
     case CT_TIME_OF_CROSSING:
     case CT_TIME_OF_PEAK:
-        return resolve_event(v, option, time->kind, to, error);
+        return resolve_moment(v, option, time->kind, times, to, error);
     }
     return 0;
 }
 
-static int resolve(struct ct_view *v, const char *option, const struct ct_time *time, uint64_t *to,
-                   struct ct_error *error) {
+static int resolve(struct ct_view *v, const char *option, const struct ct_time *time,
+                   struct ct_key_times *times, uint64_t *to, struct ct_error *error) {
     const uint64_t before = time->shift_ns < 0 ? (uint64_t)-time->shift_ns : 0;
-    if (resolve_unshifted(v, option, time, to, error))
+    if (resolve_unshifted(v, option, time, times, to, error))
         return -1;
     if (before)
         *to = *to > before ? *to - before : 0;
@@ -144,6 +150,7 @@ static uint64_t leave_gap(const struct ct_trace *t, const struct ct_time *time, 
 }
 
 int ct_time_range_resolve(struct ct_view *v, struct ct_error *error) {
+    struct ct_key_times times = {.is_read = 0};
     uint64_t from = 0, to = UINT64_MAX;
     v->from_ns = 0;
     v->to_ns = UINT64_MAX;
@@ -151,10 +158,10 @@ int ct_time_range_resolve(struct ct_view *v, struct ct_error *error) {
     // (views find the moments "oom" and "peak" in their range themselves)
     const int is_found_later = at == CT_TIME_OF_CROSSING || at == CT_TIME_OF_PEAK;
     v->at = (struct ct_instant){.event = at == CT_TIME_OF_EVENT ? v->options->at.ns : UINT64_MAX};
-    if (resolve(v, "--from", &v->options->from, &from, error) ||
-        resolve(v, "--to", &v->options->to, &to, error))
+    if (resolve(v, "--from", &v->options->from, &times, &from, error) ||
+        resolve(v, "--to", &v->options->to, &times, &to, error))
         return -1;
-    if (!is_found_later && resolve(v, "--at", &v->options->at, &v->at.t_ns, error))
+    if (!is_found_later && resolve(v, "--at", &v->options->at, &times, &v->at.t_ns, error))
         return -1;
     if (from > to)
         return ct_error_set(error, CT_EXIT_USAGE, "--from is later than --to");

@@ -231,8 +231,8 @@ void ct_info_print_json(struct ct_view *v, const struct ct_untracked_share *shar
     struct ct_definitions *n = &v->trace->definitions;
     struct ct_coverage coverage;
     char limits[CT_COVERAGE_LIMITS];
-    (void)ct_coverage_limits_write(v, lost, limits);
     ct_coverage_read(&coverage, v->trace);
+    (void)ct_coverage_limits(&coverage, lost, limits);
     ct_document_begin_bare(j, v);
     add_recording(j, v->trace);
     add_facts(j, n);
