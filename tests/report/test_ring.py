@@ -10,7 +10,7 @@ import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 from mktrace import FIRST_PART, INEXACT, LAST_PART, Trace, history  # noqa: E402
-from tap import FULL, case, check, dice, equal, main, report  # noqa: E402
+from tap import FULL, case, check, dice, dumped, equal, main, report  # noqa: E402
 
 FOLDER = tempfile.mkdtemp()
 K = 1 << 10
@@ -216,6 +216,14 @@ def a_hole():
     path = write(out[:27] + out[28:])
     t = read("summary", path)["trace"]
     equal((t["missing_chunks"], t["exact"], t["overwritten_events"]), (1, False, 0))
+    for n in (11, 15):  # just before a checkpoint, and not: what is lost is lost in a copy, too
+        path = write(out[:n] + [damaged(out[n])] + out[n + 1:])
+        copy = os.path.join(os.path.dirname(path), "copy.zst")
+        equal(report("copy", path, "--force", "-o", copy)[0], 0)
+        equal(dumped(copy), dumped(path))
+        a, b = (read("summary", p)["trace"] for p in (path, copy))
+        equal([b[k] for k in ("lost_events", "overwritten_events", "exact")], [a[k] for k in ("lost_events", "overwritten_events", "exact")], n)
+        equal(a["lost_events"], EVENTS)
 
 
 @case("a checkpoint of totals by call site has their sums and says that it is not exact")
@@ -312,6 +320,7 @@ def only_restored():
     (device,) = d["devices"]
     equal((device["peak_bytes"], device["memory"]["peak"]["tracked_bytes"], device["memory"]["end"]["tracked_bytes"]), (4 * K,) * 3)
     equal([(h["bytes"], h["count"], h["stack"][0]["name"]) for h in d["live_at_peak"]], [(4 * K, 1, "f1")])
+    equal([x["ordinal"] for x in read("info", path)["coverage"]["devices"]], [0, 1])
 
 
 main()

@@ -216,6 +216,7 @@ static int is_contiguous(const struct ct_index *x, size_t i) {
 // A ring file overwrites its oldest chunks, so a generation may have lost its first ones. Returns
 // where such a remnant, which begins with the contiguous run of chunks at `from`, ends; `from` if
 // it is none. Not a remnant is
+// - a run with dictionaries of its own: a copy of a damaged trace has them after a gap;
 // - in a file that has not wrapped: a run whose dictionaries are in the file, in the run or before
 // the gap. Damage made the gap;
 // - in a file that has wrapped: the last run, if the start of its generation was retained for a
@@ -226,7 +227,7 @@ static size_t find_remnant_end(const struct ct_index *x, size_t kept, size_t fro
     do {
         const struct ct_chunk *c = &x->chunks[to].head;
         if (begins_generation(c))
-            return to;
+            break;
         if (!x->wrapped && c->dict_seq < first && has_seq(x, kept, c->dict_seq))
             return from;
         own += c->dict_seq >= first;
