@@ -12,7 +12,7 @@ import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 import traces  # noqa: E402
-from mktrace import Trace  # noqa: E402
+from mktrace import FIRST_PART, LAST_PART, Trace  # noqa: E402
 from tap import case, check, equal, main, report  # noqa: E402
 from traces import G, M, S, begin  # noqa: E402
 
@@ -277,6 +277,30 @@ def share():
     for r in device["readings"]:
         equal(r["used_bytes"] - r["tracked_bytes"], r["untracked_or_others_bytes"])
         equal(r["untracked_bytes"], None)
+
+
+@case("a device whose memory was never read is named, also when nothing is left on it")
+def unread():
+    path = made(LOOKED, [("alloc", 60 * S, {"ptr": 0x1000, "bytes": M, "space": "device"}), ("free", 61 * S, {"ptr": 0x1000})])
+    equal(coverage(path)["devices"], [{"ordinal": 0, "readings": []}])
+    check("untracked memory of GPU 0\n  not known: the device's memory was not read\n" in report("info", path)[1].decode())
+
+
+@case("a device that only events before a gap name is named, too")
+def before_a_gap():
+    t = Trace()
+    begin(t, exe="serve")
+    t.event("alloc", 60 * S, ptr=0x1000, bytes=M, space="device", device=1, result=0)
+    t.event("free", 61 * S, ptr=0x1000, device=1, result=0)
+    t.flush()
+    t.seq, t.number = t.seq + 1, t.number + 5
+    t.restart()
+    t.event("alloc", 62 * S, ptr=0x2000, bytes=M, space="device", device=0, result=0)
+    t.flush(last=True, checkpoint=(FIRST_PART | LAST_PART, []))
+    path = os.path.join(FOLDER, "gap.zst")
+    with open(path, "wb") as f:
+        f.write(t.bytes())
+    equal([d["ordinal"] for d in coverage(path)["devices"]], [0, 1])
 
 
 # ---- copies -----------------------------------------------------------------------------------------

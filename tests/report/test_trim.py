@@ -13,6 +13,7 @@ import tempfile
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 import make_checkpoint  # noqa: E402
 import read_trace  # noqa: E402
+from mktrace import Trace  # noqa: E402
 from tap import ROOT, case, check, dumped as events, equal, main, report, sample  # noqa: E402
 from whole_trace import Whole  # noqa: E402
 
@@ -117,13 +118,13 @@ def whole():
     return problems
 
 
-def said(view, path, of):
+def said(view, path, of, without=()):
     """What a view says, as JSON, without what a copy has of its own: its name, its chunks, the order of its dictionaries."""
     code, out, _ = report(view, "--json", path)
     document = json.loads(out.replace(path.encode(), of.encode()))
     for part in (document, document.get("trace", {})):
         for key in ("chunks", "first_chunk", "last_chunk", "format_version", "damaged_places", "first_damage_offset", "damage",
-                    "missing_chunks"):  # (a damaged one is missing in the copy)
+                    "missing_chunks", *without):  # (a damaged one is missing in the copy)
             part.pop(key, None)
         if part.get("incomplete"):  # (missing in both, of the copy because it was missing before)
             part["incomplete"].pop("reason")
@@ -152,18 +153,35 @@ def lacking():
         with open(name, "rb") as f:
             data = f.read()
         cuts = [i for i in range(8, len(data)) if data[i + 8:i + 16] == b"CUTRCHNK"]
+        # (Of a ring each chunk, also the one before a generation.)
+        hurt = cuts if name.endswith("ringed.zst") else cuts[:1]
+        edges = [f"a damaged chunk at {at}" for at in hurt[1:]]  # of what it retained, the copy has what is left
         for what, bytes_ in (("no first chunk", data[cuts[0]:]), ("no second chunk", data[:cuts[0]] + data[cuts[1]:]),
-                             ("a damaged chunk", data[:cuts[0] + 140] + b"\xee" + data[cuts[0] + 141:])):
+                             *((f"a damaged chunk at {at}", data[:at + 140] + b"\xee" + data[at + 141:]) for at in hurt)):
             with open(source, "wb") as f:
                 f.write(bytes_)
             equal(report("copy", source, "--force", "-o", path)[0], 0)
             equal(events(path), events(source), what)
             problems += [f"{name}, {what}: {view}" for view in ("summary", "top", "timeline", "frag")
-                         if said(view, path, source) != said(view, source, source)]
+                         if said(view, path, source, ["retained"] * (what in edges)) !=
+                         said(view, source, source, ["retained"] * (what in edges))]
             a, b = (json.loads(report("info", "--json", p)[1]) for p in (path, source))
             equal(a["coverage"], b["coverage"], what)
             equal(*([d["integrity"][k] for k in ("missing_events", "lost_events")] for d in (a, b)), what)
     return problems
+
+
+@case("a copy ends when its trace does, exactly: the time of the last event may be rounded")
+def exact_end():
+    t = Trace()
+    t.event("alloc", 1000, ptr=1 << 30, bytes=4096, device=0, result=0, space="device")
+    t.event("free", 2000, ptr=1 << 30)
+    t.flush(last=True, times=(1000, 2057))
+    source, path = os.path.join(FOLDER, "exact.zst"), os.path.join(FOLDER, "exact-copy.zst")
+    with open(source, "wb") as f:
+        f.write(t.bytes())
+    equal(report("copy", source, "--force", "-o", path)[0], 0)
+    equal([json.loads(report("info", "--json", p)[1])["t_last_ns"] for p in (source, path)], [2057] * 2)
 
 
 @case("a range, names and source lines go together in one pass, into a file and into a zip file")
