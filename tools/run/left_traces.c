@@ -277,14 +277,15 @@ static const char *find_verdict(const struct left *l) {
 
 static void print_verdict(const struct left *l) {
     const char *verdict = find_verdict(l);
-    char scenario[64], confidence[16], sentence[400];
+    char scenario[64], sureness[16], sentence[400];
     ct_json_to_text(ct_json_find(verdict, "scenario"), scenario, sizeof scenario);
-    ct_json_to_text(ct_json_find(verdict, "confidence"), confidence, sizeof confidence);
+    ct_json_to_text(ct_json_find(verdict, "sureness"), sureness, sizeof sureness);
     ct_json_to_text(ct_json_find(verdict, "summary"), sentence, sizeof sentence);
     if (!*scenario || (strcmp(scenario, "none") == 0 && l->status == 0))
         return;
-    fprintf(l->out, "cutrace: verdict %s (confidence %.2f): ", scenario,
-            strtod(confidence, NULL)); // rounded as the report does it
+    const int is_sure = strcmp(sureness, "null") != 0;
+    fprintf(l->out, "cutrace: verdict %s%s%s: ", scenario, is_sure ? ", " : "",
+            is_sure ? sureness : "");
     ct_utf8_print_sanitized(l->out, sentence, strlen(sentence));
     fputs("\ncutrace: the evidence: cutrace-report", l->out);
     for (size_t i = 0; i < l->list->count; i++)

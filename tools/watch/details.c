@@ -268,12 +268,12 @@ static int is_judged_before(const struct reader *x) {
     return b && b->scenario && b->all_incidents == d->all_incidents && b->failed == d->failed;
 }
 
-static void set_verdict(struct ct_watch_details *d, const char *scenario, const char *title,
-                        const char *summary, double confidence) {
-    d->scenario = ct_heap_copy_text(scenario);
-    d->title = ct_heap_copy_text(title);
-    d->summary = ct_heap_copy_text(summary);
-    d->confidence = confidence;
+static void set_verdict(struct ct_watch_details *d, const struct ct_watch_details *of) {
+    d->scenario = ct_heap_copy_text(of->scenario);
+    d->title = ct_heap_copy_text(of->title);
+    d->summary = ct_heap_copy_text(of->summary);
+    d->confidence = of->confidence;
+    d->sureness = of->sureness;
 }
 
 // The verdict that cutrace-report would begin with.
@@ -293,8 +293,11 @@ static void judge(struct reader *x) {
     ct_summary_read(s, &v);
     if (s->verdicts.count) {
         const struct ct_verdict *first = &s->verdicts.list[0];
-        set_verdict(x->to, ct_scenario_name(first->scenario), ct_scenario_title(first->scenario),
-                    first->summary, first->confidence);
+        x->to->scenario = ct_heap_copy_text(ct_scenario_name(first->scenario));
+        x->to->title = ct_heap_copy_text(ct_scenario_title(first->scenario));
+        x->to->summary = ct_heap_copy_text(first->summary);
+        x->to->confidence = first->confidence;
+        x->to->sureness = ct_verdict_sureness(first);
     }
     ct_summary_free(s);
     free(s);
@@ -306,7 +309,7 @@ static void read_verdict(struct reader *x) {
     if (!x->to->all_incidents)
         return;
     if (is_judged_before(x))
-        set_verdict(x->to, b->scenario, b->title, b->summary, b->confidence);
+        set_verdict(x->to, b);
     else
         judge(x);
 }

@@ -70,9 +70,9 @@ static void put_incident_text(const struct log *l, const struct ct_watch_process
     if (i->outcome == CT_WATCH_RETRIED)
         fputs("ran out of memory, and succeeded when PyTorch repeated it\n", l->out);
     else if (has_verdict(d, i))
-        fprintf(l->out, "%s: %s (%s, confidence %.2f)\n",
+        fprintf(l->out, "%s: %s (%s%s%s)\n",
                 i->outcome == CT_WATCH_FAILED ? "failed" : "failed at first", d->title, d->scenario,
-                d->confidence);
+                d->sureness ? ", " : "", d->sureness ? d->sureness : "");
     else
         fputs("failed\n", l->out);
 }

@@ -101,6 +101,7 @@ struct ct_watch_details {
     // The verdict about the incidents, by cutrace-report's rules; NULL: there is none.
     char *scenario, *title, *summary;
     double confidence;
+    const char *sureness; // in a word; NULL: none
     uint64_t cost_ns; // processor time that reading took
 };
 

@@ -176,8 +176,8 @@ static void print_incidents(FILE *out, const struct ct_watch_details *d,
     for (size_t i = 0; i < d->incident_count && i < style->incidents; i++)
         print_incident(out, &d->incidents[i], d);
     if (d->scenario)
-        fprintf(out, "verdict: " CT_WRAP_HANG "%s (%s, confidence %.2f): %s\n", d->title,
-                d->scenario, d->confidence, d->summary);
+        fprintf(out, "verdict: " CT_WRAP_HANG "%s (%s%s%s): %s\n", d->title, d->scenario,
+                d->sureness ? ", " : "", d->sureness ? d->sureness : "", d->summary);
 }
 
 // ---- the process --------------------------------------------------------------------------------

@@ -15,6 +15,8 @@ static const struct {
      "leave"},
     {CT_PHASE_KV_CACHE, CT_SCENARIO_STARTUP_KV_POOL,
      "the KV cache itself is larger than what was left"},
+    {CT_PHASE_BUFFERS, CT_SCENARIO_WARMUP,
+     "the buffers that a computation needs did not fit beside what was there"},
     {CT_PHASE_WARMUP, CT_SCENARIO_WARMUP, "the warm-up needed more than the KV cache left"},
     {CT_PHASE_WARMUP_KERNELS, CT_SCENARIO_WARMUP,
      "the warm-up of kernels needed more than the KV cache left"},
@@ -57,15 +59,31 @@ static const struct {
      "speculative decoding needed more than was left"},
     {CT_COMPONENT_COMMUNICATION, CT_SCENARIO_COMMUNICATION,
      "communication between GPUs needed more than was left"},
+    {CT_COMPONENT_HOST_PINNED, CT_SCENARIO_HOST_PINNED,
+     "page-locked host memory could not be taken"},
 };
 enum { COMPONENTS = sizeof of_component / sizeof *of_component };
 
-// A component makes the difference while a server serves, an encoder's in the profile run, too, and
-// an adapter's while weights are loaded.
+// A component makes the difference while a server serves and where no phase is known; page-locked
+// memory always; an encoder's in the profile run, too, an adapter's while weights are loaded, and a
+// draft model's in both.
 static int counts(enum ct_phase phase, enum ct_scenario special) {
-    return phase == CT_PHASE_SERVE || phase == CT_PHASE_SERVE_DUMMY ||
-           (phase == CT_PHASE_PROFILE && special == CT_SCENARIO_MULTIMODAL) ||
-           (phase == CT_PHASE_WEIGHTS && special == CT_SCENARIO_LORA);
+    switch (phase) {
+    case CT_PHASE_SERVE:
+    case CT_PHASE_SERVE_DUMMY:
+    case CT_PHASE_UNKNOWN:
+    case CT_PHASE_OTHER:
+    case CT_PHASE_FORWARD:
+        return 1;
+    case CT_PHASE_PROFILE:
+        return special == CT_SCENARIO_MULTIMODAL || special == CT_SCENARIO_SPECULATIVE ||
+               special == CT_SCENARIO_HOST_PINNED;
+    case CT_PHASE_WEIGHTS:
+        return special == CT_SCENARIO_LORA || special == CT_SCENARIO_SPECULATIVE ||
+               special == CT_SCENARIO_HOST_PINNED;
+    default:
+        return special == CT_SCENARIO_HOST_PINNED;
+    }
 }
 
 enum ct_scenario ct_component_scenario(enum ct_component component, const char **summary) {

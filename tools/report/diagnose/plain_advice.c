@@ -4,25 +4,50 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+enum {
+#define CT_FRAMEWORK(ID, name, title) OF_##ID = CT_FRAMEWORK_##ID,
+#include "symbols/phases.def"
+    OF_ANY, // all programs
+    OF_ELSE // those without rows of their own
+};
 static const struct {
     enum ct_scenario scenario;
-    enum ct_server server;
+    int program;
+    enum ct_text_flag setting;
     const char *flag, *versions, *text;
 } rows[] = {
-#define CT_PLAIN_ADVICE(SCENARIO, SERVER, flag, versions, text) \
-    {CT_SCENARIO_##SCENARIO, CT_SERVER_##SERVER, flag, versions, text},
+#define CT_PLAIN_ADVICE(SCENARIO, PROGRAM, flag, versions, text) \
+    {CT_SCENARIO_##SCENARIO, OF_##PROGRAM, CT_TEXT_FLAGS, flag, versions, text},
+#define CT_PLAIN_OPTION(SCENARIO, PROGRAM, SETTING, flag, versions, text) \
+    {CT_SCENARIO_##SCENARIO, OF_##PROGRAM, CT_TEXT_FLAG_##SETTING, flag, versions, text},
 #include "diagnose/plain_advice.def"
 };
+enum { ROWS = sizeof rows / sizeof *rows };
 
-void ct_plain_advice_add(struct ct_verdict *v, enum ct_server server) {
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        if (rows[i].scenario == v->scenario &&
-            (rows[i].server == CT_SERVER_ANY || rows[i].server == server))
-            ct_advice_set(ct_verdict_add_advice(v, "%s", rows[i].text), rows[i].flag, NULL, NULL,
-                          rows[i].versions);
+// Whether a program has a row of its own for a scenario, or options.
+static int has_own(enum ct_scenario scenario, enum ct_framework program) {
+    for (size_t i = 0; i < ROWS; i++)
+        if (rows[i].scenario == scenario && rows[i].program == (int)program)
+            return 1;
+    return ct_server_has_options(program);
 }
 
-int ct_plain_advice_option(struct ct_verdict *v, enum ct_server server, enum ct_option_role role,
+void ct_plain_advice_add(struct ct_verdict *v, enum ct_framework program,
+                         const struct ct_text_facts *log) {
+    const int wanted = has_own(v->scenario, program) ? (int)program : OF_ELSE;
+    for (size_t i = 0; i < ROWS; i++) {
+        if (rows[i].scenario != v->scenario ||
+            (rows[i].program != OF_ANY && rows[i].program != wanted))
+            continue;
+        const char *from = log && rows[i].setting != CT_TEXT_FLAGS
+                               ? log->settings[rows[i].setting].value
+                               : NULL;
+        ct_advice_set(ct_verdict_add_advice(v, "%s", rows[i].text), rows[i].flag, from, NULL,
+                      rows[i].versions);
+    }
+}
+
+int ct_plain_advice_option(struct ct_verdict *v, enum ct_framework server, enum ct_option_role role,
                            const char *from, const char *to, const char *why) {
     const struct ct_server_option *o = ct_server_option_find(server, role);
     if (!o)
@@ -31,10 +56,10 @@ int ct_plain_advice_option(struct ct_verdict *v, enum ct_server server, enum ct_
     return 1;
 }
 
-void ct_plain_advice_expandable(struct ct_verdict *v, enum ct_server server, int is_on,
+void ct_plain_advice_expandable(struct ct_verdict *v, enum ct_framework server, int is_on,
                                 const char *variable, const char *from) {
     const char *refused =
-        server == CT_SERVER_VLLM ? "; vLLM's sleep mode refuses it before 0.20" : "";
+        server == CT_FRAMEWORK_VLLM ? "; vLLM's sleep mode refuses it before 0.20" : "";
     if (is_on) {
         (void)ct_verdict_add_advice(v, "expandable_segments are on already: allocate what stays "
                                        "before what is freed again");
@@ -49,7 +74,7 @@ void ct_plain_advice_expandable(struct ct_verdict *v, enum ct_server server, int
 }
 
 // Twice as many GPUs; `from` is the setting of today, `ranks` its number; NULL and 0: not known.
-static void add_ranks(struct ct_verdict *v, enum ct_server server, const char *from, int64_t ranks,
+static void add_ranks(struct ct_verdict *v, enum ct_framework server, const char *from, int64_t ranks,
                       const char *why) {
     char to[24] = "";
     if (ranks > 0 && ranks < 1024)
@@ -57,7 +82,7 @@ static void add_ranks(struct ct_verdict *v, enum ct_server server, const char *f
     (void)ct_plain_advice_option(v, server, CT_OPTION_RANKS, from, to, why);
 }
 
-void ct_plain_advice_weights(struct ct_verdict *v, enum ct_server server, const char *from,
+void ct_plain_advice_weights(struct ct_verdict *v, enum ct_framework server, const char *from,
                              int64_t ranks) {
     add_ranks(v, server, from, ranks,
               "spread the weights over more GPUs; how many are enough is not known, "
@@ -65,10 +90,10 @@ void ct_plain_advice_weights(struct ct_verdict *v, enum ct_server server, const 
     (void)ct_plain_advice_option(v, server, CT_OPTION_QUANTIZATION, NULL, NULL,
                                  "or load quantized weights; no smaller budget or KV cache makes "
                                  "room for weights");
-    ct_plain_advice_add(v, server);
+    ct_plain_advice_add(v, server, NULL);
 }
 
-void ct_plain_advice_repack(struct ct_verdict *v, enum ct_server server, const char *from,
+void ct_plain_advice_repack(struct ct_verdict *v, enum ct_framework server, const char *from,
                             int64_t ranks) {
     add_ranks(v, server, from, ranks,
               "spread the weights over more GPUs, because the conversion holds a layer twice, "

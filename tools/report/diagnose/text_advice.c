@@ -24,12 +24,12 @@ static int64_t find_value(const struct ct_text_facts *f, enum ct_text_field fiel
 }
 
 int64_t ct_text_advice_share(const struct ct_text_facts *f) {
-    const enum ct_server server = ct_server_of_text(f);
+    const enum ct_framework server = ct_text_facts_program(f);
     const struct ct_server_option *o = ct_server_option_find(server, CT_OPTION_BUDGET);
     int64_t share = 0;
     if (o && *f->settings[o->flag].value)
         share = f->settings[o->flag].number.value;
-    else if (server == CT_SERVER_VLLM)
+    else if (server == CT_FRAMEWORK_VLLM)
         share = find_value(f, CT_TEXT_UTIL);
     return share > 0 && share <= MILLION ? share : 0;
 }
@@ -101,7 +101,7 @@ static void add_without_option(struct ct_verdict *v, int64_t missing, const char
 void ct_text_advice_budget(const struct ct_text_facts *f, struct ct_verdict *v, int64_t missing,
                            const char *why) {
     const struct ct_server_option *o =
-        ct_server_option_find(ct_server_of_text(f), CT_OPTION_BUDGET);
+        ct_server_option_find(ct_text_facts_program(f), CT_OPTION_BUDGET);
     const int64_t share = ct_text_advice_share(f), total = find_capacity(f);
     char from[16] = "", to[16] = "";
     if (!o) {
@@ -136,7 +136,7 @@ void ct_text_advice_budget(const struct ct_text_facts *f, struct ct_verdict *v, 
 // (only vLLM says how much is missing before the first block)
 void ct_text_advice_least_budget(const struct ct_text_facts *f, struct ct_verdict *v,
                                  int64_t missing) {
-    const struct ct_server_option *o = ct_server_option_find(CT_SERVER_VLLM, CT_OPTION_BUDGET);
+    const struct ct_server_option *o = ct_server_option_find(CT_FRAMEWORK_VLLM, CT_OPTION_BUDGET);
     const int64_t share = ct_text_advice_share(f), total = find_capacity(f);
     char from[16] = "";
     struct ct_advice *a;
@@ -181,7 +181,7 @@ static int64_t missing_of(const struct ct_text_fact *oom) {
 // The value of the server's option for a role, as written; NULL: not known, or there is none.
 static const char *find_option(const struct ct_text_facts *f, enum ct_option_role role,
                                int64_t *number) {
-    const struct ct_server_option *o = ct_server_option_find(ct_server_of_text(f), role);
+    const struct ct_server_option *o = ct_server_option_find(ct_text_facts_program(f), role);
     *number = 0;
     if (!o || o->flag == CT_TEXT_FLAGS)
         return NULL;
@@ -192,7 +192,7 @@ static const char *find_option(const struct ct_text_facts *f, enum ct_option_rol
 void ct_text_advice_requests(const struct ct_text_facts *f, struct ct_verdict *v) {
     int64_t number;
     const char *from = find_option(f, CT_OPTION_REQUESTS, &number);
-    (void)ct_plain_advice_option(v, ct_server_of_text(f), CT_OPTION_REQUESTS, from, NULL,
+    (void)ct_plain_advice_option(v, ct_text_facts_program(f), CT_OPTION_REQUESTS, from, NULL,
                                  "or lower it, so that fewer requests run at once");
 }
 
@@ -203,15 +203,15 @@ static void advise_tokens(const struct ct_text_facts *f, struct ct_verdict *v,
     int64_t now;
     const char *from = find_option(f, CT_OPTION_STEP_TOKENS, &now);
     const int64_t fits = scale_down(now, STEP, oom);
-    char to[24], why[200] = "lower it, because the failed buffer grows with it";
+    char to[24], why[200] = "lower it, because the buffers of a step grow with it";
     if (fits)
         (void)snprintf(why, sizeof why,
-                       "the failed buffer grows with it, and %s of its %s was free; the "
-                       "step's later buffers may need a lower value",
+                       "the buffers of a step grow with it, and %s of the %s was free; later "
+                       "ones may need a lower value",
                        size(oom->values[CT_TEXT_FREE].value).text,
                        size(oom->values[CT_TEXT_TRIED].value).text);
     (void)snprintf(to, sizeof to, "%" PRId64, fits);
-    (void)ct_plain_advice_option(v, ct_server_of_text(f), CT_OPTION_STEP_TOKENS, from,
+    (void)ct_plain_advice_option(v, ct_text_facts_program(f), CT_OPTION_STEP_TOKENS, from,
                                  fits ? to : NULL, why);
 }
 
@@ -219,9 +219,9 @@ static void advise_weights(const struct ct_text_facts *f, struct ct_verdict *v) 
     int64_t ranks;
     const char *from = find_option(f, CT_OPTION_RANKS, &ranks);
     if (v->scenario == CT_SCENARIO_REPACK)
-        ct_plain_advice_repack(v, ct_server_of_text(f), from, ranks);
+        ct_plain_advice_repack(v, ct_text_facts_program(f), from, ranks);
     else
-        ct_plain_advice_weights(v, ct_server_of_text(f), from, ranks);
+        ct_plain_advice_weights(v, ct_text_facts_program(f), from, ranks);
 }
 
 // What is outside of the KV cache lacks memory, or the cache itself.
@@ -240,16 +240,12 @@ static void advise_smaller_cache(const struct ct_text_facts *f, struct ct_verdic
 
 static void advise_graphs(const struct ct_text_facts *f, struct ct_verdict *v,
                           const struct ct_text_fact *oom) {
-    const enum ct_server server = ct_server_of_text(f);
+    const enum ct_framework server = ct_text_facts_program(f);
     int64_t sizes;
     const char *from = find_option(f, CT_OPTION_GRAPH_SIZES, &sizes);
-    if (server == CT_SERVER_UNKNOWN) {
-        ct_plain_advice_add(v, server);
-        return;
-    }
     advise_smaller_cache(
         f, v, oom,
-        server == CT_SERVER_VLLM
+        server == CT_FRAMEWORK_VLLM
             ? "leave more for graphs, which vLLM counts in its budget from 0.21 on (an estimate)"
             : "leave more for graphs");
     (void)ct_plain_advice_option(v, server, CT_OPTION_GRAPH_SIZES, from, NULL,
@@ -272,14 +268,15 @@ static void advise_sampler(const struct ct_text_facts *f, struct ct_verdict *v,
         if (fits)
             (void)snprintf(to, sizeof to, "%" PRId64, fits);
     }
-    (void)ct_plain_advice_option(v, CT_SERVER_VLLM, CT_OPTION_REQUESTS, *seqs ? seqs : from, to,
+    (void)ct_plain_advice_option(v, CT_FRAMEWORK_VLLM, CT_OPTION_REQUESTS, *seqs ? seqs : from, to,
                                  *to ? ROWS : "lower it, because " ROWS);
 }
 
 static void advise_warmup(const struct ct_text_facts *f, struct ct_verdict *v,
                           const struct ct_text_fact *oom) {
     const int is_kernels =
-        oom && (oom->places & CT_TEXT_IN_KERNELS) && !(oom->places & CT_TEXT_IN_SAMPLER);
+        oom && oom->where.phase == CT_PHASE_WARMUP_KERNELS &&
+        oom->where.component != CT_COMPONENT_LOGITS;
     if (!is_kernels)
         advise_sampler(f, v, oom);
     advise_smaller_cache(f, v, oom, "leave more for the warm-up");
@@ -287,17 +284,29 @@ static void advise_warmup(const struct ct_text_facts *f, struct ct_verdict *v,
 
 static void advise_serving(const struct ct_text_facts *f, struct ct_verdict *v,
                            const struct ct_text_fact *oom) {
-    if (ct_server_of_text(f) == CT_SERVER_UNKNOWN) {
-        ct_plain_advice_add(v, CT_SERVER_UNKNOWN);
-        return;
-    }
     advise_tokens(f, v, oom);
     advise_smaller_cache(f, v, oom, "make the KV cache smaller");
 }
 
+// The form of the message is that of torch 2.0 and before, which cannot enlarge segments.
+static void advise_fragmentation(const struct ct_text_facts *f, struct ct_verdict *v,
+                                 const struct ct_text_fact *oom) {
+    if (!oom || !oom->values[CT_TEXT_RESERVED].known) {
+        ct_plain_advice_expandable(v, ct_text_facts_program(f), 0, "PYTORCH_CUDA_ALLOC_CONF", NULL);
+        return;
+    }
+    ct_advice_set(ct_verdict_add_advice(v, "set a max_split_size_mb in it below the request's size, "
+                                           "so that no smaller one splits a large free block; the "
+                                           "message is of a torch before 2.1, which has no "
+                                           "expandable_segments"),
+                  "PYTORCH_CUDA_ALLOC_CONF", NULL, NULL, "torch 1.11 and later");
+}
+
 void ct_text_advice_add(const struct ct_text_facts *f, struct ct_verdict *v,
                         const struct ct_text_fact *oom) {
-    switch (v->scenario) {
+    const int is_server = ct_server_has_options(ct_text_facts_program(f));
+    switch (is_server || v->scenario == CT_SCENARIO_FRAGMENTATION ? v->scenario
+                                                                  : CT_SCENARIO_UNKNOWN) {
     case CT_SCENARIO_STARTUP_WEIGHTS:
     case CT_SCENARIO_REPACK:
         advise_weights(f, v);
@@ -319,9 +328,9 @@ void ct_text_advice_add(const struct ct_text_facts *f, struct ct_verdict *v,
         advise_serving(f, v, oom);
         break;
     case CT_SCENARIO_FRAGMENTATION:
-        ct_plain_advice_expandable(v, ct_server_of_text(f), 0, "PYTORCH_CUDA_ALLOC_CONF", NULL);
+        advise_fragmentation(f, v, oom);
         break;
     default:
-        ct_plain_advice_add(v, ct_server_of_text(f));
+        ct_plain_advice_add(v, ct_text_facts_program(f), f);
     }
 }

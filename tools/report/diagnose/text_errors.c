@@ -30,6 +30,14 @@ static const struct {
      NULL},
     {CT_TEXT_KIND_PREFILL_TOKENS, CT_SCENARIO_STARTUP_PROFILE, 0.85,
      "the largest prefill that is allowed does not fit", NULL},
+    {CT_TEXT_KIND_TOTAL_TOKENS, CT_SCENARIO_KV_EXHAUSTION, 0.85,
+     "the KV cache has no room for as many tokens as a batch may have in all", NULL},
+    {CT_TEXT_KIND_EXECUTOR_FAILED, CT_SCENARIO_STARTUP_KV_POOL, 0.6,
+     "the weights left too little for the KV cache, or for what else an executor is made of",
+     "a line beside it that names another part"},
+    {CT_TEXT_KIND_UNBALANCED, CT_SCENARIO_CO_TENANT, 0.8,
+     "one GPU had less free than the others before the weights were loaded",
+     "the GPU being smaller than the others"},
     {CT_TEXT_KIND_POOL_EXPANDABLE, CT_SCENARIO_SLEEP_WAKE, 0.7,
      "sleep mode does not work with expandable segments: no memory is missing", NULL},
     {CT_TEXT_KIND_SLEEP_GREW, CT_SCENARIO_SLEEP_WAKE, 0.6,
@@ -141,7 +149,8 @@ static void judge_no_blocks(const struct ct_text_facts *f, const struct ct_text_
     else
         ct_text_advice_budget(f, v, CT_TEXT_MORE,
                               "leave memory for the KV cache beside weights and activations");
-    advise_profile(f, &s, is_known ? -left : 0, v);
+    if (ct_text_facts_program(f) == CT_FRAMEWORK_VLLM || !ct_text_facts_program(f))
+        advise_profile(f, &s, is_known ? -left : 0, v);
 }
 
 // One request of the longest length does not fit.
@@ -206,13 +215,13 @@ static void judge_sglang(const struct ct_text_facts *f, const struct ct_text_fac
 
 // ---- the device at the start --------------------------------------------------------------------
 
-// Less was free at the start than the budget. A context and NCCL take up to 1.5 GiB: more is
-// others'.
+// Less was free at the start than the budget. A context, NCCL and what a desktop or Windows keeps
+// take up to 2 GiB: more is another program's.
 static void judge_less_free(const struct ct_text_facts *f, const struct ct_text_fact *e,
                             struct ct_verdicts *l) {
     const int64_t total = e->values[CT_TEXT_TOTAL].value, free = e->values[CT_TEXT_FREE].value;
     const int64_t held = total > free && free >= 0 ? total - free : 0;
-    const int by_others = held > GIB + GIB / 2;
+    const int by_others = held > 2 * GIB;
     for (int i = 0; i < 2; i++) {
         const int co_tenant = (i == 0) == by_others;
         struct ct_verdict *v =
@@ -225,8 +234,8 @@ static void judge_less_free(const struct ct_text_facts *f, const struct ct_text_
                                   size(e->values[CT_TEXT_DESIRED].value).text);
         if (co_tenant)
             (void)ct_verdict_add_text(v,
-                                      "%s was held, and the start of vLLM itself takes at most "
-                                      "1.5 GiB of that",
+                                      "%s was held; the start of vLLM itself and a desktop take "
+                                      "at most 2 GiB of that",
                                       size(held).text);
         if (co_tenant)
             ct_text_advice_add(f, v, NULL);
@@ -343,7 +352,22 @@ void ct_text_errors_judge(const struct ct_text_facts *f, const struct ct_text_fa
     }
 }
 
+// On a part of a GPU (MIG) NVML refuses what PyTorch asks it for its message.
+static void judge_failed_report(const struct ct_text_fact *e, struct ct_verdicts *l) {
+    struct ct_verdict *v =
+        add(l, CT_SCENARIO_INCOMPLETE, 0.8, e,
+            "memory ran out, and PyTorch failed while it made the message that would say how");
+    (void)ct_verdict_add_text(v, "line %" PRIu64 ": its allocator asks NVML for the device's "
+                                 "processes only when it is out of memory", e->line);
+    (void)ct_verdict_add_advice(v, "take a newer PyTorch, whose message does not need NVML, or "
+                                   "record the program (cutrace run)");
+}
+
 void ct_text_errors_judge_wrapper(const struct ct_text_fact *wrapper, struct ct_verdicts *l) {
+    if (wrapper->kind == CT_TEXT_KIND_REPORT_FAILED) {
+        judge_failed_report(wrapper, l);
+        return;
+    }
     const int killed =
         wrapper->kind == CT_TEXT_KIND_KILLED || wrapper->kind == CT_TEXT_KIND_RAY_DIED;
     struct ct_verdict *v =

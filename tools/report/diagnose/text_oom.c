@@ -5,12 +5,15 @@
 #include "diagnose/text_oom.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 #include "base/human.h"
+#include "diagnose/phase_scenarios.h"
+#include "diagnose/plain_advice.h"
 #include "diagnose/request_size.h"
 #include "diagnose/server_options.h"
 #include "diagnose/text_advice.h"
-#include "diagnose/text_place.h"
+#include "symbols/phases.h"
 
 #define MIB (INT64_C(1) << 20)
 #define GIB (INT64_C(1) << 30)
@@ -26,12 +29,21 @@ struct figures {
     unsigned other_count;
 };
 
+// Where the request failed, how that is known, and the scenario that it is of by itself.
+struct place {
+    enum ct_scenario scenario;
+    const char *summary; // of the scenario
+    struct ct_text_where where;
+    const char *known_by; // NULL: nothing is known
+    double confidence;
+};
+
 struct judged {
     const struct ct_text_facts *f;
     const struct ct_text_fact *oom;
     struct ct_verdicts *v;
     struct figures n;
-    struct ct_text_phase phase;
+    struct place place;
 };
 
 static struct ct_human_text size(int64_t bytes) {
@@ -97,17 +109,67 @@ static struct figures read_figures(const struct ct_text_fact *e) {
     return n;
 }
 
+// ---- where --------------------------------------------------------------------------------------
+
+static int is_inner(enum ct_phase phase) {
+    return phase == CT_PHASE_UNKNOWN || phase == CT_PHASE_OTHER || phase == CT_PHASE_FORWARD;
+}
+
+// A pass through a server's model, without what called it, or a worker's loop: a step that serves,
+// where the device is as full as it is after the start.
+static int is_step(const struct ct_text_facts *f, const struct ct_text_fact *e,
+                   const struct figures *n) {
+    const int is_full = n->total > 0 && n->allocated >= n->total / 10 * 9;
+    return ct_server_has_options(ct_text_facts_program(f)) &&
+           (e->where.phase == CT_PHASE_FORWARD || (e->where.phase == CT_PHASE_OTHER && is_full));
+}
+
+static struct place find_place(const struct ct_text_facts *f, const struct ct_text_fact *e,
+                               const struct figures *n) {
+    struct place p = {.where = e->where, .scenario = CT_SCENARIO_UNKNOWN};
+    const int is_part = is_inner(e->where.phase) && e->where.component == CT_COMPONENT_BY_PHASE;
+    if (ct_text_where_is_known(&e->where)) {
+        p.known_by = e->has_traceback ? "its traceback" : "the lines beside it";
+        p.confidence = 0.8;
+    }
+    if (is_part && e->progress != CT_TEXT_KINDS) {
+        p.where = ct_template_where(e->progress);
+        p.known_by = "the lines before it";
+        p.confidence = 0.5;
+    } else if (is_part && is_step(f, e, n)) {
+        p.confidence = e->where.phase == CT_PHASE_FORWARD ? 0.65 : 0.55;
+        p.where.phase = CT_PHASE_SERVE;
+    }
+    if (!p.where.framework)
+        p.where.framework = ct_text_facts_program(f);
+    const enum ct_component component = p.where.component == CT_COMPONENT_BY_PHASE
+                                            ? ct_phase_component(p.where.phase)
+                                            : p.where.component;
+    p.scenario = ct_phase_scenario(p.where.phase, component, &p.summary);
+    return p;
+}
+
+// Whether the functions of a traceback name the scenario.
+static int has_place(const struct judged *j) {
+    return j->place.confidence > 0.5 && j->place.scenario != CT_SCENARIO_UNKNOWN;
+}
+
 // ---- evidence -----------------------------------------------------------------------------------
 
 static void add_request(const struct judged *j, struct ct_verdict *v) {
     const struct figures *n = &j->n;
     const uint64_t line = j->oom->line;
     struct ct_evidence *e;
-    if (n->tried < 0)
+    if (j->oom->values[CT_TEXT_TRIED].known && n->tried < 0)
+        e = ct_verdict_add_text(v, "line %" PRIu64 ": asked for a size that is none", line);
+    else if (n->tried < 0)
         e = ct_verdict_add_text(v, "line %" PRIu64 ": out of memory, without a size", line);
     else if (n->free >= 0 && n->total > 0)
         e = ct_verdict_add_text(v, "line %" PRIu64 ": asked for %s; %s of %s was free", line,
                                 size(n->tried).text, size(n->free).text, size(n->total).text);
+    else if (n->free >= 0)
+        e = ct_verdict_add_text(v, "line %" PRIu64 ": asked for %s; %s was free", line,
+                                size(n->tried).text, size(n->free).text);
     else
         e = ct_verdict_add_text(v, "line %" PRIu64 ": asked for %s", line, size(n->tried).text);
     e->bytes_known = n->tried >= 0;
@@ -128,11 +190,15 @@ static void add_request(const struct judged *j, struct ct_verdict *v) {
 
 static void add_phase(const struct judged *j, struct ct_verdict *v) {
     const struct ct_text_step *s = &j->f->step;
-    if (j->phase.by_traceback)
-        (void)ct_verdict_add_text(v, "its traceback is one of %s", j->phase.during);
-    else if (j->phase.during)
-        (void)ct_verdict_add_text(v, "the lines before it end where %s begins", j->phase.during);
-    if (s->line && s->tokens.known && j->phase.scenario == CT_SCENARIO_BURST_PREFILL)
+    const struct place *p = &j->place;
+    if (p->known_by && p->where.phase != CT_PHASE_UNKNOWN) {
+        const struct ct_phase_title title = ct_phases_title(
+            &(struct ct_phase_at){.phase = p->where.phase, .framework = p->where.framework});
+        (void)ct_verdict_add_text(v, "phase by %s: %s", p->known_by, title.text);
+    }
+    if (*j->oom->place)
+        (void)ct_verdict_add_text(v, "the text names the place: %s", j->oom->place);
+    if (s->line && s->tokens.known && p->scenario == CT_SCENARIO_BURST_PREFILL)
         (void)ct_verdict_add_text(
             v, "line %" PRIu64 ": the step had %" PRId64 " tokens, of %" PRIu64 " new requests",
             s->line, s->tokens.value, s->requests);
@@ -180,33 +246,70 @@ static struct ct_verdict *add(const struct judged *j, enum ct_scenario scenario,
 
 // ---- rules --------------------------------------------------------------------------------------
 
+// The most memory that one device has: NVIDIA's (B300), and any (MI355X).
+#define LARGEST_NVIDIA (270 * GIB)
+#define LARGEST (288 * GIB)
+
+static int is_larger_than_any(const struct judged *j) {
+    const struct ct_text_value *tried = &j->oom->values[CT_TEXT_TRIED],
+                               *backend = &j->oom->values[CT_TEXT_BACKEND];
+    return tried->known &&
+           tried->value > (backend->known && !backend->value ? LARGEST_NVIDIA : LARGEST);
+}
+
 // A request larger than the device. (Windows lends memory of the host: there more than all is
 // allocated.)
 static int judge_impossible(const struct judged *j) {
     const struct figures *n = &j->n;
-    if (n->total <= 0 || n->tried - n->tried_step <= n->total || n->allocated > n->total)
+    const int is_any = is_larger_than_any(j);
+    if (!is_any &&
+        (n->total <= 0 || n->tried - n->tried_step <= n->total || n->allocated > n->total))
         return 0;
     struct ct_verdict *v = add(j, CT_SCENARIO_IMPOSSIBLE_REQUEST, 0.9,
-                               "more was asked for at once than the whole device has");
-    if (j->phase.during)
-        add_phase(j, v);
+                               is_any ? "more was asked for at once than any device has"
+                                      : "more was asked for at once than the whole device has");
+    add_phase(j, v);
     ct_verdict_set_refuted_by(v, "a device of the named size that served this request");
     ct_text_advice_add(j->f, v, j->oom);
     return 1;
 }
 
-// PyTorch was told to take no more than a part of the device.
+// What a compiled program of XLA needs at once, which no device of less can run. (What any device
+// has is no reason.)
+static int judge_program(const struct judged *j) {
+    const int64_t needed = value(j->oom, CT_TEXT_NEEDED);
+    if (j->oom->kind != CT_TEXT_KIND_OTHER_OOM || needed < 2 * GIB)
+        return 0;
+    struct ct_verdict *v =
+        add(j, CT_SCENARIO_IMPOSSIBLE_REQUEST, 0.6,
+            "one compiled program needs more at once than the device could give it");
+    (void)ct_verdict_add_text(v, "its parameters, outputs and temporaries are %s together",
+                              size(needed).text);
+    (void)ct_verdict_add_advice(v,
+                                "lower the batch or the inputs' size, or take a device with more "
+                                "than %s free: the pool's settings do not make a program smaller",
+                                size(needed).text);
+    ct_verdict_set_refuted_by(v, "a device with more free memory on which it fails, too");
+    return 1;
+}
+
+// A pool was told to take no more than a part of the device.
 static int judge_limit(const struct judged *j) {
     const struct figures *n = &j->n;
-    if (n->limit <= 0 || n->total <= 0 || n->limit >= n->total || n->allocated < 0 ||
+    if (n->limit <= 0 || (n->total > 0 && n->limit >= n->total) || n->allocated < 0 ||
         n->allocated + (n->idle > 0 ? n->idle : 0) + n->tried <= n->limit)
         return 0;
     struct ct_verdict *v = add(j, CT_SCENARIO_MIS_BUDGET, 0.75,
-                               "PyTorch reached the limit that was set for it, not the end of the "
+                               "the pool reached the limit that was set for it, not the end of the "
                                "device");
-    (void)ct_verdict_add_text(v, "its limit is %s of %s", size(n->limit).text, size(n->total).text);
-    (void)ct_verdict_add_advice(v, "raise the fraction that set_per_process_memory_fraction sets "
-                                   "(TGI: --cuda-memory-fraction)");
+    if (n->total > 0)
+        (void)ct_verdict_add_text(v, "its limit is %s of %s", size(n->limit).text,
+                                  size(n->total).text);
+    else
+        (void)ct_verdict_add_text(v, "its limit is %s", size(n->limit).text);
+    (void)ct_verdict_add_advice(v, "raise the limit (PyTorch: set_per_process_memory_fraction; "
+                                   "TGI: --cuda-memory-fraction; CuPy: set_limit; RMM: "
+                                   "maximum_pool_size)");
     return 1;
 }
 
@@ -222,7 +325,7 @@ static int judge_others(const struct judged *j) {
     if (n->missing < 0 || (n->others < least && (n->unlisted < unseen || n->unlisted < least)))
         return 0;
     const int listed = n->others >= least;
-    const int is_partner = (j->oom->places & CT_TEXT_IN_IPC) != 0;
+    const int is_partner = j->place.where.is_ipc;
     const int decides = listed && ranks == 1 && !is_partner;
     const double alone = n->unlisted > n->total / 4 && !is_partner ? 0.82 : 0.5;
     const double confidence = decides ? 0.82 : listed ? 0.5 : alone;
@@ -246,8 +349,8 @@ static int judge_others(const struct judged *j) {
     return decides || confidence > 0.8;
 }
 
-// Idle memory of the pool is only a cause where there is much of it: at least 1 GiB, and a good
-// part of all that PyTorch holds. Graphs' pools were called unallocated before torch 2.4. Before it
+// Idle memory of the pool is only likely to be the cause where there is much of it: at least 1 GiB,
+// and a good part of all that PyTorch holds. Graphs' pools were called unallocated before torch 2.4. Before it
 // fails, PyTorch gives back what is idle in whole segments: what is left shares its segments with
 // blocks.
 static void judge_fragmentation(const struct judged *j) {
@@ -257,10 +360,13 @@ static void judge_fragmentation(const struct judged *j) {
         return;
     const int is_enough = n->idle >= n->tried;
     const int share = (int)((__int128)n->idle * 100 / (n->allocated + n->idle));
-    if (share < 10 || j->phase.scenario == CT_SCENARIO_GRAPH_CAPTURE)
+    if ((share < 10 && !is_enough) || j->place.scenario == CT_SCENARIO_GRAPH_CAPTURE)
         return;
     struct ct_verdict *v = add(
-        j, CT_SCENARIO_FRAGMENTATION, is_enough ? (share >= 20 ? 0.82 : 0.5) : 0.4,
+        j, CT_SCENARIO_FRAGMENTATION,
+        is_enough && share >= 20   ? 0.82
+        : is_enough && share >= 10 ? 0.5
+                                   : 0.4,
         is_enough ? "PyTorch's pool had enough idle memory, but no idle block was large enough"
                   : "what was idle in PyTorch's pool and what was free would have been enough in "
                     "one piece");
@@ -286,7 +392,7 @@ static int64_t find_planned(const struct ct_text_facts *f) {
 }
 
 static int is_serving(const struct judged *j) {
-    return j->phase.scenario == CT_SCENARIO_BURST_PREFILL;
+    return j->place.scenario == CT_SCENARIO_BURST_PREFILL;
 }
 
 // PyTorch holds more than vLLM planned for it.
@@ -295,7 +401,7 @@ static int judge_plan(const struct judged *j) {
     if (!is_serving(j) || planned < 0 || j->n.allocated - planned < 512 * MIB)
         return 0;
     struct ct_verdict *v =
-        add(j, CT_SCENARIO_LEAK, j->phase.by_traceback ? 0.45 : 0.6,
+        add(j, CT_SCENARIO_LEAK, has_place(j) ? 0.45 : 0.6,
             "PyTorch held more than vLLM had planned for weights, activations and "
             "KV cache together");
     (void)ct_verdict_add_text(v, "vLLM had planned %s; PyTorch held %s more", size(planned).text,
@@ -309,13 +415,13 @@ static int judge_plan(const struct judged *j) {
 // Much of the process outside of PyTorch's pool, or a budget of almost all.
 static int judge_budget(const struct judged *j) {
     const int64_t share = ct_text_advice_share(j->f);
-    const int is_server = ct_server_of_text(j->f) != CT_SERVER_UNKNOWN;
+    const int is_server = ct_server_has_options(ct_text_facts_program(j->f));
     const int much = j->n.untracked > GIB + GIB / 2;
     const int is_tight = share >= 950000 && is_serving(j) && j->n.total > 0;
-    if ((!much && !is_tight) || (j->phase.by_traceback && !is_serving(j) && !much))
+    if ((!much && !is_tight) || (has_place(j) && !is_serving(j) && !much))
         return 0;
     struct ct_verdict *v =
-        add(j, CT_SCENARIO_MIS_BUDGET, much && !j->phase.by_traceback ? 0.55 : 0.62,
+        add(j, CT_SCENARIO_MIS_BUDGET, much && !has_place(j) ? 0.55 : 0.62,
             is_server ? "the budget left too little for what is taken outside of it: contexts, "
                         "CUDA graphs, libraries"
                       : "much of what the process holds is outside of PyTorch's pool: contexts, "
@@ -326,56 +432,108 @@ static int judge_budget(const struct judged *j) {
             (double)share / MILLION,
             size((int64_t)((__int128)j->n.total * (MILLION - share) / MILLION)).text,
             size(j->n.total).text);
-    ct_text_advice_budget(j->f, v, j->n.missing > 0 ? j->n.missing : 0,
-                          "leave more for what is outside of PyTorch's pool");
+    if (is_server || j->n.untracked <= j->n.allocated)
+        ct_text_advice_budget(j->f, v, j->n.missing > 0 ? j->n.missing : 0,
+                              "leave more for what is outside of PyTorch's pool");
+    else
+        (void)ct_verdict_add_advice(v, "make smaller what is outside of PyTorch's pool (engines, "
+                                       "their KV caches, other libraries), because it is nearly "
+                                       "all");
     ct_verdict_set_refuted_by(v, "untracked memory that is no more than the contexts' in a trace");
     return 1;
 }
 
-static void judge_phase(const struct judged *j, double less) {
-    static const char *const summaries[CT_SCENARIOS] = {
-        [CT_SCENARIO_STARTUP_WEIGHTS] = "the weights did not fit while they were loaded",
-        [CT_SCENARIO_REPACK] = "converting loaded weights needed more than was left",
-        [CT_SCENARIO_STARTUP_PROFILE] = "the profile run's largest step did not fit",
-        [CT_SCENARIO_STARTUP_KV_POOL] = "the KV cache did not fit when it was allocated",
-        [CT_SCENARIO_GRAPH_CAPTURE] = "the capture of CUDA graphs needed more than was left",
-        [CT_SCENARIO_WARMUP] = "the warm-up needed more than the KV cache had left",
-        [CT_SCENARIO_BURST_PREFILL] = "a step that served requests needed more than was left",
-        [CT_SCENARIO_LOGITS] = "logits or log-probabilities needed more than was left",
-        [CT_SCENARIO_SLEEP_WAKE] = "a wake-up could not take its memory back",
-        [CT_SCENARIO_WEIGHT_SYNC] = "an update of the weights needed more than was left",
-        [CT_SCENARIO_COMMUNICATION] = "communication between GPUs could not take its buffers",
-        [CT_SCENARIO_HOST_PINNED] = "page-locked host memory could not be taken",
-        [CT_SCENARIO_LORA] = "LoRA adapters needed more than was left",
-        [CT_SCENARIO_MULTIMODAL] = "an encoder of images or sounds needed more than was left",
-        [CT_SCENARIO_SPECULATIVE] = "speculative decoding needed more than was left",
-        [CT_SCENARIO_TRAINING_STEP] = "a training step needed more than was left",
-    };
-    const enum ct_scenario scenario = j->phase.scenario;
-    if (scenario == CT_SCENARIO_UNKNOWN || !summaries[scenario])
+// PyTorch asks for whole steps of 2 MiB, and figures are rounded: then as much can seem free.
+static void add_free(const struct judged *j, struct ct_verdict *v) {
+    const struct figures *n = &j->n;
+    const int64_t step = j->oom->values[CT_TEXT_FREE].step + n->tried_step;
+    if (n->free < 0 || n->tried < 0 || n->tried > n->free)
         return;
-    struct ct_verdict *v =
-        add(j, scenario, (j->phase.by_traceback ? 0.8 : 0.5) - less, summaries[scenario]);
+    if (n->free - n->tried <= step)
+        (void)ct_verdict_add_text(v, "what was free is what was asked for, as far as the figures "
+                                     "go: too little by less than their last digit");
+    else
+        (void)ct_verdict_add_text(v, "as much was free as was asked for: the driver or a limit of "
+                                     "the host kept it back");
+}
+
+static void judge_phase(const struct judged *j, double less) {
+    const enum ct_scenario scenario = j->place.scenario;
+    if (scenario == CT_SCENARIO_UNKNOWN)
+        return;
+    struct ct_verdict *v = add(j, scenario, j->place.confidence - less, j->place.summary);
     add_phase(j, v);
     if (scenario == CT_SCENARIO_WARMUP || scenario == CT_SCENARIO_LOGITS)
         add_meaning(j, v);
-    if (j->n.free >= 0 && j->n.tried >= 0 && j->n.tried <= j->n.free)
-        (void)ct_verdict_add_text(v, "as much was free as was asked for: the driver or a limit of "
-                                     "the host kept it back");
+    add_free(j, v);
     ct_verdict_set_refuted_by(v, "a trace in which another part grew just before");
     ct_text_advice_add(j->f, v, j->oom);
 }
 
+// Which causes the figures exclude, and what would decide on the others.
+static void add_excluded(const struct judged *j, struct ct_verdict *v) {
+    const struct figures *n = &j->n;
+    if (n->idle >= 0 && n->tried > n->idle)
+        (void)ct_verdict_add_text(v,
+                                  "excluded: fragmentation of PyTorch's pool (%s was idle in it, "
+                                  "%s was asked for)",
+                                  size(n->idle).text, size(n->tried).text);
+    if (n->in_use > 0 && n->unlisted >= 0 &&
+        n->others + n->unlisted < (n->missing > 0 ? n->missing : n->tried))
+        (void)ct_verdict_add_text(v, "excluded: another process (others held %s at most)",
+                                  size(n->others + n->unlisted).text);
+    else if (n->tried >= 0 && n->others < 1)
+        (void)ct_verdict_add_text(v, "still possible: another process (nvidia-smi shows which there are)");
+    if (n->total > 0 && n->tried > 0)
+        (void)ct_verdict_add_text(v, "still possible: a leak, or a step that is too large (a trace "
+                                     "tells which)");
+}
+
+static void advise_text(const struct judged *j, struct ct_verdict *v) {
+    const int is_server = ct_server_has_options(ct_text_facts_program(j->f));
+    if (!j->oom->has_traceback && ct_text_facts_program(j->f) != CT_FRAMEWORK_LLAMA_CPP)
+        (void)ct_verdict_add_advice(v, "give the traceback of the error, too: its functions name the "
+                                       "phase%s",
+                                    is_server ? "; and the lines of the start (KV cache, graphs)"
+                                              : "");
+}
+
+// A place without a scenario: what helps there.
+static void advise_place(const struct judged *j, struct ct_verdict *v) {
+    if (j->place.where.phase == CT_PHASE_CHECKPOINT)
+        (void)ct_verdict_add_advice(v, "gather the state on the host, and on one rank alone (FSDP: "
+                                       "StateDictOptions or FullStateDictConfig with CPU offload)");
+    if (strstr(j->oom->place, "addresses"))
+        ct_advice_set(ct_verdict_add_advice(v, "set it to 1, so that llama.cpp's pool takes memory "
+                                               "by cudaMalloc, because a limit of the address space "
+                                               "(ulimit -v) refuses the range, not the device"),
+                      "GGML_CUDA_NO_VMM", NULL, NULL, "llama.cpp");
+}
+
+// What no rule knows: a place, or a message of a framework, that is of no known kind; or too little
+// is said.
 static void judge_rest(const struct judged *j) {
-    if (j->oom->kind == CT_TEXT_KIND_OTHER_OOM) {
-        (void)add(j, CT_SCENARIO_UNKNOWN, 0.5,
-                  "a framework whose messages say no more ran out of memory");
-        return;
-    }
-    struct ct_verdict *v = add(j, CT_SCENARIO_INCOMPLETE, 0.6,
-                               "the message says what failed, not what filled the device");
-    (void)ct_verdict_add_advice(v, "look for the traceback above it: its functions name the phase; "
-                                   "and for the lines of the start (KV cache, graphs)");
+    const enum ct_phase phase = j->place.where.phase;
+    const enum ct_framework program = ct_text_facts_program(j->f);
+    const int is_named = *j->oom->place || !is_inner(phase) ||
+                         (phase == CT_PHASE_FORWARD && program != CT_FRAMEWORK_NONE);
+    const char *whose = program ? "" : "; which program it is of is not known";
+    const int is_unknown = is_named || (j->oom->kind == CT_TEXT_KIND_OTHER_OOM && j->n.tried >= 0);
+    char summary[160];
+    (void)snprintf(summary, sizeof summary, "%s, not what filled the device%s",
+                   is_named     ? "the text says where it failed"
+                   : is_unknown ? "the message says what was asked for"
+                                : "the message says what failed",
+                   whose);
+    struct ct_verdict *v = add(j, is_unknown ? CT_SCENARIO_UNKNOWN : CT_SCENARIO_INCOMPLETE,
+                               is_unknown ? 0.5 : 0.6, summary);
+    add_phase(j, v);
+    add_free(j, v);
+    add_excluded(j, v);
+    advise_place(j, v);
+    if (is_unknown)
+        ct_plain_advice_add(v, program, j->f);
+    advise_text(j, v);
 }
 
 // ---- errors without sizes -----------------------------------------------------------------------
@@ -383,14 +541,19 @@ static void judge_rest(const struct judged *j) {
 static void add_bare(const struct judged *j, enum ct_scenario scenario, double confidence,
                      const char *summary) {
     struct ct_verdict *v = add(j, scenario, confidence, summary);
-    if (j->phase.during)
-        add_phase(j, v);
+    add_phase(j, v);
     ct_text_advice_add(j->f, v, j->oom);
+}
+
+// Frameworks with an allocator of their own; the others allocate by PyTorch, as far as is known.
+static int has_torch(const struct judged *j) {
+    const enum ct_framework program = ct_text_facts_program(j->f);
+    return program < CT_FRAMEWORK_LLAMA_CPP || program > CT_FRAMEWORK_FAISS;
 }
 
 // A CUDA call beside PyTorch's allocator was refused, which would have said sizes.
 static void judge_cuda(const struct judged *j) {
-    switch (j->phase.scenario) {
+    switch (has_torch(j) ? j->place.scenario : CT_SCENARIO_NONE) {
     case CT_SCENARIO_STARTUP_KV_POOL:
         add_bare(j, CT_SCENARIO_HOST_PINNED, 0.65,
                  "a call beside PyTorch's allocator was refused while the KV cache was allocated: "
@@ -408,16 +571,32 @@ static void judge_cuda(const struct judged *j) {
         break;
     default:
         judge_phase(j, 0);
+        if (j->place.scenario == CT_SCENARIO_UNKNOWN)
+            judge_rest(j);
     }
+}
+
+// NCCL's own lines name the size, at a level that is not its default.
+static void judge_nccl(const struct judged *j) {
+    struct ct_verdict *v =
+        add(j, CT_SCENARIO_COMMUNICATION, 0.85, "NCCL could not take its buffers");
+    add_phase(j, v);
+    if (j->n.tried >= 0 && j->n.tried < 16 * MIB)
+        (void)ct_verdict_add_text(v, "that is little: something else had filled the device");
+    else if (j->n.tried < 0)
+        ct_advice_set(ct_verdict_add_advice(v, "set it, so that NCCL writes into the log what it "
+                                               "could not allocate"),
+                      "NCCL_DEBUG=INFO", NULL, NULL, "NCCL 2");
+    ct_text_advice_add(j->f, v, j->oom);
 }
 
 static void judge_library(const struct judged *j) {
     switch (j->oom->kind) {
     case CT_TEXT_KIND_CUMEM_OOM:
-        if (j->phase.by_traceback && j->phase.scenario != CT_SCENARIO_SLEEP_WAKE)
+        if (has_place(j) && j->place.scenario != CT_SCENARIO_SLEEP_WAKE)
             judge_phase(j, 0);
         else
-            add_bare(j, CT_SCENARIO_SLEEP_WAKE, j->phase.by_traceback ? 0.85 : 0.65,
+            add_bare(j, CT_SCENARIO_SLEEP_WAKE, has_place(j) ? 0.85 : 0.65,
                      "the allocator of vLLM's sleep mode could not take memory back");
         break;
     case CT_TEXT_KIND_CUBLAS_ALLOC:
@@ -428,7 +607,7 @@ static void judge_library(const struct judged *j) {
         judge_phase(j, 0.4);
         break;
     case CT_TEXT_KIND_NCCL_OOM:
-        add_bare(j, CT_SCENARIO_COMMUNICATION, 0.85, "NCCL could not take its buffers");
+        judge_nccl(j);
         break;
     case CT_TEXT_KIND_NCCL_CUDA:
         add_bare(j, CT_SCENARIO_COMMUNICATION, 0.5,
@@ -439,9 +618,17 @@ static void judge_library(const struct judged *j) {
     }
 }
 
+static double find_best(const struct ct_verdicts *v, size_t from) {
+    double best = 0;
+    for (size_t i = from; i < v->count; i++)
+        best = v->list[i].confidence > best ? v->list[i].confidence : best;
+    return best;
+}
+
 void ct_text_oom_judge(const struct ct_text_facts *f, const struct ct_text_fact *oom,
                        struct ct_verdicts *v) {
-    const struct judged j = {f, oom, v, read_figures(oom), ct_text_place_find(oom)};
+    struct judged j = {.f = f, .oom = oom, .v = v, .n = read_figures(oom)};
+    j.place = find_place(f, oom, &j.n);
     const size_t before = v->count;
     const int has_figures =
         oom->kind == CT_TEXT_KIND_TORCH_OOM || oom->kind == CT_TEXT_KIND_ASYNC_OOM;
@@ -449,14 +636,14 @@ void ct_text_oom_judge(const struct ct_text_facts *f, const struct ct_text_fact 
         judge_cuda(&j);
     } else if (!has_figures && oom->kind != CT_TEXT_KIND_OTHER_OOM) {
         judge_library(&j);
-    } else if (!judge_impossible(&j) && !judge_limit(&j)) {
+    } else if (!judge_impossible(&j) && !judge_limit(&j) && !judge_program(&j)) {
         const int others = judge_others(&j);
         judge_fragmentation(&j);
         const int planned = judge_plan(&j), budget = judge_budget(&j);
-        judge_phase(&j, others || (planned && !j.phase.by_traceback) ? 0.3
+        judge_phase(&j, others || (planned && !has_place(&j)) ? 0.3
                         : budget && is_serving(&j)                   ? 0.22
                                                                      : 0);
-        if (v->count == before)
+        if (find_best(v, before) < 0.5)
             judge_rest(&j);
     }
 }

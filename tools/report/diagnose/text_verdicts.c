@@ -13,7 +13,7 @@
 
 // How much an out-of-memory message tells: its traceback first, then its figures.
 static int weigh_oom(const struct ct_text_fact *e) {
-    int weight = e->places ? 100 : 0;
+    int weight = ct_text_where_is_known(&e->where) ? 100 : e->has_traceback ? 30 : 0;
     for (int i = 0; i < CT_TEXT_FIELDS; i++)
         weight += e->values[i].known;
     return weight +
@@ -102,21 +102,49 @@ static int judge_load(const struct ct_text_facts *f, struct ct_verdicts *l) {
     return 1;
 }
 
-// PyTorch warned of a refused cudaMalloc, and nothing failed: it emptied its cache and asked again.
+// A refusal that the program expects, and nothing failed: PyTorch's allocator empties its cache and
+// asks again, llama.cpp tries a smaller buffer.
 static int judge_recovered(const struct ct_text_facts *f, struct ct_verdicts *l) {
     const struct ct_text_fact *e = ct_text_facts_find(f, CT_TEXT_KIND_DRIVER_REFUSED);
     if (!e)
         return 0;
     struct ct_verdict *v = ct_verdicts_add(
         l, CT_SCENARIO_RECOVERED, 0.7, -1,
-        "PyTorch's allocator was refused memory, and nothing failed: a retry served "
-        "it");
-    struct ct_evidence *line = ct_verdict_add_text(
-        v, "line %" PRIu64 ": %s were refused", e->line,
-        ct_human_bytes((uint64_t)e->values[CT_TEXT_TRIED].value, CT_UNITS_IEC).text);
-    line->bytes_known = 1;
-    line->bytes = (uint64_t)e->values[CT_TEXT_TRIED].value;
+        "memory was refused, and nothing failed: the program asked again, or did "
+        "without");
+    const struct ct_text_value *tried = &e->values[CT_TEXT_TRIED];
+    struct ct_evidence *line =
+        tried->known && tried->value > 0
+            ? ct_verdict_add_text(v, "line %" PRIu64 ": %s were refused", e->line,
+                                  ct_human_bytes((uint64_t)tried->value, CT_UNITS_IEC).text)
+            : ct_verdict_add_text(v, "line %" PRIu64 ": a refusal", e->line);
+    line->bytes_known = tried->known && tried->value > 0;
+    line->bytes = line->bytes_known ? (uint64_t)tried->value : 0;
     ct_verdict_set_refuted_by(v, "an error after the end of this text");
+    return 1;
+}
+
+// A server's log that ends while it starts: whether it went on, was ended or failed is not said.
+static int judge_unfinished(const struct ct_text_facts *f, struct ct_verdicts *l) {
+    const struct ct_text_fact *last = NULL;
+    for (size_t i = 0; i < f->count; i++) {
+        if (f->list[i].kind == CT_TEXT_KIND_STARTED || f->list[i].kind == CT_TEXT_KIND_STOPPED)
+            return 0;
+        if (ct_template_where(f->list[i].kind).phase != CT_PHASE_UNKNOWN)
+            last = &f->list[i];
+    }
+    // (what comes after the capture of graphs writes no line in old versions)
+    if (!last || f->load.lines || ct_template_where(last->kind).phase == CT_PHASE_WARMUP)
+        return 0;
+    struct ct_verdict *v = ct_verdicts_add(
+        l, CT_SCENARIO_INCOMPLETE, 0.6, -1,
+        "the text ends while the program starts: nothing in it says that it failed, or that it "
+        "served");
+    (void)ct_verdict_add_text(v, "line %" PRIu64 " is the last one of the start that is known",
+                              last->line);
+    (void)ct_verdict_add_advice(v, "if the process is gone: look into the kernel's log for \"Out of "
+                                   "memory: Killed process\" (dmesg, journalctl -k), and at its "
+                                   "exit code (137: killed)");
     return 1;
 }
 
@@ -143,7 +171,10 @@ static void judge_healthy(const struct ct_text_facts *f, struct ct_verdicts *l) 
 // After a shutdown that somebody asked for vLLM reports, at times, that its engine is dead: it
 // ended that itself.
 static const struct ct_text_fact *find_wrapper(const struct ct_text_facts *f) {
-    const struct ct_text_fact *stopped = ct_text_facts_find(f, CT_TEXT_KIND_STOPPED);
+    const struct ct_text_fact *stopped = ct_text_facts_find(f, CT_TEXT_KIND_STOPPED),
+                              *report = ct_text_facts_find(f, CT_TEXT_KIND_REPORT_FAILED);
+    if (report)
+        return report;
     for (size_t i = 0; i < f->count; i++)
         if (ct_template_role(f->list[i].kind) == CT_TEXT_ROLE_WRAPPER &&
             !(f->list[i].kind == CT_TEXT_KIND_ENGINE_DEAD && stopped &&
@@ -158,7 +189,7 @@ static void judge_no_error(const struct ct_text_facts *f, struct ct_verdicts *v)
         (void)ct_verdicts_add(v, CT_SCENARIO_INCOMPLETE, 1, -1, "the text is empty");
     else if (wrapper)
         ct_text_errors_judge_wrapper(wrapper, v);
-    else if (!judge_load(f, v) && !judge_recovered(f, v))
+    else if (!judge_load(f, v) && !judge_recovered(f, v) && !judge_unfinished(f, v))
         judge_healthy(f, v);
 }
 
@@ -184,9 +215,16 @@ static void add_stamps(const struct ct_text_facts *f, struct ct_verdicts *v) {
             add_stamp(f, &v->list[i].evidence[k]);
 }
 
+// Errors that do not matter beside memory of a device that ran out: what has nothing to do with
+// memory, and C++'s std::bad_alloc, which libraries of CUDA raise for the device, too.
+static int is_beside(const struct ct_text_fact *error) {
+    return error->kind == CT_TEXT_KIND_NOT_MEMORY ||
+           (error->kind == CT_TEXT_KIND_HOST_TORCH && !error->values[CT_TEXT_TRIED].known);
+}
+
 void ct_text_verdicts_find(const struct ct_text_facts *f, struct ct_verdicts *v) {
     const struct ct_text_fact *oom = ct_text_verdicts_main_oom(f), *error = find_main_error(f);
-    if (error && error->kind == CT_TEXT_KIND_NOT_MEMORY && oom)
+    if (error && oom && is_beside(error))
         error = NULL;
     if (error)
         ct_text_errors_judge(f, error, oom, v);

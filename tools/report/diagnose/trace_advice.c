@@ -29,7 +29,7 @@ static const char *text_of(const struct ct_setting *s) {
     return s->source == CT_SETTING_UNKNOWN ? NULL : s->text;
 }
 
-static enum ct_server find_server(const struct ct_judged *j) {
+static enum ct_framework find_server(const struct ct_judged *j) {
     return ct_server_of_request(j->oom->phase.framework, j->c->facts->program, j->c->log);
 }
 
@@ -142,7 +142,7 @@ static void lower_kv_bytes(const struct ct_setting *s, struct ct_verdict *v, uin
 
 // Where the command line is not known, the size of the cache may be set, and the share unused.
 static int may_be_unused(const struct ct_judged *j) {
-    return find_server(j) == CT_SERVER_VLLM && !ct_facts_has_all_flags(j->c->facts);
+    return find_server(j) == CT_FRAMEWORK_VLLM && !ct_facts_has_all_flags(j->c->facts);
 }
 
 // Advice of a share whose new value is not known: by how much it has to be less.
@@ -206,12 +206,12 @@ static int lower_to_bound(const struct ct_judged *j, struct ct_verdict *v, const
 
 void ct_trace_advice_leave(const struct ct_judged *j, struct ct_verdict *v, uint64_t bytes,
                            const char *purpose) {
-    const enum ct_server server = find_server(j);
+    const enum ct_framework server = find_server(j);
     const struct ct_server_option *o = ct_server_option_find(server, CT_OPTION_BUDGET);
     const struct ct_setting kv = find_setting(j, CT_TEXT_FLAG_KV_CACHE_MEMORY_BYTES);
     if (!o || !bytes)
         return;
-    const int has_size = server == CT_SERVER_VLLM && kv.source != CT_SETTING_UNKNOWN;
+    const int has_size = server == CT_FRAMEWORK_VLLM && kv.source != CT_SETTING_UNKNOWN;
     if (has_size && !lower_to_bound(j, v, kv_flag, kv_versions))
         lower_kv_bytes(&kv, v, bytes, purpose);
     else if (!has_size && !lower_to_bound(j, v, o->name, o->versions))
@@ -339,7 +339,7 @@ static void advise_weights(const struct ct_judged *j, struct ct_verdict *v) {
 }
 
 static void advise_graphs(const struct ct_judged *j, struct ct_verdict *v) {
-    const enum ct_server server = find_server(j);
+    const enum ct_framework server = find_server(j);
     const struct ct_setting sizes = find_option(j, CT_OPTION_GRAPH_SIZES);
     ct_trace_advice_leave(j, v, ct_trace_advice_need(j),
                           find_graph_count(j->c->facts)
@@ -349,7 +349,7 @@ static void advise_graphs(const struct ct_judged *j, struct ct_verdict *v) {
                                  "or lower it, so that fewer and smaller graphs are captured");
     (void)ct_plain_advice_option(v, server, CT_OPTION_NO_GRAPHS, NULL, NULL,
                                  "or do without graphs, which is slower");
-    ct_plain_advice_add(v, server);
+    ct_plain_advice_add(v, server, j->c->log);
 }
 
 static void advise_warmup(const struct ct_judged *j, struct ct_verdict *v) {
@@ -357,14 +357,14 @@ static void advise_warmup(const struct ct_judged *j, struct ct_verdict *v) {
     if (j->phase == CT_PHASE_WARMUP_SAMPLER || j->component == CT_COMPONENT_LOGITS)
         lower_rows(j, v, CT_OPTION_REQUESTS, 8,
                    "the sampler's buffers have a row for each request");
-    ct_plain_advice_add(v, find_server(j));
+    ct_plain_advice_add(v, find_server(j), j->c->log);
 }
 
 static void advise_serving(const struct ct_judged *j, struct ct_verdict *v) {
     ct_trace_advice_leave(j, v, ct_trace_advice_need(j), "");
     advise_tokens(j, v, "a step takes memory in proportion to it");
     if (v->scenario != CT_SCENARIO_SPECULATIVE) // (its row is the cache, too)
-        ct_plain_advice_add(v, find_server(j));
+        ct_plain_advice_add(v, find_server(j), j->c->log);
 }
 
 // PyTorch reads the new name first.
@@ -426,6 +426,6 @@ void ct_trace_advice_add(const struct ct_judged *j, struct ct_verdict *v) {
         advise_serving(j, v);
         break;
     default:
-        ct_plain_advice_add(v, find_server(j));
+        ct_plain_advice_add(v, find_server(j), j->c->log);
     }
 }

@@ -37,6 +37,20 @@ __attribute__((format(printf, 1, 0))) static char *print_list(const char *format
         va_end(list);                      \
     } while (0)
 
+const char *ct_verdict_sureness(const struct ct_verdict *v) {
+    if (v->scenario == CT_SCENARIO_UNKNOWN || v->scenario == CT_SCENARIO_INCOMPLETE)
+        return NULL;
+    return v->confidence >= 0.84 ? "certain" : v->confidence >= 0.65 ? "likely" : "possible";
+}
+
+struct ct_verdict_name ct_verdict_name(const struct ct_verdict *v) {
+    const char *sureness = ct_verdict_sureness(v);
+    struct ct_verdict_name n;
+    (void)snprintf(n.text, sizeof n.text, "%s%s%s", ct_scenario_name(v->scenario),
+                   sureness ? ", " : "", sureness ? sureness : "");
+    return n;
+}
+
 struct ct_verdict *ct_verdicts_add(struct ct_verdicts *v, enum ct_scenario scenario,
                                    double confidence, int device, const char *summary, ...) {
     CT_HEAP_GROW(v->list, v->count, v->room);

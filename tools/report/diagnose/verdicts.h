@@ -57,6 +57,16 @@ struct ct_verdicts {
 const char *ct_scenario_name(enum ct_scenario scenario);  // "graph-capture"
 const char *ct_scenario_title(enum ct_scenario scenario); // "no room for CUDA graphs"
 
+// How sure a verdict is, in a word: "certain" follows from an account or from what a program says
+// itself, "likely" from functions of a stack, "possible" is the rest. NULL: it says that nothing is
+// known.
+const char *ct_verdict_sureness(const struct ct_verdict *v);
+// How a line names a verdict: "burst-prefill, likely".
+struct ct_verdict_name {
+    char text[64];
+};
+struct ct_verdict_name ct_verdict_name(const struct ct_verdict *v);
+
 // Adds a verdict with a summary as of printf. The pointer is valid until the next one is added.
 struct ct_verdict *ct_verdicts_add(struct ct_verdicts *v, enum ct_scenario scenario,
                                    double confidence, int device, const char *summary, ...)

@@ -97,13 +97,12 @@ static void put_advice(FILE *out, const struct ct_verdict *one) {
     fputs("</tbody></table>\n", out);
 }
 
-static void put_confidence(FILE *out, const struct ct_verdict *one) {
-    fputs("<span class=\"scenario\">(", out);
-    if (one->scenario != CT_SCENARIO_NONE) {
-        ct_html_text(out, ct_scenario_name(one->scenario));
-        fputs(", ", out);
-    }
-    fprintf(out, "confidence %.2f)</span>", one->confidence);
+static void put_sureness(FILE *out, const struct ct_verdict *one) {
+    const char *sureness = ct_verdict_sureness(one);
+    const int has_name = one->scenario != CT_SCENARIO_NONE;
+    fprintf(out, "<span class=\"scenario\">(%s%s%s)</span>",
+            has_name ? ct_scenario_name(one->scenario) : "", has_name && sureness ? ", " : "",
+            sureness ? sureness : "");
 }
 
 static void put_refuted_by(FILE *out, const struct ct_verdict *one) {
@@ -130,7 +129,7 @@ static void put_first(FILE *out, const struct ct_view *v, const struct ct_verdic
         ct_html_text(out, ct_label_device(one->device).text);
     }
     putc(' ', out);
-    put_confidence(out, one);
+    put_sureness(out, one);
     fputs("</h1>\n<p class=\"summary\">", out);
     put_sentence(out, one->summary);
     fputs(".</p>\n", out);
@@ -143,7 +142,7 @@ static void put_other(FILE *out, const struct ct_view *v, const struct ct_verdic
     fputs("<details><summary>Also possible: ", out);
     ct_html_text(out, ct_scenario_title(one->scenario));
     putc(' ', out);
-    put_confidence(out, one);
+    put_sureness(out, one);
     fputs("</summary>\n<p>", out);
     ct_html_text(out, one->summary);
     fputs(".</p>\n", out);

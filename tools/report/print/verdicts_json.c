@@ -37,6 +37,7 @@ static void add_verdict(struct ct_json *j, const struct ct_verdict *v,
                         struct ct_call_sites *sites) {
     ct_json_text(j, "scenario", ct_scenario_name(v->scenario));
     ct_json_ratio(j, "confidence", (uint64_t)(v->confidence * 10000 + 0.5), 10000);
+    add_text(j, "sureness", ct_verdict_sureness(v));
     ct_json_number_or_null(j, "device", v->device >= 0, (uint64_t)v->device);
     ct_json_text(j, "summary", v->summary);
     ct_json_open(j, "evidence", '[');

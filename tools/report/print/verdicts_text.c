@@ -13,7 +13,7 @@ static void print_head(struct ct_view *v, const struct ct_verdict *one, int is_f
             ct_scenario_title(one->scenario));
     if (one->device >= 0)
         fprintf(v->out, ", %s", ct_label_device(one->device).text);
-    fprintf(v->out, " (%s, confidence %.2f)\n", ct_scenario_name(one->scenario), one->confidence);
+    fprintf(v->out, " (%s)\n", ct_verdict_name(one).text);
     fprintf(v->out, "  %s\n", one->summary);
 }
 

@@ -192,6 +192,24 @@ size_t ct_clean_skip_prefix(const char *line, size_t length) {
     return at < length ? at : length;
 }
 
+size_t ct_clean_skip_suffix(const char *line, size_t length) {
+    static const char type[] = ".py:";
+    size_t at = length;
+    while (at && line[at - 1] == ' ')
+        at--;
+    const size_t end = at;
+    while (at && is_digit(line[at - 1]))
+        at--;
+    if (at == end || at < sizeof type || memcmp(line + at - 4, type, 4) != 0)
+        return length;
+    for (at -= 4; at && (is_letter(line[at - 1]) || is_digit(line[at - 1]) || line[at - 1] == '_');)
+        at--;
+    const size_t name = at;
+    while (at && line[at - 1] == ' ')
+        at--;
+    return name - at >= 2 && at ? at : length;
+}
+
 int ct_clean_has_vllm_tag(const char *line, size_t prefix) {
     static const char *const tags[] = {
         "(EngineCore", "(APIServer",   "(VllmWorker",      "(RayWorkerVllm",
@@ -217,6 +235,20 @@ static size_t add_blank(char *to, size_t n, char blank) {
     return n;
 }
 
+// Whether the line has a path of Windows in a frame, whose backslashes are no escapes:
+// File "C:\\x\\nodes.py" or File "comfy\\sd.py".
+static int has_windows_path(const char *line, size_t length) {
+    static const char file[] = "File \"";
+    const char *at = length ? memmem(line, length, file, sizeof file - 1) : NULL;
+    if (!at)
+        return 0;
+    at += sizeof file - 1;
+    for (const char *end = line + length; at + 1 < end && *at != '"' && *at != '/'; at++)
+        if (*at == '\\' && at[1] != '\\' && at[1] != '"')
+            return 1;
+    return 0;
+}
+
 // Adds a letter of the text; those that only quote are nothing.
 static size_t add_letter(char *to, size_t n, char c) {
     if (c == '\r')
@@ -229,13 +261,17 @@ static size_t add_letter(char *to, size_t n, char c) {
 }
 
 size_t ct_clean_letters(const char *line, size_t length, char *to) {
+    const int is_windows = has_windows_path(line, length);
     size_t n = 0;
     for (size_t i = 0; i < length;) {
         const char *p = line + i;
         const size_t left = length - i;
         char letter = 0;
         size_t used = 0;
-        if (*p == '\033' || *p == '\\' || *p == '^')
+        if (is_windows && *p == '\\') {
+            to[n++] = '/';
+            used = 1;
+        } else if (*p == '\033' || *p == '\\' || *p == '^')
             used = measure_sequence(p, left);
         else if (*p == '&' && (used = measure_entity(p, left, &letter)) && letter)
             to[n++] = letter;

@@ -10,16 +10,9 @@
 // an OOM within so many lines: other processes may write between them.
 enum { KEPT = 24, CLAUSE_LINES = 60 };
 
-static const struct {
-    const char *function, *file;
-    uint32_t place;
-} frames[] = {
-#define CT_TEXT_FRAME(function, file, PLACE) {function, file, CT_TEXT_IN_##PLACE},
-#include "text/frames.def"
-};
-
 void ct_text_facts_init(struct ct_text_facts *f) {
     *f = (struct ct_text_facts){.progress = CT_TEXT_KINDS};
+    f->where.component = CT_COMPONENT_BY_PHASE;
     f->load.first_hits = f->load.last_hits = f->load.preemptions = f->load.last_running = -1;
     f->load.max_usage = f->load.max_waiting = f->load.max_running = -1;
 }
@@ -70,7 +63,8 @@ static struct ct_text_fact *add(struct ct_text_facts *f, const struct ct_text_fa
     struct ct_text_fact *same = merges || f->kept[fact->kind] >= KEPT ? find_same(f, fact) : NULL;
     if (same) {
         same->repeats++;
-        same->places |= same->places ? 0 : fact->places;
+        if (!ct_text_where_is_known(&same->where))
+            same->where = fact->where;
         return same;
     }
     CT_HEAP_GROW(f->list, f->count, f->room);
@@ -80,19 +74,44 @@ static struct ct_text_fact *add(struct ct_text_facts *f, const struct ct_text_fa
     return &f->list[f->count++];
 }
 
-// A traceback ends with its error. In a log whose newest line is the first one, it follows the
-// error, and "Traceback" is its last line: then the error that has no places yet takes them.
-static void give_places(struct ct_text_facts *f) {
+// Where the frames so far, and lines that name a place, say that an error happened.
+static struct ct_text_where find_where(const struct ct_text_facts *f, int is_reversed) {
+    const struct ct_text_where w = ct_traceback_read(&f->traceback, is_reversed);
+    return ct_text_where_is_known(&w) ? w : f->where;
+}
+
+static void set_place(const struct ct_text_facts *f, struct ct_text_fact *error, int is_reversed) {
+    error->where = find_where(f, is_reversed);
+    error->has_traceback |= f->traceback.seen != 0;
+    if (!*error->place)
+        memcpy(error->place, f->place, sizeof error->place);
+}
+
+static void forget_place(struct ct_text_facts *f) {
+    f->traceback = (struct ct_traceback){0};
+    f->where = (struct ct_text_where){.component = CT_COMPONENT_BY_PHASE};
+    *f->place = 0;
+}
+
+// A traceback ends with its error. Where it follows it (also in a log whose newest line is the
+// first one, in which "Traceback" comes last), the error that has no place yet takes it.
+static void give_place(struct ct_text_facts *f, int is_reversed) {
     struct ct_text_fact *last = f->open ? &f->list[f->open - 1] : NULL;
-    if (last && !last->places)
-        last->places = f->places;
+    if (last && !ct_text_where_is_known(&last->where))
+        set_place(f, last, is_reversed);
+    if (last && f->traceback.seen)
+        last->has_traceback = 1;
+}
+
+void ct_text_facts_end(struct ct_text_facts *f) {
+    give_place(f, 0);
 }
 
 static void add_error(struct ct_text_facts *f, const struct ct_text_fact *fact, int opens) {
     struct ct_text_fact *in_list = add(f, fact, !opens);
     f->open = (size_t)(in_list - f->list) + 1;
     f->open_line = fact->line;
-    f->places = 0;
+    forget_place(f);
 }
 
 static struct ct_text_fact *find_open(struct ct_text_facts *f, uint64_t line) {
@@ -117,78 +136,67 @@ static int is_name_letter(char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
 }
 
-// The places of the function whose name stands at `at`. `path` may be "": not known.
-static uint32_t find_places(const char *text, size_t length, size_t at, const char *path) {
-    uint32_t places = 0;
-    for (size_t i = 0; i < sizeof frames / sizeof *frames; i++) {
-        size_t end = at;
-        if (ct_template_match_literal(text, length, &end, frames[i].function) &&
-            (end == length || !is_name_letter(text[end])) &&
-            (!*frames[i].file || strstr(path, frames[i].file)))
-            places |= frames[i].place;
-    }
-    return places;
+// The name that stands at `at`: with its class, where a point follows that.
+static size_t measure_name(const char *text, size_t length, size_t at) {
+    size_t n = 0;
+    while (at + n < length && (is_name_letter(text[at + n]) || text[at + n] == '.'))
+        n++;
+    return n;
 }
 
-// Places by the file alone.
-static uint32_t find_file_places(const char *path) {
-    static const struct {
-        const char *file;
-        uint32_t place;
-    } files[] = {{"device_communicators/pynccl", CT_TEXT_IN_COMM},
-                 {"custom_all_reduce.py", CT_TEXT_IN_COMM},
-                 {"vllm/lora/", CT_TEXT_IN_LORA},
-                 {"v1/spec_decode/", CT_TEXT_IN_DRAFT},
-                 {"vllm/spec_decode/", CT_TEXT_IN_DRAFT},
-                 {"gpu/spec_decode/", CT_TEXT_IN_DRAFT},
-                 {"weight_transfer/", CT_TEXT_IN_SYNC},
-                 {"weight_transfer/ipc_engine", CT_TEXT_IN_IPC},
-                 {"_marlin", CT_TEXT_IN_REPACK},
-                 {"marlin_utils", CT_TEXT_IN_REPACK},
-                 {"deepspeed/runtime/zero", CT_TEXT_IN_TRAIN},
-                 {"gpu/mm/encoder_runner", CT_TEXT_IN_VISION}};
-    uint32_t places = 0;
-    for (size_t i = 0; i < sizeof files / sizeof *files; i++)
-        if (strstr(path, files[i].file))
-            places |= files[i].place;
-    return places;
+static size_t skip_blanks(const char *text, size_t length, size_t at) {
+    while (at < length &&
+           (text[at] == ' ' || text[at] == CT_TEXT_WRAP || text[at] == CT_TEXT_BREAK))
+        at++;
+    return at;
 }
 
 static void add_frame(struct ct_text_facts *f, const char *text, size_t length,
                       const struct ct_template_match *m) {
-    const char *path = m->kind == CT_TEXT_KIND_FRAME ? m->word : "";
-    uint32_t places = find_places(text, length, m->end, path);
-    // The class of LoRA layers wraps every layer: a frame of it says nothing unless it allocates.
-    if (!strstr(path, "lora/layers"))
-        places |= find_file_places(path);
-    f->places |= places;
+    const size_t at = skip_blanks(text, length, m->end);
+    char path[CT_TEXT_WORD_SIZE] = "";
+    if (m->kind == CT_TEXT_KIND_FRAME)
+        memcpy(path, m->word, sizeof path);
+    char *line = strstr(path, ".py:"); // (IPython's)
+    if (line)
+        line[3] = 0;
+    ct_traceback_add(&f->traceback, path, text + at, measure_name(text, length, at));
 }
 
-static void add_method(struct ct_text_facts *f, const char *text, size_t length, size_t at,
+static void add_method(struct ct_text_facts *f, const char *text, size_t length,
                        const struct ct_template_match *m) {
-    size_t name = at;
-    uint32_t places = find_places(text, length, m->end, "");
-    if (ct_template_match_literal(text, length, &name, "Error executing load_single_module"))
-        places = CT_TEXT_IN_WEIGHTS;
-    else if (ct_template_match_literal(text, length, &name, "Method Prefill") ||
-             ct_template_match_literal(text, length, &name, "Method Decode"))
-        places = CT_TEXT_IN_SERVE;
-    f->places |= places;
-    give_places(f);
+    add_frame(f, text, length, m);
+    give_place(f, 0);
+}
+
+static void add_where(struct ct_text_facts *f, const struct ct_template_match *m, uint64_t line) {
+    struct ct_text_fact *last = find_open(f, line);
+    f->where = ct_template_where(m->kind);
+    if (*m->word)
+        (void)ct_utf8_sanitize(f->place, sizeof f->place, m->word, strlen(m->word));
+    if (m->kind == CT_TEXT_KIND_IN_ADDRESSES)
+        (void)snprintf(f->place, sizeof f->place, "the reservation of addresses");
+    if (last && !ct_text_where_is_known(&last->where))
+        set_place(f, last, 0);
 }
 
 // ---- programs -----------------------------------------------------------------------------------
 
+// The program that alone writes what a row of the tables is found by: its name begins the source.
 static uint32_t find_program(const char *source) {
-    static const struct {
-        const char *name;
-        uint32_t program;
-    } programs[] = {
-        {"vLLM", CT_TEXT_OF_VLLM}, {"SGLang", CT_TEXT_OF_SGLANG}, {"TGI", CT_TEXT_OF_TGI}};
-    for (size_t i = 0; i < sizeof programs / sizeof *programs; i++)
-        if (strncmp(source, programs[i].name, strlen(programs[i].name)) == 0)
-            return programs[i].program;
+    for (int i = CT_FRAMEWORK_NONE + 1; i < CT_FRAMEWORKS; i++) {
+        const char *title = ct_framework_title((enum ct_framework)i);
+        if (strncmp(source, title, strlen(title)) == 0)
+            return UINT32_C(1) << i;
+    }
     return 0;
+}
+
+enum ct_framework ct_text_facts_program(const struct ct_text_facts *f) {
+    for (int i = CT_FRAMEWORK_NONE + 1; i < CT_FRAMEWORKS; i++)
+        if (f->programs >> i & 1)
+            return (enum ct_framework)i;
+    return CT_FRAMEWORK_NONE;
 }
 
 // ---- settings -----------------------------------------------------------------------------------
@@ -280,21 +288,38 @@ static void add_step(struct ct_text_facts *f, const struct ct_template_match *m,
         f->step.lengths[f->step.length_count++] = (uint64_t)m->values[CT_TEXT_TOKENS].value;
 }
 
+// The refusal before it is one that the program expected.
+static void add_retry(struct ct_text_facts *f, uint64_t line) {
+    struct ct_text_fact *last = find_open(f, line);
+    if (last)
+        last->kind = CT_TEXT_KIND_DRIVER_REFUSED;
+    f->open = 0;
+}
+
 static void begin_traceback(struct ct_text_facts *f) {
-    give_places(f);
-    f->places = 0;
+    give_place(f, 1);
+    forget_place(f);
     f->open = 0; // an error before a traceback is not the one at its end
+}
+
+// What a tensor takes whose shape and type are named.
+static void set_tensor(struct ct_text_fact *fact) {
+    const struct ct_text_value *shape = &fact->values[CT_TEXT_SHAPE],
+                               *width = &fact->values[CT_TEXT_WIDTH];
+    int64_t bytes;
+    if (shape->known && width->known &&
+        !__builtin_mul_overflow(shape->value, width->value, &bytes) && bytes < CT_TEXT_MOST)
+        fact->values[CT_TEXT_TRIED] = (struct ct_text_value){1, bytes, 1};
 }
 
 static struct ct_text_fact make_fact(const struct ct_text_facts *f,
                                      const struct ct_template_match *m, uint64_t line,
                                      uint64_t offset) {
-    struct ct_text_fact fact = {.kind = m->kind,
-                                .line = line,
-                                .offset = offset,
-                                .places = f->places,
-                                .progress = f->progress};
+    struct ct_text_fact fact = {
+        .kind = m->kind, .line = line, .offset = offset, .progress = f->progress};
     memcpy(fact.values, m->values, sizeof fact.values);
+    set_place(f, &fact, 0);
+    set_tensor(&fact);
     (void)ct_utf8_sanitize(fact.note, sizeof fact.note, m->word, strlen(m->word));
     return fact;
 }
@@ -321,7 +346,9 @@ static void add_match(struct ct_text_facts *f, const char *text, size_t length, 
     case CT_TEXT_ROLE_PROGRESS:
         if (m->kind == CT_TEXT_KIND_VERSION)
             (void)snprintf(f->version, sizeof f->version, "%.31s", m->word);
-        else if (m->kind != CT_TEXT_KIND_DRIVER_REFUSED && m->kind != CT_TEXT_KIND_CUTRACE)
+        else if (m->kind == CT_TEXT_KIND_RETRIED)
+            add_retry(f, line);
+        else if (ct_template_where(m->kind).phase != CT_PHASE_UNKNOWN)
             f->progress = m->kind;
         (void)add(f, &fact, 1);
         break;
@@ -336,7 +363,10 @@ static void add_match(struct ct_text_facts *f, const char *text, size_t length, 
         add_frame(f, text, length, m);
         break;
     case CT_TEXT_ROLE_METHOD:
-        add_method(f, text, length, at, m);
+        add_method(f, text, length, m);
+        break;
+    case CT_TEXT_ROLE_WHERE:
+        add_where(f, m, line);
         break;
     case CT_TEXT_ROLE_FLAG:
         add_setting(f, text, length, at, m, line);

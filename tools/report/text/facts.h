@@ -6,48 +6,18 @@
 
 #include "text/template.h"
 
-// Where an error happened, by the functions of its traceback: a set of bits.
-enum ct_text_place {
-    CT_TEXT_IN_WAKE = 1 << 0,    // wake-up after sleep
-    CT_TEXT_IN_SYNC = 1 << 1,    // update of the weights
-    CT_TEXT_IN_PROFILE = 1 << 2, // the profile run
-    CT_TEXT_IN_WARMUP = 1 << 3,  // after the KV cache: graphs, kernels or sampler
-    CT_TEXT_IN_GRAPHS = 1 << 4,  // capture of CUDA graphs
-    CT_TEXT_IN_SAMPLER = 1 << 5, // warm-up of the sampler
-    CT_TEXT_IN_KERNELS = 1 << 6, // warm-up of kernels
-    CT_TEXT_IN_KV = 1 << 7,      // allocation of the KV cache
-    CT_TEXT_IN_REPACK = 1 << 8,  // conversion of loaded weights
-    CT_TEXT_IN_WEIGHTS = 1 << 9, // loading
-    CT_TEXT_IN_INIT = 1 << 10,   // of the device
-    CT_TEXT_IN_SERVE = 1 << 11,  // a step that serves requests
-    CT_TEXT_IN_SAMPLE = 1 << 12, // its sampling
-    CT_TEXT_IN_LOGITS = 1 << 13, // logits, log-probabilities, sampling by sorting
-    CT_TEXT_IN_LORA = 1 << 14,
-    CT_TEXT_IN_VISION = 1 << 15, // encoders of images, videos, sounds
-    CT_TEXT_IN_DRAFT = 1 << 16,  // speculative decoding
-    CT_TEXT_IN_COMM = 1 << 17,   // NCCL, custom all-reduce
-    CT_TEXT_IN_PINNED = 1 << 18, // page-locked host memory
-    CT_TEXT_IN_TRAIN = 1 << 19,  // a training step
-    CT_TEXT_IN_BUSY = 1 << 20,   // a worker's loop: of no phase
-    CT_TEXT_IN_IPC = 1 << 21,    // what it receives lies in a process on the same device
-};
-
-// Which servers a text is of, by what only they write: a set of bits. SGLang and TGI have files of
-// vLLM's, too.
-enum ct_text_program {
-    CT_TEXT_OF_VLLM = 1 << 0,
-    CT_TEXT_OF_SGLANG = 1 << 1,
-    CT_TEXT_OF_TGI = 1 << 2,
-};
-
-enum { CT_TEXT_PROCESSES = 8, CT_TEXT_NOTE_SIZE = 120 };
+enum { CT_TEXT_PROCESSES = 64, CT_TEXT_NOTE_SIZE = 120, CT_TEXT_PLACE_SIZE = 80 };
 
 struct ct_text_fact {
     enum ct_text_kind kind;
     uint64_t line, offset; // where it begins: line from 1, byte of the begin of that line
-    uint32_t places;       // of an error
-    enum ct_text_kind
-        progress; // of an error: the last PROGRESS or INFO before it, or CT_TEXT_KINDS
+    // Of an error: where it happened, by its traceback and by lines beside it; whether there is a
+    // traceback; a name of the place, or ""; the last line before it after which a phase begins,
+    // or CT_TEXT_KINDS.
+    struct ct_text_where where;
+    int has_traceback;
+    char place[CT_TEXT_PLACE_SIZE];
+    enum ct_text_kind progress;
     struct ct_text_value values[CT_TEXT_FIELDS];
     unsigned process_count; // processes that the message names by number, its own or others
     struct ct_text_process {
@@ -99,7 +69,7 @@ struct ct_text_facts {
     struct ct_text_load load;
     struct ct_text_step step;
     char version[32];  // of vLLM
-    uint32_t programs; // enum ct_text_program
+    uint32_t programs; // a bit for each enum ct_framework that the text is of
     int64_t capacity;  // of the device, by a trace beside the text, in bytes; 0: not known
     struct ct_text_stamp *stamps; // of the lines that facts stand in, as far as these have one
     size_t stamp_count, stamp_room;
@@ -107,16 +77,22 @@ struct ct_text_facts {
     const char *stamp; // of the line, "" if it has none
     size_t open;       // the OOM that clauses belong to, + 1
     uint64_t open_line;
-    uint32_t places; // of the traceback so far
+    struct ct_traceback traceback; // so far
+    struct ct_text_where where;    // that a line has named
+    char place[CT_TEXT_PLACE_SIZE];
     enum ct_text_kind progress;
     uint64_t kept[CT_TEXT_KINDS];
 };
 
 void ct_text_facts_init(struct ct_text_facts *f);
 void ct_text_facts_free(struct ct_text_facts *f);
+// After the last match: frames may stand after their error.
+void ct_text_facts_end(struct ct_text_facts *f);
 // Adds what a match says. `text` is the cleaned text that it was found in.
 void ct_text_facts_add(struct ct_text_facts *f, const char *text, size_t length, size_t at,
                        const struct ct_template_match *m, uint64_t line, uint64_t offset);
+// The program that a text is of, by what only it writes; NONE: not known.
+enum ct_framework ct_text_facts_program(const struct ct_text_facts *f);
 // When a line that a fact stands in was written, or NULL.
 const char *ct_text_facts_find_stamp(const struct ct_text_facts *f, uint64_t line);
 // The first fact of a kind or role, or NULL.

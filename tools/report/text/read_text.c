@@ -104,6 +104,7 @@ static void begin_window(struct window *w, struct ct_text_facts *f, size_t room)
 
 static void finish_window(struct window *w) {
     scan(w, 1);
+    ct_text_facts_end(w->facts);
     w->facts->stamp = NULL;
     free(w->text);
     free(w->lines);
@@ -198,7 +199,7 @@ static size_t begin_text(struct reader *r, const char *text, size_t n) {
     if (stamp && stamp < sizeof line.stamp)
         memcpy(line.stamp, text + at, stamp);
     if (ct_clean_has_vllm_tag(text, prefix))
-        r->all.facts->programs |= CT_TEXT_OF_VLLM;
+        r->all.facts->programs |= UINT32_C(1) << CT_FRAMEWORK_VLLM;
     begin_line(&r->all, &line);
     if (r->by_process)
         begin_line_of_process(r, text, prefix, &line);
@@ -218,7 +219,8 @@ static void add_part(struct reader *r, const char *part, size_t n) {
 }
 
 static size_t trim(const char *line, size_t n) {
-    return n && line[n - 1] == '\r' ? n - 1 : n;
+    n = n && line[n - 1] == '\r' ? n - 1 : n;
+    return ct_clean_skip_suffix(line, n);
 }
 
 // Adds bytes of the text. `is_end`: no more follow. Returns how many were used: a line whose end is

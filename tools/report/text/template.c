@@ -16,7 +16,8 @@ static const struct {
 #include "text/templates.def"
 #define CT_TEXT_FLAG(ID, name, dashed, source)                    \
     {CT_TEXT_KIND_FLAG, name "{=|:}", source, CT_TEXT_FLAG_##ID}, \
-        {CT_TEXT_KIND_FLAG, "--" dashed "[=]", source, CT_TEXT_FLAG_##ID},
+        {CT_TEXT_KIND_FLAG, "--" dashed "[=]", source, CT_TEXT_FLAG_##ID}, \
+        {CT_TEXT_KIND_FLAG, "--" name "[=]", source, CT_TEXT_FLAG_##ID},
 #include "text/flags.def"
 };
 enum { TEMPLATES = sizeof templates / sizeof *templates, DEPTH = 4 };
@@ -26,13 +27,23 @@ static const char *const field_names[CT_TEXT_FIELDS] = {
 #include "text/fields.def"
 };
 
-static const enum ct_text_role roles[CT_TEXT_KINDS] = {
-#define CT_TEXT_KIND(ID, ROLE) CT_TEXT_ROLE_##ROLE,
+static const struct {
+    enum ct_text_role role;
+    struct ct_text_where where;
+} kinds[CT_TEXT_KINDS] = {
+#define CT_TEXT_KIND(ID, ROLE) CT_TEXT_KIND_OF(ID, ROLE, UNKNOWN, BY_PHASE)
+#define CT_TEXT_KIND_OF(ID, ROLE, PHASE, COMPONENT) \
+    {CT_TEXT_ROLE_##ROLE,                           \
+     {.phase = CT_PHASE_##PHASE, .component = CT_COMPONENT_##COMPONENT}},
 #include "text/kinds.def"
 };
 
 enum ct_text_role ct_template_role(enum ct_text_kind kind) {
-    return roles[kind];
+    return kinds[kind].role;
+}
+
+struct ct_text_where ct_template_where(enum ct_text_kind kind) {
+    return kinds[kind].where;
 }
 
 // A place in the text, and what was found so far.
@@ -166,7 +177,7 @@ static int64_t read_unit(struct cursor *c) {
     } units[] = {
         {"bytes", 1}, {"KiB", 1024}, {"MiB", 1 << 20}, {"GiB", 1 << 30}, {"TiB", INT64_C(1) << 40},
         {"kB", 1024}, {"KB", 1024},  {"MB", 1 << 20},  {"GB", 1 << 30},  {"TB", INT64_C(1) << 40},
-        {"B", 1}};
+        {"B", 1},       {"K", 1024}, {"M", 1 << 20}, {"G", 1 << 30}};
     for (size_t i = 0; i < sizeof units / sizeof *units; i++)
         if (ct_template_match_literal(c->text, c->length, &c->at, units[i].name))
             return units[i].factor;
@@ -258,9 +269,36 @@ static struct ct_text_value *find_value(struct ct_template_match *m, const char 
     return NULL; // a field of letters
 }
 
+static int read_letter(struct cursor *c, char letter) {
+    skip_blanks(c);
+    const int is_there = c->at < c->length && c->text[c->at] == letter;
+    c->at += (size_t)is_there;
+    return is_there;
+}
+
+// The elements of a tensor: the product of "[1,256,1024]".
+static int read_shape(struct cursor *c, struct ct_text_value *v) {
+    int64_t product = 1, number;
+    if (!read_letter(c, '['))
+        return 0;
+    do {
+        skip_blanks(c);
+        if (c->at == c->length || !is_digit(c->text[c->at]))
+            return 0;
+        for (number = 0; c->at < c->length && is_digit(c->text[c->at]); c->at++)
+            number = add_digit(number, c->text[c->at]);
+        if (__builtin_mul_overflow(product, number, &product) || product > CT_TEXT_MOST)
+            product = CT_TEXT_MOST;
+    } while (read_letter(c, ','));
+    *v = (struct ct_text_value){1, product, 1};
+    return read_letter(c, ']');
+}
+
 static int read_value(struct cursor *c, const char *type, size_t n, struct ct_text_value *v) {
     struct number number;
     const int whole = has_name(type, n, "int");
+    if (has_name(type, n, "shape"))
+        return read_shape(c, v);
     if (!read_number(c, &number, !whole))
         return 0;
     if (whole) {
@@ -285,7 +323,7 @@ static int read_field(struct cursor *c, const char *t, const char *close) {
     const int sets = *type == '=';
     const size_t n = (size_t)(close - ++type);
     if (sets) {
-        *v = (struct ct_text_value){1, *type - '0', 1};
+        *v = (struct ct_text_value){1, *type == '+' ? CT_TEXT_MOST : *type - '0', 1};
         return 1;
     }
     if (has_name(type, n, "skip") || has_name(type, n, "path"))
@@ -424,9 +462,14 @@ int ct_template_match(const char *text, size_t length, size_t at, struct ct_temp
     return n == 4 && !is_blank(text[at]) && match_slot(text, length, at, slot_of(letters), m);
 }
 
+// (a failure that a longer sentence is about is said by that one)
+static int is_failure(enum ct_text_role role) {
+    return role == CT_TEXT_ROLE_OOM || role == CT_TEXT_ROLE_ERROR;
+}
+
 void ct_template_find_all(const char *text, size_t length, size_t from, size_t to,
                           ct_template_found found, void *cookie) {
-    size_t places[4] = {0}; // of the last four letters
+    size_t places[4] = {0}, covered = from; // of the last four letters; by what was found
     char letters[4];
     unsigned count = 0;
     struct ct_template_match m;
@@ -444,7 +487,10 @@ void ct_template_find_all(const char *text, size_t length, size_t from, size_t t
         if (places[0] >= to)
             return;
         const unsigned slot = slot_of(letters);
-        if (directory.first[slot] && match_slot(text, length, places[0], slot, &m))
-            found(cookie, places[0], &m);
+        if (!directory.first[slot] || !match_slot(text, length, places[0], slot, &m) ||
+            (places[0] < covered && is_failure(kinds[m.kind].role)))
+            continue;
+        found(cookie, places[0], &m);
+        covered = m.end > covered ? m.end : covered;
     }
 }

@@ -11,6 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "text/traceback.h"
+
 // Ends of lines in a cleaned text. A line that is long may have been wrapped within a word or
 // number.
 #define CT_TEXT_WRAP '\n'
@@ -33,6 +35,7 @@ enum ct_text_role {
     CT_TEXT_ROLE_TRACEBACK,
     CT_TEXT_ROLE_FRAME,
     CT_TEXT_ROLE_METHOD,
+    CT_TEXT_ROLE_WHERE,
     CT_TEXT_ROLE_FLAG,
     CT_TEXT_ROLE_STEP,
     CT_TEXT_ROLE_PROGRAM,
@@ -72,6 +75,8 @@ struct ct_template_match {
 };
 
 enum ct_text_role ct_template_role(enum ct_text_kind kind);
+// The phase that begins after a line of this kind, or that it names; UNKNOWN: none.
+struct ct_text_where ct_template_where(enum ct_text_kind kind);
 // Finds the template that matches at `at`, the first of the table. Returns 0 if none does.
 int ct_template_match(const char *text, size_t length, size_t at, struct ct_template_match *m);
 // Whether `literal` stands at *at, blanks and ends of lines aside; if so, moves *at after it.

@@ -68,8 +68,7 @@ void ct_processes_verdicts_print_first(const struct ct_processes_shown *s,
     struct ct_view v = view_of(s);
     if (!first || first->scenario == CT_SCENARIO_NONE || first->scenario == CT_SCENARIO_RECOVERED)
         return;
-    fprintf(s->out, "  %-8s " CT_WRAP_HANG "%s (confidence %.2f), ", "verdict",
-            ct_scenario_name(first->scenario), first->confidence);
+    fprintf(s->out, "  %-8s " CT_WRAP_HANG "%s; ", "verdict", ct_verdict_name(first).text);
     print_names(s, first, length == CT_PROCESSES_NAME ? 1 : MOST_NAMES);
     if (length == CT_PROCESSES_WHOLE)
         fprintf(s->out, ": %s", first->summary);
@@ -98,9 +97,9 @@ static void print_full(const struct ct_processes_shown *s, const struct ct_verdi
     enum { MOST_NAMES = 8 };
     const struct ct_terminal *t = s->terminal;
     struct ct_view view = view_of(s);
-    fprintf(s->out, "%s%s%s: " CT_WRAP_HANG "%s (%s, confidence %.2f)\n", is_first ? t->bold : "",
+    fprintf(s->out, "%s%s%s: " CT_WRAP_HANG "%s (%s)\n", is_first ? t->bold : "",
             is_first ? "verdict" : "also possible", is_first ? t->reset : "",
-            ct_scenario_title(v->scenario), ct_scenario_name(v->scenario), v->confidence);
+            ct_scenario_title(v->scenario), ct_verdict_name(v).text);
     fprintf(s->out, "  of        " CT_WRAP_HANG);
     print_names(s, v, MOST_NAMES);
     print_gpu(s, v);

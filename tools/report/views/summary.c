@@ -167,8 +167,8 @@ static void print_scenario(struct ct_summary *s) {
     if (!first || first->scenario == CT_SCENARIO_NONE || first->scenario == CT_SCENARIO_RECOVERED)
         return;
     struct ct_view *v = s->v;
-    fprintf(v->out, "  %-8s " CT_WRAP_HANG "%s (confidence %.2f): %s\n", "verdict",
-            ct_scenario_name(first->scenario), first->confidence, first->summary);
+    fprintf(v->out, "  %-8s " CT_WRAP_HANG "%s: %s\n", "verdict", ct_verdict_name(first).text,
+            first->summary);
     if (!first->advice_count)
         return;
     fprintf(v->out, "  %-8s " CT_WRAP_HANG, "change");
