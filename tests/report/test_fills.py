@@ -155,7 +155,7 @@ def weights():
     check(4 < failed < 20, failed)
 
 
-@case("a cache in equal layers, or an activation behind weights in equal pieces, that does not fit: no leak")
+@case("an activation behind weights in equal pieces that does not fit: no leak; a cache in equal layers: at most a possible one")
 def layers():
     for seed in SEEDS:
         p = Program(seed)
@@ -174,7 +174,11 @@ def layers():
             p.take(p.free + 3 * M, native("forward"))
         path = p.write()
         equal(grown(path), [], seed)
-        check(first(path) != "leak", "%d: %s" % (seed, first(path)))
+        if seed % 2:  # (by its calls alone, a cache of equal layers that asks for one more is a list that grows)
+            check(first(path) != "leak" or "or more data than the device holds" in verdicts(path)[0]["summary"], seed)
+            check(verdicts(path)[0]["sureness"] in (None, "possible"), seed)
+        else:
+            check(first(path) != "leak", "%d: %s" % (seed, first(path)))
 
 
 @case("a server in which a thread leaks: a leak, by short stacks that are whole; tensors taken at once: a wrong budget")

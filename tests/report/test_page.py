@@ -143,7 +143,7 @@ def without_script():
         verdicts = json.loads(report("explain", "--json", path)[1])["verdicts"]
         text = " ".join("".join(elements(make(path)).text).split())
         for one in verdicts[:3]:
-            for part in [one["summary"][1:], f"confidence {one['confidence']:.2f}"] + [e["text"] for e in one["evidence"]] + \
+            for part in [one["summary"][1:], one['sureness'] or one['scenario']] + [e["text"] for e in one["evidence"]] + \
                     [a["text"] for a in one["advice"]] + [a["to"] for a in one["advice"] if a["to"]]:
                 check(" ".join(part.split()) in text, (name(path), part))
 

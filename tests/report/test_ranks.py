@@ -573,9 +573,10 @@ def log_of(lines, name="tags.txt"):
 
 
 def lines_of_log(document, process):
-    """Numbers of the lines of the log that the verdicts of one process alone rest on."""
-    return {int(n) for v in document["verdicts"] if v["process_indexes"] == [process]
-            for e in v["evidence"] for n in re.findall(r"^(?:the log: )?line (\d+)", e["text"])}
+    """Numbers of the lines of the log that the verdicts of one process rest on: of it alone, or named in one of several."""
+    def begin(verdict):
+        return r"^(?:the log: )?" if verdict["process_indexes"] == [process] else rf"^rank {process} .*?: "
+    return {int(n) for v in document["verdicts"] for e in v["evidence"] for n in re.findall(begin(v) + r"line (\d+)", e["text"])}
 
 
 def owners(document):
@@ -593,9 +594,9 @@ def lines_by_pid():
                  second - 1000: lines.index([x for x in lines if "40.00 GiB" in x][0]) + 1}
         for process, line in where.items():
             equal(lines_of_log(document, process), {line}, (tag, process, document["verdicts"]))
-        found = {(v["scenario"], tuple(v["process_indexes"])) for v in document["verdicts"]}
-        check(("startup-weights", (first - 1000,)) in found, found)
-        check(("logits", (second - 1000,)) in found, found)
+        found = {(v["scenario"], i) for v in document["verdicts"] for i in v["process_indexes"]}
+        check(("startup-weights", first - 1000) in found, found)
+        check(("logits", second - 1000) in found, found)
         equal({k: v for k, v in owners(document).items() if k[0]}, {(1000, None): ("tag", 0), (1001, None): ("tag", 1)})
         text = flat(text_of(*paths, log_of(lines)))
         check("log: %d lines of rank" % [x["lines"] for x in document["log_lines"] if x["pid"]][0] in text, text)

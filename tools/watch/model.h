@@ -102,7 +102,7 @@ struct ct_watch_details {
     char *scenario, *title, *summary;
     double confidence;
     const char *sureness; // in a word; NULL: none
-    uint64_t cost_ns; // processor time that reading took
+    uint64_t cost_ns;     // processor time that reading took
 };
 
 struct ct_watch_process {

@@ -8,6 +8,7 @@ import hashlib
 import random
 
 import damage
+import programs
 from shapes import (CUDA_ERROR, GIB, MIB, PLACES, Full, asynchronous, new, old, scenario_of, size, traceback)
 
 SHAPES = []  # name, scenario, source, text
@@ -384,12 +385,21 @@ def healthy():
     shape("prose", "unknown", "no log at all", "Hello, my server does not work any more since yesterday, what can I do?")
 
 
-for fill in (bare, placed, named, others, wrappers, healthy):
+def other_programs():
+    for name, scenario, source, text in programs.SHAPES:
+        shape(OF_OTHERS + name, scenario, source, text)
+
+
+OF_OTHERS = "program-"
+NEUTRAL = {"ranked", "compose", "gke", "ci", "quoted", "filled", "unindented", "spaced", "crlf", "in_html"}  # (no sign of vLLM's)
+for fill in (bare, placed, named, others, wrappers, healthy, other_programs):
     fill()
 
 
 def fits(name, kind, text):
     """Whether a damage leaves enough of a text: some shapes are one line, whose damage would be none."""
+    if name.startswith(OF_OTHERS) and kind not in NEUTRAL:
+        return False
     if kind in ("newest_first", "spaced", "unindented", "one_line", "crlf") and text.count("\n") < 2:
         return False
     # In reverse, six lines have no head; in one line, the lines of a load have no ends.
@@ -401,7 +411,7 @@ def variants():
     for name, scenario, source, text in SHAPES:
         yield name, scenario, source, text.encode("latin-1", "replace")
         rng = random.Random(number_of(name))
-        lines = [d.__name__ for d in damage.LINES]
+        lines = [d.__name__ for d in damage.LINES if not name.startswith(OF_OTHERS) or d.__name__ in NEUTRAL]
         forms = [d.__name__ for d in damage.FORM if fits(name, d.__name__, text)]
         for i in range(VARIANTS):
             names = [rng.choice(forms)] if i % 2 == 0 else [rng.choice(lines), rng.choice(forms)]

@@ -36,6 +36,17 @@ static void join_incident(struct ct_incidents *n, uint32_t incident) {
     i->by_pytorch |= n->ooms[at].op == CT_OP_BLOCK_OOM;
 }
 
+// The most that PyTorch asked the driver for to serve a request.
+static uint64_t find_segment(const struct ct_incidents *n, uint32_t incident, int device) {
+    uint64_t most = 0;
+    for (uint32_t at = n->list[incident].first + 1; at; at = n->ooms[at - 1].next_part) {
+        const struct ct_oom_event *o = &n->ooms[at - 1];
+        if (o->op != CT_OP_BLOCK_OOM && o->device == device && o->bytes_known && o->bytes > most)
+            most = o->bytes;
+    }
+    return most;
+}
+
 void ct_incidents_add(struct ct_incidents *n, const struct ct_oom_event *o,
                       struct ct_driver_request *q) {
     const uint32_t incident = q && q->incident ? q->incident - 1 : begin_incident(n);
@@ -44,6 +55,8 @@ void ct_incidents_add(struct ct_incidents *n, const struct ct_oom_event *o,
     CT_HEAP_GROW(n->ooms, n->oom_count, n->oom_room);
     n->ooms[n->oom_count++] = *o;
     join_incident(n, incident);
+    if (o->op == CT_OP_BLOCK_OOM)
+        n->ooms[n->oom_count - 1].segment_bytes = find_segment(n, incident, o->device);
     if (!o->bytes_known)
         return;
     uint64_t *last = ct_map_add(&n->unrecovered, request_key(o));

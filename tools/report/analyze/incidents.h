@@ -26,6 +26,7 @@ struct ct_oom_event {
     int recovered; // a request of the same size succeeded later; 0 if the size is not known
     uint64_t recovered_event, recovered_t_ns;
     int driver_failed;                // of a block-oom: the driver had run out of memory before
+    uint64_t segment_bytes;           // of it: the most that the driver was asked for; 0: not known
     struct ct_torch_pool_totals pool; // of the device at the event
     uint32_t earlier;                 // the previous OOM of the same size without a success, + 1
     uint32_t incident;

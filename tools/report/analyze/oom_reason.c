@@ -15,6 +15,9 @@ static void round_request(struct ct_oom_reason *reason, const struct ct_oom_even
     const int whole = o->bytes >= UINT64_C(1) << 20 || o->op == CT_OP_BLOCK_OOM;
     reason->step = whole ? UINT64_C(2) << 20 : 512;
     reason->rounded = (o->bytes + reason->step - 1) / reason->step * reason->step;
+    // PyTorch asks for whole segments: 20 MiB for a request below 10 MiB.
+    if (o->segment_bytes > reason->rounded)
+        reason->rounded = o->segment_bytes;
 }
 
 struct ct_oom_reason ct_oom_reason_find(const struct ct_oom_event *o, int budget) {

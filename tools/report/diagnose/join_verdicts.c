@@ -15,6 +15,11 @@ static int says_nothing(enum ct_scenario s) {
     return s == CT_SCENARIO_NONE || s == CT_SCENARIO_INCOMPLETE || s == CT_SCENARIO_UNKNOWN;
 }
 
+// As far as the calls show, the program did not suffer.
+static int is_healthy(enum ct_scenario s) {
+    return s == CT_SCENARIO_NONE || s == CT_SCENARIO_RECOVERED;
+}
+
 // Moves the evidence of a verdict to another one of its scenario. Two sources that agree are worth
 // more than one.
 static void merge(struct ct_verdict *to, struct ct_verdict *from, const char *source) {
@@ -40,7 +45,7 @@ static void take(struct ct_verdicts *to, struct ct_verdict *from, double confide
 
 // What a verdict of another source is worth beside a trace whose first verdict is `first`.
 static double weigh(const struct ct_verdict *first, const struct ct_verdict *other) {
-    if (first->scenario == CT_SCENARIO_NONE)
+    if (is_healthy(first->scenario))
         return is_without_request(other->scenario) ? other->confidence : other->confidence / 2;
     return first->confidence < SURE || first->scenario == CT_SCENARIO_INCOMPLETE
                ? other->confidence
@@ -66,7 +71,7 @@ void ct_verdicts_join(struct ct_verdicts *to, struct ct_verdicts *from, const ch
     }
     // That nothing failed does not stand beside what did.
     for (size_t i = 0; i < own; i++)
-        if (says_nothing(to->list[i].scenario) && best >= 0.5)
+        if ((says_nothing(to->list[i].scenario) || is_healthy(to->list[i].scenario)) && best >= 0.5)
             to->list[i].confidence = (1 - best) / 2;
     ct_verdicts_sort(to);
     ct_verdicts_free(from);

@@ -59,14 +59,11 @@ static const struct {
      "speculative decoding needed more than was left"},
     {CT_COMPONENT_COMMUNICATION, CT_SCENARIO_COMMUNICATION,
      "communication between GPUs needed more than was left"},
-    {CT_COMPONENT_HOST_PINNED, CT_SCENARIO_HOST_PINNED,
-     "page-locked host memory could not be taken"},
 };
 enum { COMPONENTS = sizeof of_component / sizeof *of_component };
 
-// A component makes the difference while a server serves and where no phase is known; page-locked
-// memory always; an encoder's in the profile run, too, an adapter's while weights are loaded, and a
-// draft model's in both.
+// A component makes the difference while a server serves and where no phase is known; an encoder's
+// in the profile run, too, an adapter's while weights are loaded, and a draft model's in both.
 static int counts(enum ct_phase phase, enum ct_scenario special) {
     switch (phase) {
     case CT_PHASE_SERVE:
@@ -76,13 +73,11 @@ static int counts(enum ct_phase phase, enum ct_scenario special) {
     case CT_PHASE_FORWARD:
         return 1;
     case CT_PHASE_PROFILE:
-        return special == CT_SCENARIO_MULTIMODAL || special == CT_SCENARIO_SPECULATIVE ||
-               special == CT_SCENARIO_HOST_PINNED;
+        return special == CT_SCENARIO_MULTIMODAL || special == CT_SCENARIO_SPECULATIVE;
     case CT_PHASE_WEIGHTS:
-        return special == CT_SCENARIO_LORA || special == CT_SCENARIO_SPECULATIVE ||
-               special == CT_SCENARIO_HOST_PINNED;
+        return special == CT_SCENARIO_LORA || special == CT_SCENARIO_SPECULATIVE;
     default:
-        return special == CT_SCENARIO_HOST_PINNED;
+        return 0;
     }
 }
 

@@ -39,9 +39,8 @@ void ct_plain_advice_add(struct ct_verdict *v, enum ct_framework program,
         if (rows[i].scenario != v->scenario ||
             (rows[i].program != OF_ANY && rows[i].program != wanted))
             continue;
-        const char *from = log && rows[i].setting != CT_TEXT_FLAGS
-                               ? log->settings[rows[i].setting].value
-                               : NULL;
+        const char *from =
+            log && rows[i].setting != CT_TEXT_FLAGS ? log->settings[rows[i].setting].value : NULL;
         ct_advice_set(ct_verdict_add_advice(v, "%s", rows[i].text), rows[i].flag, from, NULL,
                       rows[i].versions);
     }
@@ -74,8 +73,8 @@ void ct_plain_advice_expandable(struct ct_verdict *v, enum ct_framework server, 
 }
 
 // Twice as many GPUs; `from` is the setting of today, `ranks` its number; NULL and 0: not known.
-static void add_ranks(struct ct_verdict *v, enum ct_framework server, const char *from, int64_t ranks,
-                      const char *why) {
+static void add_ranks(struct ct_verdict *v, enum ct_framework server, const char *from,
+                      int64_t ranks, const char *why) {
     char to[24] = "";
     if (ranks > 0 && ranks < 1024)
         (void)snprintf(to, sizeof to, "%" PRId64, ranks * 2);

@@ -6,8 +6,8 @@
 #include "diagnose/server_options.h"
 #include "diagnose/verdicts.h"
 
-// Adds what plain_advice.def has for the verdict's scenario and the program; `log` (may be NULL) says
-// what a setting is now.
+// Adds what plain_advice.def has for the verdict's scenario and the program; `log` (may be NULL)
+// says what a setting is now.
 void ct_plain_advice_add(struct ct_verdict *v, enum ct_framework program,
                          const struct ct_text_facts *log);
 // Adds advice on the server's option for a role, with its values of today and of tomorrow (NULL:

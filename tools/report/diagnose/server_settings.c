@@ -34,13 +34,21 @@ static void set(struct ct_setting *s, enum ct_setting_source source, const char 
         s->number = number.value;
 }
 
-static const char *find_default(const struct ct_facts *facts, enum ct_text_flag flag) {
-    if (!ct_facts_has_all_flags(facts) || !facts->program || strcmp(facts->program, "vllm") != 0)
-        return NULL;
+const char *ct_server_settings_default(enum ct_text_flag flag, const char *version) {
+    int order;
     for (size_t i = 0; i < sizeof defaults / sizeof *defaults; i++)
-        if (defaults[i].flag == flag && ct_facts_has_version(facts, "vllm", defaults[i].since) == 1)
+        if (defaults[i].flag == flag && !ct_version_order(version, defaults[i].since, &order) &&
+            order >= 0)
             return defaults[i].value;
     return NULL;
+}
+
+static const char *find_default(const struct ct_facts *facts, enum ct_text_flag flag) {
+    const char *version = ct_facts_find_version(facts, "vllm");
+    if (!version || !ct_facts_has_all_flags(facts) || !facts->program ||
+        strcmp(facts->program, "vllm") != 0)
+        return NULL;
+    return ct_server_settings_default(flag, version);
 }
 
 // A budget line of the log names the utilization that was used, set or default.

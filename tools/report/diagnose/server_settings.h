@@ -19,4 +19,7 @@ struct ct_setting {
 struct ct_setting ct_server_settings_find(const struct ct_facts *facts,
                                           const struct ct_text_facts *log, enum ct_text_flag flag);
 
+// The default of a version of vLLM, as written; NULL: not known.
+const char *ct_server_settings_default(enum ct_text_flag flag, const char *version);
+
 #endif

@@ -3,9 +3,11 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/human.h"
 #include "diagnose/plain_advice.h"
+#include "diagnose/server_settings.h"
 
 #define GIB (INT64_C(1) << 30)
 #define MILLION 1000000
@@ -23,6 +25,17 @@ static int64_t find_value(const struct ct_text_facts *f, enum ct_text_field fiel
     return 0;
 }
 
+// Where the text lists all settings that are not the defaults, and has none for it.
+static int64_t find_default_share(const struct ct_text_facts *f) {
+    const char *text =
+        *f->version && ct_text_facts_find(f, CT_TEXT_KIND_ARGUMENTS)
+            ? ct_server_settings_default(CT_TEXT_FLAG_GPU_MEMORY_UTILIZATION, f->version)
+            : NULL;
+    struct ct_text_value number;
+    size_t at = 0;
+    return text && ct_template_read_number(text, strlen(text), &at, &number) ? number.value : 0;
+}
+
 int64_t ct_text_advice_share(const struct ct_text_facts *f) {
     const enum ct_framework server = ct_text_facts_program(f);
     const struct ct_server_option *o = ct_server_option_find(server, CT_OPTION_BUDGET);
@@ -31,6 +44,8 @@ int64_t ct_text_advice_share(const struct ct_text_facts *f) {
         share = f->settings[o->flag].number.value;
     else if (server == CT_FRAMEWORK_VLLM)
         share = find_value(f, CT_TEXT_UTIL);
+    if (!share && server == CT_FRAMEWORK_VLLM)
+        share = find_default_share(f);
     return share > 0 && share <= MILLION ? share : 0;
 }
 
@@ -274,9 +289,8 @@ static void advise_sampler(const struct ct_text_facts *f, struct ct_verdict *v,
 
 static void advise_warmup(const struct ct_text_facts *f, struct ct_verdict *v,
                           const struct ct_text_fact *oom) {
-    const int is_kernels =
-        oom && oom->where.phase == CT_PHASE_WARMUP_KERNELS &&
-        oom->where.component != CT_COMPONENT_LOGITS;
+    const int is_kernels = oom && oom->where.phase == CT_PHASE_WARMUP_KERNELS &&
+                           oom->where.component != CT_COMPONENT_LOGITS;
     if (!is_kernels)
         advise_sampler(f, v, oom);
     advise_smaller_cache(f, v, oom, "leave more for the warm-up");
@@ -295,10 +309,11 @@ static void advise_fragmentation(const struct ct_text_facts *f, struct ct_verdic
         ct_plain_advice_expandable(v, ct_text_facts_program(f), 0, "PYTORCH_CUDA_ALLOC_CONF", NULL);
         return;
     }
-    ct_advice_set(ct_verdict_add_advice(v, "set a max_split_size_mb in it below the request's size, "
-                                           "so that no smaller one splits a large free block; the "
-                                           "message is of a torch before 2.1, which has no "
-                                           "expandable_segments"),
+    ct_advice_set(ct_verdict_add_advice(v,
+                                        "set a max_split_size_mb in it below the request's size, "
+                                        "so that no smaller one splits a large free block; the "
+                                        "message is of a torch before 2.1, which has no "
+                                        "expandable_segments"),
                   "PYTORCH_CUDA_ALLOC_CONF", NULL, NULL, "torch 1.11 and later");
 }
 

@@ -357,8 +357,10 @@ static void judge_failed_report(const struct ct_text_fact *e, struct ct_verdicts
     struct ct_verdict *v =
         add(l, CT_SCENARIO_INCOMPLETE, 0.8, e,
             "memory ran out, and PyTorch failed while it made the message that would say how");
-    (void)ct_verdict_add_text(v, "line %" PRIu64 ": its allocator asks NVML for the device's "
-                                 "processes only when it is out of memory", e->line);
+    (void)ct_verdict_add_text(v,
+                              "line %" PRIu64 ": its allocator asks NVML for the device's "
+                              "processes only when it is out of memory",
+                              e->line);
     (void)ct_verdict_add_advice(v, "take a newer PyTorch, whose message does not need NVML, or "
                                    "record the program (cutrace run)");
 }

@@ -127,7 +127,8 @@ static int is_step(const struct ct_text_facts *f, const struct ct_text_fact *e,
 static struct place find_place(const struct ct_text_facts *f, const struct ct_text_fact *e,
                                const struct figures *n) {
     struct place p = {.where = e->where, .scenario = CT_SCENARIO_UNKNOWN};
-    const int is_part = is_inner(e->where.phase) && e->where.component == CT_COMPONENT_BY_PHASE;
+    const int is_part = is_inner(e->where.phase) && !e->where.is_pinned &&
+                        e->where.component == CT_COMPONENT_BY_PHASE;
     if (ct_text_where_is_known(&e->where)) {
         p.known_by = e->has_traceback ? "its traceback" : "the lines beside it";
         p.confidence = 0.8;
@@ -139,6 +140,11 @@ static struct place find_place(const struct ct_text_facts *f, const struct ct_te
     } else if (is_part && is_step(f, e, n)) {
         p.confidence = e->where.phase == CT_PHASE_FORWARD ? 0.65 : 0.55;
         p.where.phase = CT_PHASE_SERVE;
+    }
+    if (e->where.is_pinned) {
+        p.scenario = CT_SCENARIO_HOST_PINNED;
+        p.summary = "page-locked host memory could not be taken";
+        return p;
     }
     if (!p.where.framework)
         p.where.framework = ct_text_facts_program(f);
@@ -350,9 +356,9 @@ static int judge_others(const struct judged *j) {
 }
 
 // Idle memory of the pool is only likely to be the cause where there is much of it: at least 1 GiB,
-// and a good part of all that PyTorch holds. Graphs' pools were called unallocated before torch 2.4. Before it
-// fails, PyTorch gives back what is idle in whole segments: what is left shares its segments with
-// blocks.
+// and a good part of all that PyTorch holds. Graphs' pools were called unallocated before torch
+// 2.4. Before it fails, PyTorch gives back what is idle in whole segments: what is left shares its
+// segments with blocks.
 static void judge_fragmentation(const struct judged *j) {
     const struct figures *n = &j->n;
     const int64_t free = n->free > 0 ? n->free : 0;
@@ -483,7 +489,8 @@ static void add_excluded(const struct judged *j, struct ct_verdict *v) {
         (void)ct_verdict_add_text(v, "excluded: another process (others held %s at most)",
                                   size(n->others + n->unlisted).text);
     else if (n->tried >= 0 && n->others < 1)
-        (void)ct_verdict_add_text(v, "still possible: another process (nvidia-smi shows which there are)");
+        (void)ct_verdict_add_text(
+            v, "still possible: another process (nvidia-smi shows which there are)");
     if (n->total > 0 && n->tried > 0)
         (void)ct_verdict_add_text(v, "still possible: a leak, or a step that is too large (a trace "
                                      "tells which)");
@@ -492,8 +499,9 @@ static void add_excluded(const struct judged *j, struct ct_verdict *v) {
 static void advise_text(const struct judged *j, struct ct_verdict *v) {
     const int is_server = ct_server_has_options(ct_text_facts_program(j->f));
     if (!j->oom->has_traceback && ct_text_facts_program(j->f) != CT_FRAMEWORK_LLAMA_CPP)
-        (void)ct_verdict_add_advice(v, "give the traceback of the error, too: its functions name the "
-                                       "phase%s",
+        (void)ct_verdict_add_advice(v,
+                                    "give the traceback of the error, too: its functions name the "
+                                    "phase%s",
                                     is_server ? "; and the lines of the start (KV cache, graphs)"
                                               : "");
 }
@@ -504,9 +512,10 @@ static void advise_place(const struct judged *j, struct ct_verdict *v) {
         (void)ct_verdict_add_advice(v, "gather the state on the host, and on one rank alone (FSDP: "
                                        "StateDictOptions or FullStateDictConfig with CPU offload)");
     if (strstr(j->oom->place, "addresses"))
-        ct_advice_set(ct_verdict_add_advice(v, "set it to 1, so that llama.cpp's pool takes memory "
-                                               "by cudaMalloc, because a limit of the address space "
-                                               "(ulimit -v) refuses the range, not the device"),
+        ct_advice_set(ct_verdict_add_advice(v,
+                                            "set it to 1, so that llama.cpp's pool takes memory "
+                                            "by cudaMalloc, because a limit of the address space "
+                                            "(ulimit -v) refuses the range, not the device"),
                       "GGML_CUDA_NO_VMM", NULL, NULL, "llama.cpp");
 }
 
@@ -641,8 +650,8 @@ void ct_text_oom_judge(const struct ct_text_facts *f, const struct ct_text_fact 
         judge_fragmentation(&j);
         const int planned = judge_plan(&j), budget = judge_budget(&j);
         judge_phase(&j, others || (planned && !has_place(&j)) ? 0.3
-                        : budget && is_serving(&j)                   ? 0.22
-                                                                     : 0);
+                        : budget && is_serving(&j)            ? 0.22
+                                                              : 0);
         if (find_best(v, before) < 0.5)
             judge_rest(&j);
     }

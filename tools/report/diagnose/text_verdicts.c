@@ -108,10 +108,10 @@ static int judge_recovered(const struct ct_text_facts *f, struct ct_verdicts *l)
     const struct ct_text_fact *e = ct_text_facts_find(f, CT_TEXT_KIND_DRIVER_REFUSED);
     if (!e)
         return 0;
-    struct ct_verdict *v = ct_verdicts_add(
-        l, CT_SCENARIO_RECOVERED, 0.7, -1,
-        "memory was refused, and nothing failed: the program asked again, or did "
-        "without");
+    struct ct_verdict *v =
+        ct_verdicts_add(l, CT_SCENARIO_RECOVERED, 0.7, -1,
+                        "memory was refused, and nothing failed: the program asked again, or did "
+                        "without");
     const struct ct_text_value *tried = &e->values[CT_TEXT_TRIED];
     struct ct_evidence *line =
         tried->known && tried->value > 0
@@ -142,9 +142,10 @@ static int judge_unfinished(const struct ct_text_facts *f, struct ct_verdicts *l
         "served");
     (void)ct_verdict_add_text(v, "line %" PRIu64 " is the last one of the start that is known",
                               last->line);
-    (void)ct_verdict_add_advice(v, "if the process is gone: look into the kernel's log for \"Out of "
-                                   "memory: Killed process\" (dmesg, journalctl -k), and at its "
-                                   "exit code (137: killed)");
+    (void)ct_verdict_add_advice(v,
+                                "if the process is gone: look into the kernel's log for \"Out of "
+                                "memory: Killed process\" (dmesg, journalctl -k), and at its "
+                                "exit code (137: killed)");
     return 1;
 }
 

@@ -400,6 +400,32 @@ void ct_trace_advice_fragmentation(const struct ct_judged *j, struct ct_verdict 
                                 "given back");
 }
 
+// What a training step keeps whatever its batch is: parameters, gradients and the optimizer's
+// state.
+static uint64_t find_states(const struct ct_judged *j) {
+    static const enum ct_component kept[] = {CT_COMPONENT_WEIGHTS, CT_COMPONENT_GRADIENTS,
+                                             CT_COMPONENT_OPTIMIZER};
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
+        bytes += ct_judged_row(j, (enum ct_account_row_kind)kept[i]);
+    return bytes + (j->phase == CT_PHASE_TRAIN_OPTIMIZER ? j->oom->bytes : 0);
+}
+
+// The batch helps as far as activations are what does not fit.
+static void advise_training(const struct ct_judged *j, struct ct_verdict *v) {
+    const uint64_t states = find_states(j), capacity = j->c->capacity;
+    if (!capacity || states < capacity / 10 * 9) {
+        ct_plain_advice_add(v, find_server(j), j->c->log);
+        return;
+    }
+    ct_judged_add_bytes(j, v, states, "parameters, gradients and optimizer states");
+    (void)ct_verdict_add_advice(
+        v,
+        "no batch size helps: these %s do not depend on it; shard them over GPUs (FSDP, ZeRO), "
+        "offload the optimizer's states, or keep them in 8 bits",
+        size(states).text);
+}
+
 void ct_trace_advice_add(const struct ct_judged *j, struct ct_verdict *v) {
     switch (v->scenario) {
     case CT_SCENARIO_STARTUP_WEIGHTS:
@@ -424,6 +450,9 @@ void ct_trace_advice_add(const struct ct_judged *j, struct ct_verdict *v) {
     case CT_SCENARIO_LOGITS:
     case CT_SCENARIO_SPECULATIVE:
         advise_serving(j, v);
+        break;
+    case CT_SCENARIO_TRAINING_STEP:
+        advise_training(j, v);
         break;
     default:
         ct_plain_advice_add(v, find_server(j), j->c->log);

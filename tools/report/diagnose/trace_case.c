@@ -4,7 +4,6 @@
 #include <stdlib.h>
 
 #include "base/human.h"
-#include "processes/neighbour_label.h"
 
 static struct ct_human_text size(uint64_t bytes) {
     return ct_human_bytes(bytes, CT_UNITS_IEC);
@@ -70,6 +69,15 @@ void ct_judged_add_bytes(const struct ct_judged *j, struct ct_verdict *v, uint64
     set_bytes(
         ct_verdict_add_event(v, j->oom->event, j->oom->t_ns, "%s: %s", text, size(bytes).text),
         bytes);
+}
+
+void ct_judged_add_holding(const struct ct_judged *j, struct ct_verdict *v,
+                           const struct ct_holding *most, uint64_t bytes, const char *text) {
+    struct ct_evidence *e =
+        ct_verdict_add_event(v, j->oom->event, j->oom->t_ns, "%s: %s, of which one stack holds %s",
+                             text, size(bytes).text, size(most->bytes).text);
+    set_bytes(e, bytes);
+    e->stack = most->stack;
 }
 
 void ct_judged_add_missing(const struct ct_judged *j, struct ct_verdict *v) {
@@ -176,6 +184,48 @@ void ct_judged_add_neighbours(const struct ct_judged *j, struct ct_verdict *v) {
     free(list);
 }
 
+int ct_judged_largest_neighbour(const struct ct_judged *j, char label[CT_NEIGHBOUR_LABEL],
+                                uint64_t *bytes) {
+    size_t count;
+    int found = 0;
+    if (!j->c->neighbours || j->oom->device >= CT_DEVICES)
+        return 0;
+    const struct ct_neighbour **list =
+        ct_neighbours_list(j->c->neighbours, j->oom->device, j->oom->t_ns, &count);
+    for (size_t i = 0; i < count && !found; i++) {
+        *bytes = ct_neighbour_at(list[i], j->oom->t_ns);
+        found = is_stranger(list[i]) && CT_NEIGHBOUR_IS_BYTES(*bytes) && *bytes;
+        if (found)
+            ct_neighbour_label(&j->c->trace->definitions, list[i], label);
+    }
+    free(list);
+    return found;
+}
+
+int ct_judged_others_grown(const struct ct_judged *j, uint64_t from_ns, uint64_t *bytes) {
+    const struct ct_neighbours *n = j->c->neighbours;
+    size_t count;
+    *bytes = 0;
+    if (!n || j->oom->device >= CT_DEVICES || !n->device[j->oom->device].has_list || n->left_out)
+        return 0;
+    const struct ct_neighbour **list = ct_neighbours_list(n, j->oom->device, j->oom->t_ns, &count);
+    int known = 1;
+    for (size_t i = 0; i < count; i++) {
+        const uint64_t then = ct_neighbour_at(list[i], from_ns),
+                       now = ct_neighbour_at(list[i], j->oom->t_ns);
+        if (!is_stranger(list[i]))
+            continue;
+        known &= CT_NEIGHBOUR_IS_BYTES(now) &&
+                 (CT_NEIGHBOUR_IS_BYTES(then) || then == CT_NEIGHBOUR_GONE);
+        if (known)
+            *bytes += now - (CT_NEIGHBOUR_IS_BYTES(then) && then < now ? then
+                             : CT_NEIGHBOUR_IS_BYTES(then)             ? now
+                                                                       : 0);
+    }
+    free(list);
+    return known;
+}
+
 static void add_sibling(const struct ct_judged *j, struct ct_verdict *v,
                         const struct ct_sibling *s) {
     char name[CT_PROCESS_NAME];
@@ -241,18 +291,30 @@ static int is_allocated_at_once(const struct cache *k, uint64_t t_ns) {
     return k->bytes && t_ns > k->first_ns && k->last_ns - k->first_ns <= (t_ns - k->first_ns) / 4;
 }
 
-// The KV cache of a server is allocated once, and requests take blocks of it that are no memory of
-// the device. Where that is true of this trace it is said, because the cache is the usual suspect.
-void ct_judged_add_kv_cache(const struct ct_judged *j, struct ct_verdict *v) {
-    struct cache cache = {0};
+static int find_cache(const struct ct_judged *j, struct cache *cache) {
+    *cache = (struct cache){0};
     for (size_t i = 0; i < j->c->live->holding_count; i++) {
         const struct ct_holding *h = &j->c->live->holdings[i];
         if (h->kind < CT_HOLDING_STACKS &&
             ct_phases_find_component(j->c->phases, h->stack) == CT_COMPONENT_KV_CACHE &&
-            !add_to_cache(j->c, h, &cache))
-            return;
+            !add_to_cache(j->c, h, cache))
+            return 0;
     }
-    if (is_allocated_at_once(&cache, j->oom->t_ns))
+    return is_allocated_at_once(cache, j->oom->t_ns);
+}
+
+int ct_judged_cache_time(const struct ct_judged *j, uint64_t *t_ns) {
+    struct cache cache;
+    const int known = find_cache(j, &cache);
+    *t_ns = cache.last_ns;
+    return known;
+}
+
+// The KV cache of a server is allocated once, and requests take blocks of it that are no memory of
+// the device. Where that is true of this trace it is said, because the cache is the usual suspect.
+void ct_judged_add_kv_cache(const struct ct_judged *j, struct ct_verdict *v) {
+    struct cache cache;
+    if (find_cache(j, &cache))
         set_bytes(ct_verdict_add_event(v, cache.first_event, cache.first_ns,
                                        "KV cache: %s, allocated once and never given back; it is "
                                        "not what grew",

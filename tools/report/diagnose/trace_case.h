@@ -10,6 +10,7 @@
 #include "analyze/scan.h"
 #include "diagnose/verdicts.h"
 #include "diagnose/vllm_fit.h"
+#include "processes/neighbour_label.h"
 #include "processes/neighbours.h"
 #include "processes/siblings.h"
 #include "read/facts.h"
@@ -68,8 +69,19 @@ void ct_judged_add_kv_cache(const struct ct_judged *j, struct ct_verdict *v);
 void ct_judged_add_siblings(const struct ct_judged *j, struct ct_verdict *v);
 // Adds the processes besides this one that NVML listed at the failure, those with the most.
 void ct_judged_add_neighbours(const struct ct_judged *j, struct ct_verdict *v);
+// When the KV cache of a server was allocated, all at once; 0: there is none, or it was not.
+int ct_judged_cache_time(const struct ct_judged *j, uint64_t *t_ns);
+// The other process that NVML lists with the most at the failure, as views name it. 0: none.
+int ct_judged_largest_neighbour(const struct ct_judged *j, char label[CT_NEIGHBOUR_LABEL],
+                                uint64_t *bytes);
+// By how much other processes grew between a time and the failure, as NVML lists them. 0: not
+// known.
+int ct_judged_others_grown(const struct ct_judged *j, uint64_t from_ns, uint64_t *bytes);
 // The stack that holds the most of what is of no known component, or NULL.
 const struct ct_holding *ct_judged_largest_other(const struct ct_judged *j);
+// The same of what a stack holds the most of.
+void ct_judged_add_holding(const struct ct_judged *j, struct ct_verdict *v,
+                           const struct ct_holding *most, uint64_t bytes, const char *text);
 void ct_judged_add_bytes(const struct ct_judged *j, struct ct_verdict *v, uint64_t bytes,
                          const char *text);
 // Adds how much was missing, as `cause` of the summary says it.

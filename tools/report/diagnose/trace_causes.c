@@ -126,10 +126,29 @@ static int judge_sender(const struct ct_judged *j) {
     return 1;
 }
 
+// What others held already when the server made its cache is in its plan: it is no cause, however
+// much it is. The cause is what changed since then.
+static int was_there_before(const struct ct_judged *j) {
+    uint64_t t_ns, grown;
+    return ct_judged_cache_time(j, &t_ns) && ct_judged_others_grown(j, t_ns, &grown) &&
+           grown < j->cause.missing;
+}
+
+// The process that NVML lists with the most, as advice names it.
+static void advise_others(const struct ct_judged *j, struct ct_verdict *v) {
+    char who[CT_NEIGHBOUR_LABEL];
+    uint64_t bytes;
+    if (ct_judged_largest_neighbour(j, who, &bytes))
+        (void)ct_verdict_add_advice(v, "end process %s, which held %s", who, size(bytes).text);
+    else
+        (void)ct_verdict_add_advice(
+            v, "end the other process; nvidia-smi lists the processes of a GPU");
+}
+
 // Others on the device hold more than was missing. What they hold while the weights are loaded is
 // rather a part of the plan than the surprise that broke it.
 static int judge_others(const struct ct_judged *j) {
-    if (!j->cause.others_bytes || judge_sender(j))
+    if (!j->cause.others_bytes || was_there_before(j) || judge_sender(j))
         return 0;
     const int is_start = j->phase == CT_PHASE_WEIGHTS || j->phase == CT_PHASE_PROFILE ||
                          j->phase == CT_PHASE_REPACK || j->phase == CT_PHASE_INIT;
@@ -141,8 +160,7 @@ static int judge_others(const struct ct_judged *j) {
                         "other processes and the driver hold, by NVML");
     add_relation(j, v);
     ct_judged_add_missing(j, v);
-    (void)ct_verdict_add_advice(v,
-                                "end the other process; nvidia-smi lists the processes of a GPU");
+    advise_others(j, v);
     ct_trace_advice_leave(j, v, ct_trace_advice_need(j), "");
     ct_verdict_set_refuted_by(v, "a trace of the other process that shows it to be a rank of the "
                                  "same job");
@@ -200,9 +218,11 @@ static int judge_other_streams(const struct ct_judged *j) {
     return 1;
 }
 
+// Whether the process is a server that plans its memory, also where other code of it asked.
 static int is_server(const struct ct_judged *j) {
     return j->oom->phase.framework == CT_FRAMEWORK_VLLM ||
-           j->oom->phase.framework == CT_FRAMEWORK_SGLANG;
+           j->oom->phase.framework == CT_FRAMEWORK_SGLANG ||
+           ct_judged_row(j, (enum ct_account_row_kind)CT_COMPONENT_KV_CACHE);
 }
 
 // Whether a stack is of code outside of the server, as far as frames of Python show it.
@@ -212,20 +232,30 @@ static int is_of_own(const struct ct_trace_case *c, uint32_t stack) {
            ct_phases_find_component(c->phases, stack) == CT_COMPONENT_OTHER;
 }
 
-// What code outside of the server has allocated in its process. What only grows is a leak, which no
-// budget holds.
-static uint64_t find_own(const struct ct_judged *j) {
-    const struct ct_leaks *l = j->c->leaks;
-    uint64_t bytes = 0, growing = 0;
+// What only grows is a leak, which no budget holds.
+static int is_growing(const struct ct_trace_case *c, uint32_t stack) {
+    const struct ct_leaks *l = c->leaks;
+    for (size_t i = 0; l && i < l->growing_count; i++)
+        if (l->groups.list[l->growing[i].group].stack == stack)
+            return 1;
+    return 0;
+}
+
+// What code outside of the server has allocated in its process, what it asked for now among it, and
+// the stack that holds the most.
+static uint64_t find_own(const struct ct_judged *j, const struct ct_holding **most) {
+    uint64_t bytes = 0;
+    *most = NULL;
     for (size_t i = 0; i < j->c->live->holding_count; i++) {
         const struct ct_holding *h = &j->c->live->holdings[i];
-        if (h->kind < CT_HOLDING_STACKS && is_of_own(j->c, h->stack))
-            bytes += h->bytes;
+        if (h->kind >= CT_HOLDING_STACKS || !is_of_own(j->c, h->stack) ||
+            is_growing(j->c, h->stack))
+            continue;
+        bytes += h->bytes;
+        if (!*most || h->bytes > (*most)->bytes)
+            *most = h;
     }
-    for (size_t i = 0; l && i < l->growing_count; i++)
-        if (is_of_own(j->c, l->groups.list[l->growing[i].group].stack))
-            growing += l->growing[i].shape.kept_bytes;
-    return bytes > growing ? bytes - growing : 0;
+    return bytes && is_of_own(j->c, j->oom->stack) ? bytes + j->oom->bytes : bytes;
 }
 
 // Graph executables that were made once; those that are made again and again are a growth.
@@ -241,13 +271,14 @@ static uint64_t find_graphs(const struct ct_judged *j) {
 // Memory of the process that its server's budget does not know: graph executables, and tensors of
 // the program's own.
 static int judge_budget(const struct ct_judged *j) {
-    const uint64_t graphs = find_graphs(j), own = find_own(j);
+    const struct ct_holding *most;
+    const uint64_t graphs = find_graphs(j), own = find_own(j, &most);
     const uint64_t missing = j->cause.missing, capacity = j->c->capacity;
     const int by_graphs = graphs >= missing && graphs >= capacity / 200,
-              by_own = own >= missing && own >= capacity / 50;
+              by_own = own >= missing && most;
     const int is_late = j->phase != CT_PHASE_WEIGHTS && j->phase != CT_PHASE_REPACK &&
-                        j->phase != CT_PHASE_PROFILE && j->phase != CT_PHASE_WAKE_UP &&
-                        j->phase != CT_PHASE_GRAPHS && j->phase != CT_PHASE_INIT;
+                        j->phase != CT_PHASE_PROFILE && j->phase != CT_PHASE_GRAPHS &&
+                        j->phase != CT_PHASE_INIT && j->phase != CT_PHASE_WAKE_UP;
     if (!is_server(j) || !missing || !is_late || (!by_graphs && !by_own))
         return 0;
     struct ct_verdict *v =
@@ -257,10 +288,19 @@ static int judge_budget(const struct ct_judged *j) {
     if (by_graphs)
         ct_judged_add_bytes(j, v, graphs, "graph executables, as measured when they were made");
     if (by_own)
-        ct_judged_add_bytes(j, v, own, "allocated by code outside of the server");
+        ct_judged_add_holding(j, v, most, own, "allocated by code outside of the server");
     ct_judged_add_kv_cache(j, v);
     ct_trace_advice_leave(j, v, ct_trace_advice_need(j), "");
     ct_verdict_set_refuted_by(v, "the same request failing without that memory");
+    return 1;
+}
+
+int ct_trace_causes_add_own(const struct ct_judged *j, struct ct_verdict *v) {
+    const struct ct_holding *most;
+    const uint64_t own = find_own(j, &most);
+    if (!most || !j->cause.missing || own < j->cause.missing)
+        return 0;
+    ct_judged_add_holding(j, v, most, own, "allocated by code outside of the server");
     return 1;
 }
 

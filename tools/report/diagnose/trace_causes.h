@@ -12,4 +12,8 @@ int ct_trace_causes_not_full(const struct ct_judged *j);
 // Something else held what was missing.
 int ct_trace_causes_full(const struct ct_judged *j);
 
+// Adds what code outside of the server holds in its process. Returns 0 if that is less than was
+// missing.
+int ct_trace_causes_add_own(const struct ct_judged *j, struct ct_verdict *v);
+
 #endif

@@ -30,7 +30,12 @@ static int judge_phase(const struct ct_judged *j, int cause_known) {
         ct_judged_add_account(j, v);
     if (scenario != CT_SCENARIO_STARTUP_KV_POOL)
         ct_judged_add_kv_cache(j, v);
-    ct_trace_advice_add(j, v);
+    if (scenario == CT_SCENARIO_SLEEP_WAKE && ct_trace_causes_add_own(j, v))
+        (void)ct_verdict_add_advice(v,
+                                    "let this process free that before wake_up, or take it after "
+                                    "the wake-up, as far as the server's budget leaves room");
+    else
+        ct_trace_advice_add(j, v);
     ct_verdict_set_refuted_by(v,
                               "another part of the process that grew just before (cutrace-report "
                               "timeline)");
@@ -69,13 +74,99 @@ static int judge_recovered(const struct ct_judged *j) {
     return 1;
 }
 
+// The call that a stack is of, without the native frames below it: the innermost frame of Python
+// that it has, with all of its callers. 0: it has none.
+static uint32_t find_call(const struct ct_definitions *n, uint32_t stack) {
+    uint32_t node = n->stacks[stack];
+    while (node && n->frames[n->nodes[node].frame].kind != CT_FRAME_PYTHON)
+        node = n->nodes[node].parent;
+    return node;
+}
+
+// Whether a call got memory after a time.
+static int got_memory(const struct ct_trace_case *c, uint32_t call, uint64_t t_ns) {
+    const struct ct_definitions *n = &c->trace->definitions;
+    for (unsigned kind = 0; kind < CT_HOLDING_STACKS; kind++) {
+        const struct ct_stack_totals *all = &c->scan->totals[kind];
+        for (uint32_t i = 1; i < all->count && i < n->stack_count; i++)
+            if (all->list[i].count && all->list[i].last_ns > t_ns && find_call(n, i) == call)
+                return 1;
+    }
+    return 0;
+}
+
+// The same lines of the program got memory after the failure, of another size: it caught the error
+// and asked for less, or went on with its next input.
+static int judge_caught(const struct ct_judged *j) {
+    const uint32_t call = find_call(&j->c->trace->definitions, j->oom->stack);
+    if (!call || !got_memory(j->c, call, j->oom->t_ns))
+        return 0;
+    struct ct_verdict *v =
+        ct_judged_add(j, CT_SCENARIO_RECOVERED, 0.75,
+                      "a request failed, and the program caught that: the same lines of it got "
+                      "memory of another size later");
+    ct_judged_add_phase(j, v);
+    ct_judged_add_account(j, v);
+    ct_verdict_set_refuted_by(v, "an error that the program reported all the same");
+    return 1;
+}
+
+// (a stack without frames of Python is its own call)
+static uint64_t find_call_or_stack(const struct ct_judged *j, uint32_t stack) {
+    const uint32_t call = find_call(&j->c->trace->definitions, stack);
+    return call ? call : (uint64_t)stack << 32;
+}
+
+// One stack took memory of one size again and again, up to more than half of the device, gave none
+// of it back, and asked for more. How long it was watched makes that no surer.
+static int judge_hoard(const struct ct_judged *j) {
+    enum { LEAST = 8 };
+    const struct ct_holding *most = ct_judged_largest_other(j);
+    if (!most || most->count < LEAST || most->bytes <= j->c->capacity / 2 ||
+        find_call_or_stack(j, most->stack) != find_call_or_stack(j, j->oom->stack) ||
+        most->bytes / most->count != j->oom->bytes)
+        return 0;
+    const struct ct_stack_totals *all = &j->c->scan->totals[most->kind];
+    if (most->stack >= all->count || all->list[most->stack].count != most->count)
+        return 0;
+    struct ct_verdict *v =
+        ct_judged_add(j, CT_SCENARIO_LEAK, 0.5,
+                      "one call site took memory again and again and kept all of it: a leak, or "
+                      "more data than the device holds");
+    ct_judged_add_phase(j, v);
+    ct_judged_add_holding(j, v, most, most->bytes, "kept");
+    (void)ct_verdict_add_text(
+        v, "%s allocations in %s, none given back", ct_human_count(most->count).text,
+        ct_human_duration(all->list[most->stack].last_ns - j->c->trace->start_ns).text);
+    (void)ct_verdict_add_advice(v, "look at what the call site keeps: drop what is not needed any "
+                                   "more, or hold a part of the data at a time");
+    ct_verdict_set_refuted_by(v, "a free of these allocations in a longer trace");
+    return 1;
+}
+
+// Where nothing else is known, what would have served the request is the answer, however little of
+// the pool it is.
+static int judge_pieces(const struct ct_judged *j) {
+    struct ct_verdict *v = ct_verdicts_find(j->verdicts, CT_SCENARIO_FRAGMENTATION);
+    if (!v)
+        return 0;
+    v->confidence = 0.5;
+    ct_judged_add_account(j, v);
+    return 1;
+}
+
+static void judge_rest(const struct ct_judged *j) {
+    if (!judge_caught(j) && !judge_hoard(j) && !judge_pieces(j))
+        judge_unknown(j);
+}
+
 static void judge(const struct ct_trace_case *c, struct ct_verdicts *v) {
     const struct ct_judged j = ct_judged_make(c, v);
     if (ct_trace_causes_not_full(&j) || judge_recovered(&j))
         return;
     const int cause_known = ct_trace_causes_full(&j);
     if (!judge_phase(&j, cause_known) && !cause_known)
-        judge_unknown(&j);
+        judge_rest(&j);
 }
 
 // ---- without a failed request -------------------------------------------------------------------

@@ -19,7 +19,8 @@ size_t ct_clean_find_stamp(const char *line, size_t prefix, size_t *at);
 int ct_clean_has_vllm_tag(const char *line, size_t prefix);
 // Writes the letters of a line to `to`, which has room for `length` of them, as template.h wants
 // them. Returns their number. What is left are printable ASCII letters without quotes and
-// backslashes (those of a path of Windows become slashes), blanks and marks of line ends that are written out ("\n" in an escaped text).
+// backslashes (those of a path of Windows become slashes), blanks and marks of line ends that are
+// written out ("\n" in an escaped text).
 size_t ct_clean_letters(const char *line, size_t length, char *to);
 
 #endif

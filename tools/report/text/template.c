@@ -14,8 +14,8 @@ static const struct {
 } templates[] = {
 #define CT_TEMPLATE(KIND, text, source) {CT_TEXT_KIND_##KIND, text, source, CT_TEXT_FLAGS},
 #include "text/templates.def"
-#define CT_TEXT_FLAG(ID, name, dashed, source)                    \
-    {CT_TEXT_KIND_FLAG, name "{=|:}", source, CT_TEXT_FLAG_##ID}, \
+#define CT_TEXT_FLAG(ID, name, dashed, source)                             \
+    {CT_TEXT_KIND_FLAG, name "{=|:}", source, CT_TEXT_FLAG_##ID},          \
         {CT_TEXT_KIND_FLAG, "--" dashed "[=]", source, CT_TEXT_FLAG_##ID}, \
         {CT_TEXT_KIND_FLAG, "--" name "[=]", source, CT_TEXT_FLAG_##ID},
 #include "text/flags.def"
@@ -33,8 +33,7 @@ static const struct {
 } kinds[CT_TEXT_KINDS] = {
 #define CT_TEXT_KIND(ID, ROLE) CT_TEXT_KIND_OF(ID, ROLE, UNKNOWN, BY_PHASE)
 #define CT_TEXT_KIND_OF(ID, ROLE, PHASE, COMPONENT) \
-    {CT_TEXT_ROLE_##ROLE,                           \
-     {.phase = CT_PHASE_##PHASE, .component = CT_COMPONENT_##COMPONENT}},
+    {CT_TEXT_ROLE_##ROLE, {.phase = CT_PHASE_##PHASE, .component = CT_COMPONENT_##COMPONENT}},
 #include "text/kinds.def"
 };
 
@@ -177,7 +176,7 @@ static int64_t read_unit(struct cursor *c) {
     } units[] = {
         {"bytes", 1}, {"KiB", 1024}, {"MiB", 1 << 20}, {"GiB", 1 << 30}, {"TiB", INT64_C(1) << 40},
         {"kB", 1024}, {"KB", 1024},  {"MB", 1 << 20},  {"GB", 1 << 30},  {"TB", INT64_C(1) << 40},
-        {"B", 1},       {"K", 1024}, {"M", 1 << 20}, {"G", 1 << 30}};
+        {"B", 1},     {"K", 1024},   {"M", 1 << 20},   {"G", 1 << 30}};
     for (size_t i = 0; i < sizeof units / sizeof *units; i++)
         if (ct_template_match_literal(c->text, c->length, &c->at, units[i].name))
             return units[i].factor;

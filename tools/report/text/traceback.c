@@ -5,21 +5,21 @@
 
 // ---- which rules fit a frame --------------------------------------------------------------------
 
-static int is_named(const char *function, size_t length, const char *name) {
-    return strlen(name) == length && memcmp(function, name, length) == 0;
-}
-
 // The loops that serve requests: their frames are outside of all that happens then.
-static int is_loop(const char *function, size_t length) {
-    static const char *const loops[] = {"run_busy_loop",
-                                        "_process_engine_step",
-                                        "run_engine_loop",
-                                        "engine_step",
-                                        "start_worker_execution_loop",
-                                        "event_loop_normal",
-                                        "event_loop_overlap"};
-    for (size_t i = 0; i < sizeof loops / sizeof *loops; i++)
-        if (is_named(function, length, loops[i]))
+static const char *const loops[] = {"run_busy_loop",
+                                    "_process_engine_step",
+                                    "run_engine_loop",
+                                    "engine_step",
+                                    "event_loop_normal",
+                                    "event_loop_overlap",
+                                    "start_worker_execution_loop"};
+// What locks memory of the host (the second one in vLLM before 0.11).
+static const char *const pins[] = {"pin_memory", "alloc_cpu_tensors"};
+
+static uint8_t is_one_of(const char *const *names, size_t count, const char *function,
+                         size_t length) {
+    for (size_t i = 0; i < count; i++)
+        if (strlen(names[i]) == length && memcmp(function, names[i], length) == 0)
             return 1;
     return 0;
 }
@@ -52,10 +52,11 @@ void ct_traceback_add(struct ct_traceback *t, const char *path, const char *func
         function = dot + 1;
     }
     t->seen++;
-    f.is_loop = (uint8_t)is_loop(function, length);
+    f.is_loop = is_one_of(loops, sizeof loops / sizeof *loops, function, length);
+    f.is_pinned = is_one_of(pins, sizeof pins / sizeof *pins, function, length);
     add_rules(&f, path, function, length, 1);
     add_rules(&f, path, function, length, 0); // a fork's file, or one whose path was cut
-    if (f.count || f.is_loop || f.is_ipc)
+    if (f.count || f.is_loop || f.is_ipc || f.is_pinned)
         t->frames[t->count++ % CT_TRACEBACK_FRAMES] = f;
 }
 
@@ -107,6 +108,7 @@ static void follow(struct ct_text_where *w, const struct ct_traceback_frame *f) 
         w->component = component->component;
     w->is_loop |= f->is_loop;
     w->is_ipc |= f->is_ipc;
+    w->is_pinned |= f->is_pinned;
 }
 
 struct ct_text_where ct_traceback_read(const struct ct_traceback *t, int is_reversed) {
@@ -122,5 +124,5 @@ struct ct_text_where ct_traceback_read(const struct ct_traceback *t, int is_reve
 }
 
 int ct_text_where_is_known(const struct ct_text_where *w) {
-    return w->phase != CT_PHASE_UNKNOWN || w->component != CT_COMPONENT_BY_PHASE;
+    return w->phase != CT_PHASE_UNKNOWN || w->component != CT_COMPONENT_BY_PHASE || w->is_pinned;
 }

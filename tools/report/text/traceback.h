@@ -11,8 +11,9 @@ struct ct_text_where {
     enum ct_phase phase; // UNKNOWN: no rule fits
     enum ct_component component;
     enum ct_framework framework;
-    int is_loop; // in the loop that serves requests, whatever else is known
-    int is_ipc;  // it receives what lies in another process on the same device
+    int is_loop;   // in the loop that serves requests, whatever else is known
+    int is_ipc;    // it receives what lies in another process on the same device
+    int is_pinned; // it locks memory of the host
 };
 
 // Frames that a rule knows; of more the outermost ones are forgotten.
@@ -21,7 +22,7 @@ struct ct_traceback {
     struct ct_traceback_frame {
         uint16_t rules[CT_TRACEBACK_RULES];
         uint16_t count;
-        uint8_t is_loop, is_ipc;
+        uint8_t is_loop, is_ipc, is_pinned;
     } frames[CT_TRACEBACK_FRAMES];
     size_t count; // of all frames that a rule knows
     size_t seen;  // of all frames

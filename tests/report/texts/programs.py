@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What programs besides vLLM, SGLang and TGI print when memory runs out, with figures of our own.
+
+SHAPES: name, the scenario that is right, where the shape is from, the text. The scenario is what the text itself shows: a
+message without a place or a cause is `incomplete`, or `unknown` where it names a place that is of no scenario.
+"""
+GGML = "ggml_backend_cuda_buffer_type_alloc_buffer: allocating {:.2f} MiB on device {}: cudaMalloc failed: out of memory"
+LOAD = """llama_model_loader: loaded meta data with 33 key-value pairs and 291 tensors from /models/m-8b-q4.gguf
+load_tensors: loading model tensors, this can take a while... (mmap = true)"""
+CONTEXT = """load_tensors: offloaded 33/33 layers to GPU
+load_tensors:        CUDA0 model buffer size =  4403.49 MiB
+llama_context: constructing llama_context
+llama_context: n_seq_max     = 1
+llama_context: n_ctx         = 65536
+llama_context: n_ubatch      = 512"""
+LLAMA = {
+    "weights": ("startup-weights", "\n".join([LOAD, GGML.format(15501.25, 0),
+                "alloc_tensor_range: failed to allocate CUDA0 buffer of size 16254238720",
+                "llama_model_load: error loading model: unable to allocate CUDA0 buffer",
+                "llama_model_load_from_file_impl: failed to load model"])),
+    "weights-bare": ("startup-weights", GGML.format(7200, 1) + "\nllama_model_load: error loading model: unable to allocate CUDA1 "
+                     "buffer"),
+    "kv": ("startup-kv-pool", "\n".join([LOAD, CONTEXT, GGML.format(8192, 0),
+           "alloc_tensor_range: failed to allocate CUDA0 buffer of size 8589934592",
+           "llama_init_from_model: failed to initialize the context: failed to allocate buffer for kv cache"])),
+    "buffers": ("warmup", "\n".join([LOAD, CONTEXT, "llama_kv_cache: size = 8192.00 MiB ( 65536 cells,  32 layers,  1/1 seqs)",
+                GGML.format(4256.02, 0), "ggml_gallocr_reserve_n: failed to allocate CUDA0 buffer of size 4462730240",
+                "graph_reserve: failed to allocate compute buffers"])),
+    "buffers-2024": ("warmup", "llama_new_context_with_model: KV self size  = 1024.00 MiB, K (f16):  512.00 MiB, V (f16):  512.00 MiB\n"
+                     + GGML.format(560, 0) + "\nllama_new_context_with_model: failed to allocate compute buffers"),
+    "recovered": ("recovered", "\n".join([GGML.format(12010.5, 1),
+                  "ggml_gallocr_reserve_n_impl: failed to allocate CUDA1 buffer of size 12593922048",
+                  "graph_reserve: failed to allocate compute buffers",
+                  "sched_reserve: compute buffer allocation failed, retrying without pipeline parallelism",
+                  "srv    load_model: initializing, n_slots = 1, n_ctx_slot = 32768", "main: server is listening on http://[::]:8080"])),
+    "too-large": ("impossible-request", GGML.format(501002.5, 0) + "\nggml_gallocr_reserve_n: failed to allocate CUDA0 buffer of size "
+                  "525339197440\nllama_init_from_model: failed to allocate compute buffers"),
+    "pinned": ("host-pinned", "ggml_cuda_host_malloc: failed to allocate 3200.00 MiB of pinned memory: invalid argument"),
+    "host": ("host-memory", LOAD + "\nggml_backend_cpu_buffer_type_alloc_buffer: failed to allocate buffer of size 43794432000\n"
+             "alloc_tensor_range: failed to allocate CPU buffer of size 43794432000\n"
+             "llama_model_load: error loading model: unable to allocate CPU buffer"),
+    "host-ollama": ("host-memory", "time=2026-02-02T10:00:00.000Z level=INFO source=sched.go:517 msg=\"Load failed\" error=\"model requires "
+                    "more system memory (41.2 GiB) than is available (27.8 GiB)\""),
+    "scratch": ("burst-prefill", "\n".join(["main: server is listening on http://127.0.0.1:8080 - starting the main loop",
+                "slot update_slots: id  2 | task 44 | prompt processing progress, n_past = 30720, n_tokens = 2048", "CUDA error: out of memory",
+                "  current device: 0, in function alloc at /build/ggml/src/ggml-cuda/ggml-cuda.cu:452",
+                "  cuMemCreate(&handle, reserve_size, &prop, 0)", "/build/ggml/src/ggml-cuda/ggml-cuda.cu:84: CUDA error"])),
+    "addresses": ("unknown", "CUDA error: out of memory\n  current device: 0, in function alloc at /src/ggml-cuda.cu:476\n"
+                  "  cuMemAddressReserve(&pool_addr, CUDA_POOL_VMM_MAX_SIZE, 0, 0, 0)"),
+    "vulkan": ("startup-kv-pool", "ggml_vulkan: Device memory allocation of size 1632174080 failed.\nggml_vulkan: "
+               "vk::Device::allocateMemory: ErrorOutOfDeviceMemory\nalloc_tensor_range: failed to allocate Vulkan0 buffer of size "
+               "1632174080\nllama_init_from_model: failed to initialize the context: failed to allocate buffer for kv cache"),
+    "jetson": ("startup-weights", LOAD + "\nNvMapMemAllocInternalTagged: 2150145030 error 12\nNvMapMemHandleAlloc: error 0\n" +
+               "ggml_backend_cuda_buffer_type_alloc_buffer: allocating 2050.54 MiB on device 0: cudaMalloc failed: out of memory"),
+}
+OTHERS = [
+    ("jax-plan", "impossible-request", "JAX", """jaxlib.xla_extension.XlaRuntimeError: RESOURCE_EXHAUSTED: Out of memory while trying to allocate 9663676416 bytes.
+BufferAssignment OOM Debugging.
+BufferAssignment stats:
+             parameter allocation:    3.10GiB
+     preallocated temp allocation:    9.00GiB
+                 total allocation:   18.31GiB"""),
+    ("jax-small", "unknown", "JAX", "jaxlib.xla_extension.XlaRuntimeError: RESOURCE_EXHAUSTED: Out of memory while trying to allocate "
+     "60.00MiB with allocator GPU_0_bfc on device 0."),
+    ("jax-tries", "recovered", "JAX: tries of its pool, and it goes on", "\n".join(
+        f"2026-03-03 10:00:0{i}.5: E external/xla/xla/stream_executor/cuda/cuda_executor.cc:1000] failed to allocate {size:.2f}GiB "
+        f"({int(size * 2**30)} bytes) from device: CUDA_ERROR_OUT_OF_MEMORY: out of memory" for i, size in enumerate((17.6, 15.84, 14.26)))),
+    ("tf-tensor", "unknown", "TensorFlow", "tensorflow/core/framework/op_kernel.cc:1830] OOM when allocating tensor with shape[64,512,512,24] "
+     "and type float on /job:localhost/replica:0/task:0/device:GPU:0 by allocator GPU_0_bfc"),
+    ("tf-no-failure", "recovered", "TensorFlow", "W tensorflow/core/common_runtime/bfc_allocator.cc:290] Allocator (GPU_0_bfc) ran out of memory "
+     "trying to allocate 1.27GiB with freed_by_count=0. The caller indicates that this is not a failure, but this may mean that there could "
+     "be performance gains if more memory were available.".replace(" with freed_by_count=0", "")),
+    ("onnx", "unknown", "ONNX Runtime", "[ONNXRuntimeError] : 6 : RUNTIME_EXCEPTION : Non-zero status code returned while running Conv node. "
+     "Name:'/up/conv' Status Message: /onnxruntime_src/onnxruntime/core/framework/bfc_arena.cc:376 void* onnxruntime::BFCArena::"
+     "AllocateRawInternal(size_t, bool) Failed to allocate memory for requested buffer of size 1887436800"),
+    ("ctranslate2", "startup-weights", "CTranslate2", 'Traceback (most recent call last):\n  File "/srv/asr.py", line 9, in <module>\n  File '
+     '"/usr/lib/python3.11/site-packages/faster_whisper/transcribe.py", line 634, in __init__\nRuntimeError: CUDA failed with error out of '
+     "memory"),
+    ("ctranslate2-windows", "startup-weights", "CTranslate2 on Windows", 'Traceback (most recent call last):\n  File "C:\\asr\\main.py", line 9, '
+     'in <module>\n  File "C:\\py\\Lib\\site-packages\\faster_whisper\\transcribe.py", line 634, in __init__\nRuntimeError: CUDA failed '
+     "with error out of memory"),
+    ("paddle", "unknown", "PaddlePaddle", "ResourceExhaustedError: \n\nOut of memory error on GPU 0. Cannot allocate 1.367188GB memory on GPU 0, "
+     "9.512695GB memory has been allocated and available memory is only 1.201904GB.\n\nPlease check whether there is any other process using "
+     "GPU 0."),
+    ("cupy-limit", "mis-budget", "CuPy", "cupy.cuda.memory.OutOfMemoryError: Out of memory allocating 62,914,560 bytes (allocated so far: "
+     "268,785,920 bytes, limit set to: 314,572,800 bytes)."),
+    ("rmm-limit", "mis-budget", "RMM", "MemoryError: std::bad_alloc: out_of_memory: RMM failure at:/env/include/rmm/mr/device/"
+     "pool_memory_resource.hpp:257: Maximum pool size exceeded (failed to allocate 60.000000 MiB): Not enough room to grow, current/max/try "
+     "size = 680.500000 MiB, 700.000000 MiB, 60.000000 MiB"),
+    ("rmm-device", "incomplete", "RMM", "MemoryError: std::bad_alloc: out_of_memory: CUDA error at: /env/include/rmm/mr/device/"
+     "cuda_memory_resource.hpp:60: cudaErrorMemoryAllocation out of memory"),
+    ("numba", "incomplete", "numba", "numba.cuda.cudadrv.driver.CudaAPIError: [2] Call to cuMemAlloc results in CUDA_ERROR_OUT_OF_MEMORY"),
+    ("faiss", "unknown", "FAISS", "RuntimeError: Error in virtual void* faiss::gpu::StandardGpuResourcesImpl::allocMemory(const AllocRequest&) at "
+     "/faiss/gpu/StandardGpuResources.cpp:550: Error: alloc fail type FlatData dev 0 space Device stream 0x5581 size 6291456000 bytes "
+     "(cudaMalloc error out of memory [2])"),
+    ("trtllm-buffers", "warmup", "TensorRT-LLM", "[TensorRT-LLM][ERROR] CUDA runtime error in ::cudaMallocAsync(ptr, n, mCudaStream->get()): out of "
+     "memory (/src/tllmBuffers.h:112)\n1       0x55c0 void tensorrt_llm::common::check<cudaError>(cudaError) + 147\n2       0x7f4a "
+     "tensorrt_llm::runtime::TllmRuntime::TllmRuntime(void const*, unsigned long) + 598"),
+    ("trtllm-executor", "startup-kv-pool", "TensorRT-LLM", '  File "/x/tensorrt_llm/_torch/pyexecutor/py_executor_creator.py", line 147, in '
+     "observe_creation_stage\nRuntimeError: Executor creation failed due to insufficient GPU memory."),
+    ("comfyui", "unknown", "ComfyUI", "!!! Exception during processing !!! Allocation on device \n# ComfyUI Error Report\n- **Node Type:** "
+     "KSampler\ntorch.OutOfMemoryError: Allocation on device \nGot an OOM, unloading all loaded models."),
+    ("comfyui-tiles", "recovered", "ComfyUI", "Warning: Ran out of memory when regular VAE decoding, retrying with tiled VAE decoding.\n"
+     "Prompt executed in 41.20 seconds (ComfyUI)"),
+    ("nccl-size", "communication", "NCCL", "gpu01:411:499 [1] NCCL INFO Channel 07/0 : 1[1] -> 0[0] via P2P/IPC\ngpu01:411:499 [1] "
+     "include/alloc.h:184 NCCL WARN Cuda failure 2 'out of memory'\ngpu01:411:499 [1] include/alloc.h:191 NCCL WARN Failed to CUDA calloc "
+     "async 608 bytes"),
+    ("no-size", "impossible-request", "torch: a size that is none", "torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate more "
+     "than 1EB memory."),
+    ("fsdp-save", "unknown", "FSDP", "/x/torch/distributed/fsdp/_state_dict_utils.py:300: UserWarning: Failed to clone() tensor with name "
+     "layers.31.weight on rank 0. This may mean that this state_dict entry could point to invalid memory regions after returning from "
+     "state_dict() call if this parameter is managed by FSDP. Error: CUDA out of memory. Tried to allocate 270.00 MiB (GPU 0; 39.45 GiB total "
+     "capacity; 36.11 GiB already allocated; 141.12 MiB free; 37.20 GiB reserved in total by PyTorch)"),
+    ("log-probabilities", "logits", "slime", 'Traceback (most recent call last):\n  File "/root/slime/backends/megatron_utils/loss.py", in '
+     "get_log_probs_and_entropy\n    x = compute_log_probs(logits)\ntorch.OutOfMemoryError: CUDA out of memory. Tried to allocate 21.44 GiB."),
+    ("pin-memory", "host-pinned", "DeepSpeed in a notebook", "File /x/deepspeed/runtime/zero/stage3.py:310, in "
+     "DeepSpeedZeroOptimizer_Stage3.__init__(self, module)\n--> 310 self.flat = get_accelerator().pin_memory(x)\nFile "
+     "/x/deepspeed/accelerator/cuda_accelerator.py:300, in CUDA_Accelerator.pin_memory(self, tensor)\n--> 300 return tensor.pin_memory()\n"
+     "RuntimeError: CUDA error: out of memory"),
+    ("mig", "incomplete", "torch on MIG", "RuntimeError: NVML_SUCCESS == r INTERNAL ASSERT FAILED at "
+     "\"../c10/cuda/CUDACachingAllocator.cpp\":1016, please report a bug to PyTorch."),
+    ("rich-column", "co-tenant", "a message that rich wrapped", "\n".join([
+        "ERROR    2026-01-08 13:24:44 app ERROR: CUDA out of     worker.py:574",
+        "         memory. Tried to allocate 3.00 GiB. GPU 0 has               ",
+        "         a total capacity of 44.42 GiB of which 900.81               ",
+        "         MiB is free. Process 7326 has 6.90 GiB memory               ",
+        "         in use. Process 8104 has 36.60 GiB memory in                ",
+        "         use. Of the allocated memory 6.41 GiB is                    ",
+        "         allocated by PyTorch, and 6.72 MiB is reserved              ",
+        "         by PyTorch but unallocated.                                 "])),
+    ("ray-memory", "host-memory", "Ray", "Memory on the node (IP: 10.0.0.7, ID: 70aa) where the task (actor ID: 0dab, name=Worker.__init__, "
+     "pid=308, memory used=50.15GB) was running was 61.49GB / 64.00GB (0.960781), which exceeds the memory usage threshold of 0.95. Ray "
+     "killed this worker (ID: 79a5) because it was the most recently scheduled task."),
+    ("windows-commit", "host-memory", "Windows", "OSError: The paging file is too small for this operation to complete. (os error 1455)"),
+    ("sglang-unbalanced", "co-tenant", "SGLang", "ValueError: The memory capacity is unbalanced. Some GPUs may be occupied by other processes. "
+     "pre_model_load_memory=16.3, local_gpu_memory=46.8, local_gpu_memory * 0.9=42.1"),
+    ("sglang-one", "kv-exhaustion", "SGLang", "AssertionError: No space left for only one request, "
+     "self.token_to_kv_pool_allocator.available_size()=0"),
+    ("tgi-total", "kv-exhaustion", "TGI", "Not enough memory to handle 24000 total tokens with 4096 prefill tokens. You need to decrease "
+     "`--max-batch-total-tokens` or `--max-batch-prefill-tokens`"),
+    ("desktop", "mis-budget", "vLLM beside a desktop", "ValueError: Free memory on device cuda:0 (22.31/23.99 GiB) on startup is less than "
+     "desired GPU memory utilization (0.95, 22.79 GiB). Decrease GPU memory utilization or reduce GPU memory used by other processes."),
+    ("xpu-neighbour", "co-tenant", "vLLM for XPU", "ValueError: Free memory on device xpu:1 (3.2/15.9 GiB) on startup is less than desired GPU "
+     "memory utilization (0.9, 14.31 GiB). Decrease GPU memory utilization or reduce GPU memory used by other processes."),
+    ("unfinished", "incomplete", "a start that ends", "INFO 05-14 09:30:01 [core.py:119] Initializing a V1 LLM engine (v0.25.1) with config: "
+     "model='/models/x'\nINFO 05-14 09:37:01 [gpu_model_runner.py:5061] Model loading took 66.4 GiB memory and 361.3 seconds\nINFO 05-14 "
+     "09:39:01 [backends.py:393] Compiling a graph for compile range (1, 2048) takes 21.60 s"),
+    ("forward-only", "burst-prefill", "vLLM: the outer frames are missing", 'Traceback (most recent call last):\n  File '
+     '"/x/vllm/model_executor/models/qwen3_5.py", line 695, in forward\n  File "/x/vllm/v1/attention/backends/flash_attn.py", line 510, in '
+     "forward\ntorch.OutOfMemoryError: CUDA out of memory. Tried to allocate 50.00 MiB."),
+]
+SHAPES = [*(("llama-" + name, scenario, "llama.cpp", text) for name, (scenario, text) in LLAMA.items()), *OTHERS]
