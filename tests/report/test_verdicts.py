@@ -557,6 +557,20 @@ def refused_segment():
     equal(crossing["cause"]["missing_bytes"], 20 * M - free)
 
 
+@case("a refusal by a framework's own pool, which no call shows, is what the log says; the first line does not deny it")
+def own_pool():
+    path, log = save([{"ptr": G, "bytes": 60 * G, "stack": MINE}]), os.path.join(FOLDER.name, "pool.log")
+    for line, scenario in (("RESOURCE_EXHAUSTED: Out of memory while trying to allocate 60.00MiB with allocator GPU_0_bfc on device 0.", "unknown"),
+                           ("Maximum pool size exceeded (failed to allocate 60.000000 MiB): Not enough room to grow, current/max/try size = "
+                            "680.500000 MiB, 700.000000 MiB, 60.000000 MiB", "mis-budget")):
+        with open(log, "w", encoding="utf-8") as f:
+            f.write(f"step 1\n{line}\n")
+        equal(names(verdicts(path, "--log", log))[0], scenario)
+        text = report("summary", "--log", log, path)[1].decode()
+        check("No OOM occurred" not in text and "the log says that memory ran out (line 2)" in re.sub(r"\s+", " ", text), text)
+    check("No OOM occurred" in report("summary", path)[1].decode())
+
+
 @case("what no rule knows is unknown, with what filled the device; --capacity has no verdicts")
 def unknown():
     path = save([{"ptr": G, "bytes": 60 * G, "stack": MINE}, refused(30 * G, 20 * G, stack=MINE)])

@@ -20,6 +20,11 @@ static int is_healthy(enum ct_scenario s) {
     return s == CT_SCENARIO_NONE || s == CT_SCENARIO_RECOVERED;
 }
 
+// A framework's own pool refused a request, which no call shows: the text alone says so.
+static int is_refusal(const struct ct_verdict *v) {
+    return v->scenario == CT_SCENARIO_UNKNOWN && v->evidence_count;
+}
+
 // Moves the evidence of a verdict to another one of its scenario. Two sources that agree are worth
 // more than one.
 static void merge(struct ct_verdict *to, struct ct_verdict *from, const char *source) {
@@ -46,7 +51,8 @@ static void take(struct ct_verdicts *to, struct ct_verdict *from, double confide
 // What a verdict of another source is worth beside a trace whose first verdict is `first`.
 static double weigh(const struct ct_verdict *first, const struct ct_verdict *other) {
     if (is_healthy(first->scenario))
-        return is_without_request(other->scenario) ? other->confidence : other->confidence / 2;
+        return is_without_request(other->scenario) || is_refusal(other) ? other->confidence
+                                                                        : other->confidence / 2;
     return first->confidence < SURE || first->scenario == CT_SCENARIO_INCOMPLETE
                ? other->confidence
                : other->confidence / 2;
@@ -61,7 +67,8 @@ void ct_verdicts_join(struct ct_verdicts *to, struct ct_verdicts *from, const ch
         struct ct_verdict *other = &from->list[i], *same = ct_verdicts_find(to, other->scenario);
         if (same)
             merge(same, other, source);
-        else if (!says_nothing(other->scenario)) {
+        else if (!says_nothing(other->scenario) ||
+                 (first.scenario == CT_SCENARIO_NONE && is_refusal(other))) {
             // What the other source holds for less likely does not overtake what it puts first.
             const double weight = weigh(&first, other), confidence = weight < most ? weight : most;
             most = confidence;

@@ -79,7 +79,10 @@ char *ct_verdict_request(struct ct_view *v, const struct ct_oom_event *o, uint64
 static void print_missing(const struct ct_view *v, FILE *out, const struct ct_oom_event *o,
                           const struct ct_oom_reason *reason) {
     fprintf(out, "%s was missing", ct_oom_reason_missing(reason, v->options->units).text);
-    if (reason->rounded != o->bytes)
+    if (o->segment_bytes >= o->bytes + reason->step)
+        fprintf(out, " of the %s that PyTorch asked the driver for",
+                ct_label_size(v, reason->rounded).text);
+    else if (reason->rounded != o->bytes)
         fprintf(out, " of the %s that it takes in steps of %s (inferred)",
                 ct_label_size(v, reason->rounded).text, reason->step == 512 ? "512 B" : "2 MiB");
 }

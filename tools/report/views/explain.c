@@ -25,8 +25,8 @@
 #include "views/views.h"
 
 static const char adds[] =
-    "which call sites held the device when it failed, what PyTorch's pool and everything outside "
-    "of it had, who else was there, and what grew before";
+    "which call sites held the device when it failed, what its pools and everything outside of "
+    "them had, who else was there, and what grew before";
 
 // ---- a trace ------------------------------------------------------------------------------------
 

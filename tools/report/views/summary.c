@@ -7,6 +7,7 @@
 #include "base/heap.h"
 #include "base/utf8.h"
 #include "cli/progress.h"
+#include "diagnose/text_verdicts.h"
 #include "print/companions.h"
 #include "print/coverage_limits.h"
 #include "print/memory_table.h"
@@ -87,11 +88,18 @@ static struct ct_human_text until(const struct ct_summary *s) {
     return until;
 }
 
+// What the log says of memory that ran out; NULL: nothing.
+static const struct ct_text_fact *find_said(const struct ct_view *v) {
+    return v->companions && v->companions->has_log ? ct_text_verdicts_main_oom(&v->companions->log)
+                                                   : NULL;
+}
+
 static void print_quiet_verdict(struct ct_summary *s) {
     const struct ct_view *v = s->v;
     const struct ct_device_scan *d = s->device >= 0 ? &s->scan.device[s->device] : NULL;
     const uint64_t whole = v->options->capacity ? v->options->capacity : s->capacity.bytes;
     const char *as_far = ct_trace_state_as_far(v->trace, s->scan.lost);
+    const struct ct_text_fact *said = find_said(v);
     if (!d || !d->peak_known) {
         fprintf(v->out, "No GPU memory was allocated, and no OOM occurred%s%s", until(s).text,
                 as_far);
@@ -99,6 +107,11 @@ static void print_quiet_verdict(struct ct_summary *s) {
     }
     if (v->options->capacity)
         print_not_exceeded(s);
+    else if (said)
+        fprintf(v->out,
+                "No call for GPU memory failed%s%s, but the log says that memory ran out (line "
+                "%" PRIu64 "): a pool of the program refused, or another process. ",
+                until(s).text, as_far, said->line);
     else
         fprintf(v->out, "No OOM occurred%s%s. ", until(s).text, as_far);
     if (!d->peak_bytes) {
