@@ -457,7 +457,7 @@ def click_chooses():
 @case("pointing at a band names it, what it holds then, and its largest call sites")
 def band_is_read():
     shown = None
-    for name, (part, key, some) in (("vllm", (0.5, "kv-cache", "allocate_kv_cache")), ("vllm", (0.5, "weights", "create_weights")),
+    for name, (part, key, some) in (("vllm", (0.5, "kv-cache", "allocate_kv_cache")), ("vllm", (0.5, "weights", "LlamaMLP.__init__")),
                                     ("vllm", (0.75, "pool-idle", None)), ("fragmented", (0.9, "other", "create_weights"))):
         device = (PAGES[name] if name == shown else opened(name)).device()
         shown, times, rows = name, sums(device["t_ns"]), [sums(row) for row in device["bytes"]]

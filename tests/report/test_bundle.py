@@ -108,8 +108,9 @@ def logged():
 
 
 def is_same_line(got, line):
-    """To the letter, unless the recorder wrote it before NVML's answer was there (BUNDLE.md): then what it could not split
-    is split."""
+    """To the letter, but for the call site, because the recorders of these runs left out fewer frames (noise.def), and
+    unless the recorder wrote it before NVML's answer was there (BUNDLE.md): then what it could not split is split."""
+    got, line = (re.sub(r" failed \([^()]*\.py:\d+ [^()]*\)", " failed (a line)", text) for text in (got, line))
     if got == line:
         return True
     said = re.fullmatch(r"(.*), others ([\d.]+), ([\d.]+) untracked or of others", line)
@@ -157,7 +158,7 @@ def lines_of_recorder():
     with open(quiet, "wb") as f:
         f.write(b"".join(whole_trace.write(whole)))
     equal(recorder_lines(bundle("quiet.zip", quiet)[0]), [])
-    secret = "default_unquantized_gemm"
+    secret = "LlamaAttention"
     (open_line,) = recorder_lines(bundle("open.zip", ONE, "--scrub=no")[0])
     (strict,) = recorder_lines(bundle("strict.zip", ONE, "--scrub=strict", "--words=" + secret)[0])
     for name, line in ("open.zip", open_line), ("strict.zip", strict), ("none.zip", None), ("quiet.zip", None):
