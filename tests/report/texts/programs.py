@@ -45,6 +45,10 @@ LLAMA = {
                 "slot update_slots: id  2 | task 44 | prompt processing progress, n_past = 30720, n_tokens = 2048", "CUDA error: out of memory",
                 "  current device: 0, in function alloc at /build/ggml/src/ggml-cuda/ggml-cuda.cu:452",
                 "  cuMemCreate(&handle, reserve_size, &prop, 0)", "/build/ggml/src/ggml-cuda/ggml-cuda.cu:84: CUDA error"])),
+    "graph": ("graph-capture", "CUDA error: out of memory\n  current device: 0, in function ggml_backend_cuda_graph_compute at "
+              "/src/ggml-cuda.cu:3001\n  cudaGraphInstantiate(&cuda_ctx->cuda_graph->instance, cuda_ctx->cuda_graph->graph, 0, 0, 0)"),
+    "cublas": ("untracked-growth", "CUDA error: the resource allocation failed\n  current device: 1, in function cublas_handle at "
+               "/src/ggml-cuda/common.cuh:900\n  cublasCreate_v2(&cublas_handles[device])"),
     "addresses": ("unknown", "CUDA error: out of memory\n  current device: 0, in function alloc at /src/ggml-cuda.cu:476\n"
                   "  cuMemAddressReserve(&pool_addr, CUDA_POOL_VMM_MAX_SIZE, 0, 0, 0)"),
     "vulkan": ("startup-kv-pool", "ggml_vulkan: Device memory allocation of size 1632174080 failed.\nggml_vulkan: "
@@ -117,6 +121,20 @@ BufferAssignment stats:
      "DeepSpeedZeroOptimizer_Stage3.__init__(self, module)\n--> 310 self.flat = get_accelerator().pin_memory(x)\nFile "
      "/x/deepspeed/accelerator/cuda_accelerator.py:300, in CUDA_Accelerator.pin_memory(self, tensor)\n--> 300 return tensor.pin_memory()\n"
      "RuntimeError: CUDA error: out of memory"),
+    ("expandable", "incomplete", "torch with expandable segments", "RuntimeError: CUDA driver error: out of memory"),
+    ("onnx-cuda", "incomplete", "ONNX Runtime", "onnxruntime.capi.onnxruntime_pybind11_state.RuntimeException: [ONNXRuntimeError] : 6 : "
+     "RUNTIME_EXCEPTION : CUDA failure 2: out of memory ; GPU=0 ; hostname=box ; expr=cudaMalloc((void**)&p, size);"),
+    ("nccl-host", "host-pinned", "NCCL", "gpu01:411:499 [1] include/alloc.h:63 NCCL WARN Failed to CUDA host alloc 67108864 bytes"),
+    ("tpu", "impossible-request", "XLA for TPUs", "jax.errors.JaxRuntimeError: RESOURCE_EXHAUSTED: XLA:TPU compile permanent error. Ran out of "
+     "memory in memory space hbm. Used 20.50G of 15.48G hbm. Exceeded hbm capacity by 5.02G."),
+    ("tei", "warmup", "TEI", "2026-01-20T03:34:18.641538Z  INFO text_embeddings_router: router/src/lib.rs:252: Starting model backend\n"
+     "2026-01-20T03:34:19.641538Z  INFO text_embeddings_router: router/src/lib.rs:260: Warming up model\nError: Model backend is not healthy\n"
+     "Caused by: DriverError(CUDA_ERROR_OUT_OF_MEMORY, \"out of memory\")"),
+    ("accelerate", "startup-weights", "accelerate", 'Traceback (most recent call last):\n  File "/home/me/gen.py", line 9, in <module>\n  File '
+     '"/usr/lib/python3.11/site-packages/accelerate/utils/modeling.py", line 400, in set_module_tensor_to_device\n'
+     "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 112.00 MiB. GPU 0 has a total capacity of 23.68 GiB of which 71.00 MiB is "
+     "free. Including non-PyTorch memory, this process has 23.60 GiB memory in use. Of the allocated memory 23.11 GiB is allocated by "
+     "PyTorch, and 9.12 MiB is reserved by PyTorch but unallocated."),
     ("mig", "incomplete", "torch on MIG", "RuntimeError: NVML_SUCCESS == r INTERNAL ASSERT FAILED at "
      "\"../c10/cuda/CUDACachingAllocator.cpp\":1016, please report a bug to PyTorch."),
     ("rich-column", "co-tenant", "a message that rich wrapped", "\n".join([

@@ -178,9 +178,7 @@ static void judge_max_len(const struct ct_text_facts *f, const struct ct_text_fa
     if (known(e, CT_TEXT_NEEDED) && known(e, CT_TEXT_KV) &&
         e->values[CT_TEXT_NEEDED].value > e->values[CT_TEXT_KV].value &&
         e->values[CT_TEXT_KV].value >= 0)
-        ct_text_advice_budget(f, v,
-                              e->values[CT_TEXT_KV].value - e->values[CT_TEXT_NEEDED].value -
-                                  e->values[CT_TEXT_NEEDED].step,
+        ct_text_advice_budget(f, v, e->values[CT_TEXT_KV].value - e->values[CT_TEXT_NEEDED].value,
                               "give the KV cache what one such request needs");
 }
 

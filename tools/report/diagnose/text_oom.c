@@ -609,10 +609,10 @@ static void judge_library(const struct judged *j) {
                      "the allocator of vLLM's sleep mode could not take memory back");
         break;
     case CT_TEXT_KIND_CUBLAS_ALLOC:
-        add_bare(
-            j, CT_SCENARIO_UNTRACKED_GROWTH, 0.6,
-            "a library could not take its workspace: the device was full, outside of PyTorch's "
-            "pool, too");
+        add_bare(j, CT_SCENARIO_UNTRACKED_GROWTH, 0.6,
+                 has_torch(j) ? "a library could not take its workspace: the device was full, "
+                                "outside of PyTorch's pool, too"
+                              : "a library could not take its workspace: the device was full");
         judge_phase(j, 0.4);
         break;
     case CT_TEXT_KIND_NCCL_OOM:
