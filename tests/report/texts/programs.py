@@ -49,6 +49,8 @@ LLAMA = {
               "/src/ggml-cuda.cu:3001\n  cudaGraphInstantiate(&cuda_ctx->cuda_graph->instance, cuda_ctx->cuda_graph->graph, 0, 0, 0)"),
     "cublas": ("untracked-growth", "CUDA error: the resource allocation failed\n  current device: 1, in function cublas_handle at "
                "/src/ggml-cuda/common.cuh:900\n  cublasCreate_v2(&cublas_handles[device])"),
+    "warm-up": ("warmup", "common_init_from_params: warming up the model with an empty run - please wait ... (--no-warmup to disable)\n"
+                "CUDA error: out of memory\n  current device: 0, in function alloc at /src/ggml-cuda.cu:452"),
     "addresses": ("unknown", "CUDA error: out of memory\n  current device: 0, in function alloc at /src/ggml-cuda.cu:476\n"
                   "  cuMemAddressReserve(&pool_addr, CUDA_POOL_VMM_MAX_SIZE, 0, 0, 0)"),
     "vulkan": ("startup-kv-pool", "ggml_vulkan: Device memory allocation of size 1632174080 failed.\nggml_vulkan: "
@@ -135,6 +137,35 @@ BufferAssignment stats:
      "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 112.00 MiB. GPU 0 has a total capacity of 23.68 GiB of which 71.00 MiB is "
      "free. Including non-PyTorch memory, this process has 23.60 GiB memory in use. Of the allocated memory 23.11 GiB is allocated by "
      "PyTorch, and 9.12 MiB is reserved by PyTorch but unallocated."),
+    ("xla-async", "impossible-request", "XLA's cuda_malloc_async", "E1103 18:23:55.103160 3413767 gpu_cudamallocasync_allocator.cc:361] "
+     "gpu_async_1 cuMemAllocAsync failed to allocate 225195446464 bytes: RESOURCE_EXHAUSTED: : CUDA_ERROR_OUT_OF_MEMORY: out of memory\n "
+     "Reported by CUDA: Free memory/Total memory: 22635544576/85095874560"),
+    ("jax-old", "unknown", "JAX, 2021", "RuntimeError: Resource exhausted: Failed to allocate request for 32.00MiB (33554432B) on device "
+     "ordinal 0"),
+    ("onnx-wrong-size", "impossible-request", "ONNX Runtime: a size that is none", "Non-zero status code returned while running Conv node. "
+     "Name:'/fc1/Conv' Status Message: /onnxruntime_src/onnxruntime/core/framework/bfc_arena.cc:376 void* onnxruntime::BFCArena::"
+     "AllocateRawInternal(size_t, bool) Failed to allocate memory for requested buffer of size 4585490524328388608"),
+    ("memory-saver", "sleep-wake", "SGLang's torch_memory_saver", "[torch_memory_saver.cpp] cuMemCreate CUDA_ERROR_OUT_OF_MEMORY (may not be an "
+     "issue e.g. torch allocator will free cache and retry)\n[torch_memory_saver.cpp] cudaError error: 2 (out of memory)  file=csrc/core.cpp "
+     "func=resume line=172"),
+    ("trtllm-graphs", "graph-capture", "TensorRT-LLM", 'Traceback (most recent call last):\n  File "/x/tensorrt_llm/_torch/pyexecutor/'
+     'model_engine.py", line 592, in _run_cuda_graph_warmup\n  File "/x/tensorrt_llm/_torch/pyexecutor/model_engine.py", line 652, in '
+     '_capture_generation_cuda_graphs\ntorch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.50 GiB.'),
+    ("no-number", "training-step", "torch without the GPU's number", 'Traceback (most recent call last):\n  File "/x/torch/_tensor.py", line 525, '
+     "in backward\ntorch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU  has a total capacity of 23.67 GiB of which "
+     "1.59 GiB is free. Including non-PyTorch memory, this process has 22.06 GiB memory in use. Of the allocated memory 21.35 GiB is "
+     "allocated by PyTorch, and 180.00 MiB is reserved by PyTorch but unallocated."),
+    ("tf-host", "host-memory", "TensorFlow on the host", "W tensorflow/core/framework/op_kernel.cc:1763] OP_REQUIRES failed at "
+     "image_resizer_state.h:142 : Resource exhausted: OOM when allocating tensor with shape[1,416,416,3] and type float on "
+     "/job:localhost/replica:0/task:0/device:CPU:0 by allocator cpu"),
+    ("numpy", "host-memory", "NumPy", "numpy.core._exceptions.MemoryError: Unable to allocate 184. MiB for an array with shape (64, 26, 26, 3, 371) "
+     "and data type float32"),
+    ("tf-1", "unknown", "TensorFlow 1", "W tensorflow/core/common_runtime/bfc_allocator.cc:275] Ran out of memory trying to allocate 39.81MiB.  "
+     "See logs for memory state.\nW tensorflow/core/framework/op_kernel.cc:968] Resource exhausted: OOM when allocating tensor with "
+     "shape[256,832,7,7]"),
+    ("attention-only", "burst-prefill", "vLLM: a backend's own function", 'Traceback (most recent call last):\n  File '
+     '"/x/vllm/v1/attention/backends/turboquant_attn.py", line 727, in _continuation_prefill\ntorch.OutOfMemoryError: CUDA out of memory. '
+     "Tried to allocate 72.00 MiB."),
     ("mig", "incomplete", "torch on MIG", "RuntimeError: NVML_SUCCESS == r INTERNAL ASSERT FAILED at "
      "\"../c10/cuda/CUDACachingAllocator.cpp\":1016, please report a bug to PyTorch."),
     ("rich-column", "co-tenant", "a message that rich wrapped", "\n".join([

@@ -305,6 +305,7 @@ static int read_value(struct cursor *c, const char *type, size_t n, struct ct_te
     } else if (has_name(type, n, "gib")) {
         set_gib(c, &number, v);
     } else if (has_name(type, n, "size")) {
+        (void)read_letter(c, '.'); // ("184. MiB", as NumPy writes it)
         const int64_t unit = read_unit(c);
         if (!unit)
             return 0;
