@@ -51,7 +51,7 @@ def is_scenario(lines):
 def are_sites(lines):
     """They held so much of the blocks, the largest first."""
     sizes = [int(line.split(" ")[0]) for line in lines]
-    return len(sizes) == 5 and sizes == sorted(sizes, reverse=True) and sum(sizes) <= peak() and "create_weights" in lines[0]
+    return len(sizes) == 5 and sizes == sorted(sizes, reverse=True) and sum(sizes) <= peak() and "llama.py" in lines[0]
 
 
 def are_failures(lines):

@@ -475,7 +475,9 @@ static void noise_is_what_the_table_says(void **state) {
         {CT_NOISE_FILE, "/x/site-packages/torch/optim/optimizer.py", CT_NOISE_TORCH},
         {CT_NOISE_FILE, "/x/site-packages/torch/some/new_file.py", CT_NOISE_TORCH},
         {CT_NOISE_FILE, "/home/me/torch/train.py", CT_NOISE_NONE}, // somebody's own folder
-        {CT_NOISE_FILE, "/v/vllm/model_executor/layers/linear.py", CT_NOISE_NONE},
+        {CT_NOISE_FILE, "/v/vllm/model_executor/layers/linear.py", CT_NOISE_ALLOCATORS},
+        {CT_NOISE_FILE, "/v/vllm/model_executor/layers/sampler.py", CT_NOISE_NONE},
+        {CT_NOISE_FILE, "/v/vllm/model_executor/models/llama.py", CT_NOISE_NONE},
         {CT_NOISE_FILE, "/v/vllm/model_executor/parameter.py", CT_NOISE_ALLOCATORS},
         {CT_NOISE_FILE, "/v/vllm/v1/worker/gpu_model_runner.py", CT_NOISE_NONE},
     };

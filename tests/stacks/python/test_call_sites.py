@@ -43,15 +43,16 @@ if calls[0](*calls[1:]) != 2:
 """
 TORCH, VLLM = "lib/python3/site-packages/torch", "lib/python3/site-packages/vllm"
 CASES = {
-    "a layer below wrappers of vLLM and PyTorch": [
-        ("vllm/serve.py", "load"), (VLLM + "/model_executor/layers/linear.py", "create_weights"), (VLLM + "/model_executor/parameter.py", "torch_function"),
+    "a model above layers and wrappers of vLLM and PyTorch": [
+        ("vllm/serve.py", "load"), (VLLM + "/model_executor/models/llama.py", "make_mlp"),
+        (VLLM + "/model_executor/layers/linear.py", "create_weights"), (VLLM + "/model_executor/parameter.py", "torch_function"),
         (TORCH + "/utils/_device.py", "torch_function"), (TORCH + "/_ops.py", "call")],
     "a file of PyTorch that no table names": [("train.py", "step"), (TORCH + "/new/folder/thing.py", "helper")],
     "an optimizer": [("train.py", "step"), (TORCH + "/optim/adam.py", "init_group"), (TORCH + "/_tensor.py", "wrapped")],
     "somebody's own folder torch": [("torch/train.py", "step"), (TORCH + "/functional.py", "einsum")],
     "a program behind decorators": [("model.py", "forward"), ("lib/python3/contextlib.py", "inner"), ("lib/python3/functools.py", "wrapper")],
 }
-WANTED = {"a layer below wrappers of vLLM and PyTorch": 1, "a file of PyTorch that no table names": 0, "an optimizer": 1,
+WANTED = {"a model above layers and wrappers of vLLM and PyTorch": 1, "a file of PyTorch that no table names": 0, "an optimizer": 1,
           "somebody's own folder torch": 0, "a program behind decorators": 0}
 
 
