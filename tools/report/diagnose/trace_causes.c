@@ -241,6 +241,20 @@ static int is_growing(const struct ct_trace_case *c, uint32_t stack) {
     return 0;
 }
 
+// Whether a stack took its memory in many pieces over a good part of the time since the cache was
+// made: it may be a leak that lost events or overwritten ones hide.
+static int may_grow(const struct ct_judged *j, const struct ct_holding *h) {
+    enum { LEAST = 8 };
+    const struct ct_stack_totals *all = &j->c->scan->totals[h->kind];
+    uint64_t from;
+    if (h->count < LEAST || h->stack >= all->count)
+        return 0;
+    const struct ct_stack_total *t = &all->list[h->stack];
+    if (t->count < h->count) // some of it is from before the trace
+        return 1;
+    return ct_judged_cache_time(j, &from) && t->last_ns - t->first_ns > (j->oom->t_ns - from) / 4;
+}
+
 // What code outside of the server has allocated in its process, what it asked for now among it, and
 // the stack that holds the most.
 static uint64_t find_own(const struct ct_judged *j, const struct ct_holding **most) {
@@ -249,7 +263,7 @@ static uint64_t find_own(const struct ct_judged *j, const struct ct_holding **mo
     for (size_t i = 0; i < j->c->live->holding_count; i++) {
         const struct ct_holding *h = &j->c->live->holdings[i];
         if (h->kind >= CT_HOLDING_STACKS || !is_of_own(j->c, h->stack) ||
-            is_growing(j->c, h->stack))
+            is_growing(j->c, h->stack) || may_grow(j, h))
             continue;
         bytes += h->bytes;
         if (!*most || h->bytes > (*most)->bytes)

@@ -122,7 +122,7 @@ static uint64_t find_call_or_stack(const struct ct_judged *j, uint32_t stack) {
 static int judge_hoard(const struct ct_judged *j) {
     enum { LEAST = 8 };
     const struct ct_holding *most = ct_judged_largest_other(j);
-    if (!most || most->count < LEAST || most->bytes <= j->c->capacity / 2 ||
+    if (!most || !most->stack || most->count < LEAST || most->bytes <= j->c->capacity / 2 ||
         find_call_or_stack(j, most->stack) != find_call_or_stack(j, j->oom->stack) ||
         most->bytes / most->count != j->oom->bytes)
         return 0;
@@ -144,11 +144,12 @@ static int judge_hoard(const struct ct_judged *j) {
     return 1;
 }
 
-// Where nothing else is known, what would have served the request is the answer, however little of
-// the pool it is.
+// Where the frames are there and no rule knows them, what would have served the request is the
+// answer, however little of the pool it is. (Without frames, a phase can be the answer.)
 static int judge_pieces(const struct ct_judged *j) {
     struct ct_verdict *v = ct_verdicts_find(j->verdicts, CT_SCENARIO_FRAGMENTATION);
-    if (!v)
+    if (!v || !ct_phases_has_python(j->c->phases, j->oom->stack) ||
+        ct_phases_is_cut(j->c->phases, j->oom->stack))
         return 0;
     v->confidence = 0.5;
     ct_judged_add_account(j, v);

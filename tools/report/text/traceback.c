@@ -45,7 +45,9 @@ static void add_rules(struct ct_traceback_frame *f, const char *path, const char
 
 void ct_traceback_add(struct ct_traceback *t, const char *path, const char *function,
                       size_t length) {
-    struct ct_traceback_frame f = {.is_ipc = strstr(path, "weight_transfer/ipc_engine") != NULL};
+    // (A trace shows whether the graphs themselves are what grows, and no phase by these frames.)
+    struct ct_traceback_frame f = {.is_ipc = strstr(path, "weight_transfer/ipc_engine") != NULL,
+                                   .is_capture = strstr(path, "torch/cuda/graphs.py") != NULL};
     const char *dot = length ? memrchr(function, '.', length) : NULL;
     if (dot) { // its class
         length -= (size_t)(dot + 1 - function);
@@ -56,7 +58,7 @@ void ct_traceback_add(struct ct_traceback *t, const char *path, const char *func
     f.is_pinned = is_one_of(pins, sizeof pins / sizeof *pins, function, length);
     add_rules(&f, path, function, length, 1);
     add_rules(&f, path, function, length, 0); // a fork's file, or one whose path was cut
-    if (f.count || f.is_loop || f.is_ipc || f.is_pinned)
+    if (f.count || f.is_loop || f.is_ipc || f.is_pinned || f.is_capture)
         t->frames[t->count++ % CT_TRACEBACK_FRAMES] = f;
 }
 
@@ -64,6 +66,10 @@ void ct_traceback_add(struct ct_traceback *t, const char *path, const char *func
 
 static int is_outside(enum ct_phase phase) {
     return phase == CT_PHASE_UNKNOWN || phase == CT_PHASE_OTHER;
+}
+
+static int is_inner(enum ct_phase phase) {
+    return is_outside(phase) || phase == CT_PHASE_FORWARD;
 }
 
 // The first rule for a phase that leads on; where the frames outside of it may be missing, the
@@ -109,6 +115,8 @@ static void follow(struct ct_text_where *w, const struct ct_traceback_frame *f) 
     w->is_loop |= f->is_loop;
     w->is_ipc |= f->is_ipc;
     w->is_pinned |= f->is_pinned;
+    if (f->is_capture && is_inner(w->phase))
+        w->phase = CT_PHASE_GRAPHS;
 }
 
 struct ct_text_where ct_traceback_read(const struct ct_traceback *t, int is_reversed) {
@@ -118,7 +126,7 @@ struct ct_text_where ct_traceback_read(const struct ct_traceback *t, int is_reve
         const size_t at = is_reversed ? t->count - 1 - i : t->count - kept + i;
         follow(&w, &t->frames[at % CT_TRACEBACK_FRAMES]);
     }
-    if (w.is_loop && (is_outside(w.phase) || w.phase == CT_PHASE_FORWARD))
+    if (w.is_loop && is_inner(w.phase))
         w.phase = CT_PHASE_SERVE;
     return w;
 }

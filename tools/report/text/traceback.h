@@ -22,7 +22,7 @@ struct ct_traceback {
     struct ct_traceback_frame {
         uint16_t rules[CT_TRACEBACK_RULES];
         uint16_t count;
-        uint8_t is_loop, is_ipc, is_pinned;
+        uint8_t is_loop, is_ipc, is_pinned, is_capture;
     } frames[CT_TRACEBACK_FRAMES];
     size_t count; // of all frames that a rule knows
     size_t seen;  // of all frames
