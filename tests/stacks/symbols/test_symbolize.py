@@ -248,6 +248,7 @@ def debug_information_that_ends_its_reader():
     new = build(at("dwarf5-of-two"), "-gdwarf-5")
     wanted = [a for a, found in looked_up(new, addresses(new, 60)).items() if found]
     forged, out = endless(new, at("forged")), at("two.out.zst")
+    seen = 0  # elfutils reads on into what happens to be mapped behind the file: about one time in a hundred it finds an end there
     for order in ((forged, new), (new, forged), (forged, new, at("forged-too"), at("another"), at("forged-third"))):
         for path in order:
             if not os.path.exists(path):
@@ -259,18 +260,23 @@ def debug_information_that_ends_its_reader():
         trace = at("two.zst")
         with open(trace, "wb") as f:
             f.write(t.bytes())
-        ended = {path for path in order if "forged" in path}
+        forged_ones = {path for path in order if "forged" in path}
         status, printed, error = symbolize(trace, out, "--json", "--force")
         document = json.loads(printed)["traces"][0]
         equal((status, error), (0, b""), order)
-        if not document["modules_without_lines"]:
-            raise Skip("this elfutils does not read beyond a section")
-        equal({m["module"]: m["why"] for m in document["modules_without_lines"]},
-              {path: "its debug information ended the process that read it" for path in ended})
+        ended = {m["module"]: m["why"] for m in document["modules_without_lines"]}
+        check(ended.keys() <= forged_ones, ended)
+        equal(set(ended.values()) - {"its debug information ended the process that read it"}, set())
         equal(document["frames_with_lines"], len(wanted) * (len(order) - len(ended)))
         status, printed, error = report("top", "--top=1000", trace)
-        equal((status, error.count(b"\n"), printed.count(b" forged") > 0), (0, 1, True), error)
-        check(b"source lines of %d module" % len(ended) in error and b"places.cpp" in printed, (error, printed))
+        said = re.search(rb"source lines of (\d+) module", error)
+        missing = int(said[1]) if said else 0
+        equal((status, error.count(b"\n")), (0, 1 if missing else 0), error)
+        bare = [printed.count(b" " + os.path.basename(path).encode() + b"+0x") for path in order]
+        equal(sum(n == len(wanted) for n in bare), missing, bare)
+        seen += len(ended) + missing
+    if not seen:
+        raise Skip("this elfutils does not read beyond a section")
 
 
 # ---- the new trace ------------------------------------------------------------------------------
