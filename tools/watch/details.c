@@ -268,12 +268,13 @@ static int is_judged_before(const struct reader *x) {
     return b && b->scenario && b->all_incidents == d->all_incidents && b->failed == d->failed;
 }
 
-static void set_verdict(struct ct_watch_details *d, const struct ct_watch_details *of) {
-    d->scenario = ct_heap_copy_text(of->scenario);
-    d->title = ct_heap_copy_text(of->title);
-    d->summary = ct_heap_copy_text(of->summary);
-    d->confidence = of->confidence;
-    d->sureness = of->sureness;
+static void set_verdict(struct ct_watch_details *d, const char *scenario, const char *title,
+                        const char *summary, double confidence, const char *sureness) {
+    d->scenario = ct_heap_copy_text(scenario);
+    d->title = ct_heap_copy_text(title);
+    d->summary = ct_heap_copy_text(summary);
+    d->confidence = confidence;
+    d->sureness = sureness;
 }
 
 // The verdict that cutrace-report would begin with.
@@ -293,11 +294,8 @@ static void judge(struct reader *x) {
     ct_summary_read(s, &v);
     if (s->verdicts.count) {
         const struct ct_verdict *first = &s->verdicts.list[0];
-        x->to->scenario = ct_heap_copy_text(ct_scenario_name(first->scenario));
-        x->to->title = ct_heap_copy_text(ct_scenario_title(first->scenario));
-        x->to->summary = ct_heap_copy_text(first->summary);
-        x->to->confidence = first->confidence;
-        x->to->sureness = ct_verdict_sureness(first);
+        set_verdict(x->to, ct_scenario_name(first->scenario), ct_scenario_title(first->scenario),
+                    first->summary, first->confidence, ct_verdict_sureness(first));
     }
     ct_summary_free(s);
     free(s);
@@ -309,7 +307,7 @@ static void read_verdict(struct reader *x) {
     if (!x->to->all_incidents)
         return;
     if (is_judged_before(x))
-        set_verdict(x->to, b);
+        set_verdict(x->to, b->scenario, b->title, b->summary, b->confidence, b->sureness);
     else
         judge(x);
 }

@@ -68,16 +68,13 @@ static int counts(enum ct_phase phase, enum ct_scenario special) {
     switch (phase) {
     case CT_PHASE_SERVE:
     case CT_PHASE_SERVE_DUMMY:
-    case CT_PHASE_UNKNOWN:
-    case CT_PHASE_OTHER:
-    case CT_PHASE_FORWARD:
         return 1;
     case CT_PHASE_PROFILE:
         return special == CT_SCENARIO_MULTIMODAL || special == CT_SCENARIO_SPECULATIVE;
     case CT_PHASE_WEIGHTS:
         return special == CT_SCENARIO_LORA || special == CT_SCENARIO_SPECULATIVE;
     default:
-        return 0;
+        return ct_phase_is_inner(phase);
     }
 }
 

@@ -5,7 +5,7 @@
 #include <stdio.h>
 
 enum {
-#define CT_FRAMEWORK(ID, name, title) OF_##ID = CT_FRAMEWORK_##ID,
+#define CT_FRAMEWORK(ID, ALLOCATOR, name, title) OF_##ID = CT_FRAMEWORK_##ID,
 #include "symbols/phases.def"
     OF_ANY, // all programs
     OF_ELSE // those without rows of their own

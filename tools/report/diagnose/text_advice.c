@@ -319,9 +319,16 @@ static void advise_fragmentation(const struct ct_text_facts *f, struct ct_verdic
 
 void ct_text_advice_add(const struct ct_text_facts *f, struct ct_verdict *v,
                         const struct ct_text_fact *oom) {
-    const int is_server = ct_server_has_options(ct_text_facts_program(f));
-    switch (is_server || v->scenario == CT_SCENARIO_FRAGMENTATION ? v->scenario
-                                                                  : CT_SCENARIO_UNKNOWN) {
+    const enum ct_framework program = ct_text_facts_program(f);
+    if (v->scenario == CT_SCENARIO_FRAGMENTATION) {
+        advise_fragmentation(f, v, oom);
+        return;
+    }
+    if (!ct_server_has_options(program)) {
+        ct_plain_advice_add(v, program, f);
+        return;
+    }
+    switch (v->scenario) {
     case CT_SCENARIO_STARTUP_WEIGHTS:
     case CT_SCENARIO_REPACK:
         advise_weights(f, v);
@@ -342,10 +349,7 @@ void ct_text_advice_add(const struct ct_text_facts *f, struct ct_verdict *v,
     case CT_SCENARIO_LOGITS:
         advise_serving(f, v, oom);
         break;
-    case CT_SCENARIO_FRAGMENTATION:
-        advise_fragmentation(f, v, oom);
-        break;
     default:
-        ct_plain_advice_add(v, ct_text_facts_program(f), f);
+        ct_plain_advice_add(v, program, f);
     }
 }

@@ -111,10 +111,6 @@ static struct figures read_figures(const struct ct_text_fact *e) {
 
 // ---- where --------------------------------------------------------------------------------------
 
-static int is_inner(enum ct_phase phase) {
-    return phase == CT_PHASE_UNKNOWN || phase == CT_PHASE_OTHER || phase == CT_PHASE_FORWARD;
-}
-
 // A pass through a server's model, without what called it, or a worker's loop: a step that serves,
 // where the device is as full as it is after the start.
 static int is_step(const struct ct_text_facts *f, const struct ct_text_fact *e,
@@ -127,7 +123,7 @@ static int is_step(const struct ct_text_facts *f, const struct ct_text_fact *e,
 static struct place find_place(const struct ct_text_facts *f, const struct ct_text_fact *e,
                                const struct figures *n) {
     struct place p = {.where = e->where, .scenario = CT_SCENARIO_UNKNOWN};
-    const int is_part = is_inner(e->where.phase) && !e->where.is_pinned &&
+    const int is_part = ct_phase_is_inner(e->where.phase) && !e->where.is_pinned &&
                         e->where.component == CT_COMPONENT_BY_PHASE;
     if (ct_text_where_is_known(&e->where)) {
         p.known_by = e->has_traceback ? "its traceback" : "the lines beside it";
@@ -524,7 +520,7 @@ static void advise_place(const struct judged *j, struct ct_verdict *v) {
 static void judge_rest(const struct judged *j) {
     const enum ct_phase phase = j->place.where.phase;
     const enum ct_framework program = ct_text_facts_program(j->f);
-    const int is_named = *j->oom->place || !is_inner(phase) ||
+    const int is_named = *j->oom->place || !ct_phase_is_inner(phase) ||
                          (phase == CT_PHASE_FORWARD && program != CT_FRAMEWORK_NONE);
     const char *whose = program ? "" : "; which program it is of is not known";
     const int is_unknown = is_named || (j->oom->kind == CT_TEXT_KIND_OTHER_OOM && j->n.tried >= 0);
@@ -554,10 +550,8 @@ static void add_bare(const struct judged *j, enum ct_scenario scenario, double c
     ct_text_advice_add(j->f, v, j->oom);
 }
 
-// Frameworks with an allocator of their own; the others allocate by PyTorch, as far as is known.
 static int has_torch(const struct judged *j) {
-    const enum ct_framework program = ct_text_facts_program(j->f);
-    return program < CT_FRAMEWORK_LLAMA_CPP || program > CT_FRAMEWORK_FAISS;
+    return ct_framework_has_torch(ct_text_facts_program(j->f));
 }
 
 // A CUDA call beside PyTorch's allocator was refused, which would have said sizes.

@@ -206,6 +206,16 @@ int ct_judged_largest_neighbour(const struct ct_judged *j, char label[CT_NEIGHBO
     return found;
 }
 
+// How much more a process holds than before. Returns 0 if that is not known.
+static int add_growth(uint64_t then, uint64_t now, uint64_t *bytes) {
+    if (then == CT_NEIGHBOUR_GONE)
+        then = 0;
+    if (!CT_NEIGHBOUR_IS_BYTES(then) || !CT_NEIGHBOUR_IS_BYTES(now))
+        return 0;
+    *bytes += now > then ? now - then : 0;
+    return 1;
+}
+
 int ct_judged_others_grown(const struct ct_judged *j, uint64_t from_ns, uint64_t *bytes) {
     const struct ct_neighbours *n = j->c->neighbours;
     size_t count;
@@ -214,18 +224,10 @@ int ct_judged_others_grown(const struct ct_judged *j, uint64_t from_ns, uint64_t
         return 0;
     const struct ct_neighbour **list = ct_neighbours_list(n, j->oom->device, j->oom->t_ns, &count);
     int known = 1;
-    for (size_t i = 0; i < count; i++) {
-        const uint64_t then = ct_neighbour_at(list[i], from_ns),
-                       now = ct_neighbour_at(list[i], j->oom->t_ns);
-        if (!is_stranger(list[i]))
-            continue;
-        known &= CT_NEIGHBOUR_IS_BYTES(now) &&
-                 (CT_NEIGHBOUR_IS_BYTES(then) || then == CT_NEIGHBOUR_GONE);
-        if (known)
-            *bytes += now - (CT_NEIGHBOUR_IS_BYTES(then) && then < now ? then
-                             : CT_NEIGHBOUR_IS_BYTES(then)             ? now
-                                                                       : 0);
-    }
+    for (size_t i = 0; i < count && known; i++)
+        if (is_stranger(list[i]))
+            known = add_growth(ct_neighbour_at(list[i], from_ns),
+                               ct_neighbour_at(list[i], j->oom->t_ns), bytes);
     free(list);
     return known;
 }

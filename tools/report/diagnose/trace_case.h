@@ -79,11 +79,11 @@ int ct_judged_largest_neighbour(const struct ct_judged *j, char label[CT_NEIGHBO
 int ct_judged_others_grown(const struct ct_judged *j, uint64_t from_ns, uint64_t *bytes);
 // The stack that holds the most of what is of no known component, or NULL.
 const struct ct_holding *ct_judged_largest_other(const struct ct_judged *j);
-// The same of what a stack holds the most of.
-void ct_judged_add_holding(const struct ct_judged *j, struct ct_verdict *v,
-                           const struct ct_holding *most, uint64_t bytes, const char *text);
 void ct_judged_add_bytes(const struct ct_judged *j, struct ct_verdict *v, uint64_t bytes,
                          const char *text);
+// The same, with the stack that holds the most of it.
+void ct_judged_add_holding(const struct ct_judged *j, struct ct_verdict *v,
+                           const struct ct_holding *most, uint64_t bytes, const char *text);
 // Adds how much was missing, as `cause` of the summary says it.
 void ct_judged_add_missing(const struct ct_judged *j, struct ct_verdict *v);
 

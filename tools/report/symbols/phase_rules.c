@@ -7,9 +7,10 @@
 enum { MAX_PARTS = 16, MAX_PATH = 512 };
 
 static const struct {
+    enum { OWN, TORCH } allocator;
     const char *name, *title;
 } frameworks[] = {
-#define CT_FRAMEWORK(ID, name, title) {name, title},
+#define CT_FRAMEWORK(ID, ALLOCATOR, name, title) {ALLOCATOR, name, title},
 #include "symbols/phases.def"
 };
 
@@ -34,12 +35,20 @@ const char *ct_framework_title(enum ct_framework f) {
     return frameworks[f].title;
 }
 
+int ct_framework_has_torch(enum ct_framework f) {
+    return frameworks[f].allocator == TORCH;
+}
+
 const char *ct_phase_name(enum ct_phase p) {
     return phases[p].name;
 }
 
 const char *ct_phase_title(enum ct_phase p) {
     return phases[p].title;
+}
+
+int ct_phase_is_inner(enum ct_phase p) {
+    return p == CT_PHASE_UNKNOWN || p == CT_PHASE_OTHER || p == CT_PHASE_FORWARD;
 }
 
 enum ct_component ct_phase_component(enum ct_phase p) {

@@ -10,7 +10,7 @@
 #include "base/error.h"
 
 enum ct_framework {
-#define CT_FRAMEWORK(ID, name, title) CT_FRAMEWORK_##ID,
+#define CT_FRAMEWORK(ID, ALLOCATOR, name, title) CT_FRAMEWORK_##ID,
 #include "symbols/phases.def"
     CT_FRAMEWORKS
 };
@@ -68,8 +68,12 @@ int ct_phase_rule_leads_from(const struct ct_phase_rule *rule, enum ct_phase pha
 
 const char *ct_framework_name(enum ct_framework f);
 const char *ct_framework_title(enum ct_framework f);
+// Whether its memory is PyTorch's allocator's, as far as is known.
+int ct_framework_has_torch(enum ct_framework f);
 const char *ct_phase_name(enum ct_phase p);
 const char *ct_phase_title(enum ct_phase p);
+// Whether a phase leaves open what the process was doing: it may be a pass through a model.
+int ct_phase_is_inner(enum ct_phase p);
 const char *ct_component_name(enum ct_component c);
 // The component of memory for which no rule says more than the phase.
 enum ct_component ct_phase_component(enum ct_phase p);

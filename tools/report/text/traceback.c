@@ -68,10 +68,6 @@ static int is_outside(enum ct_phase phase) {
     return phase == CT_PHASE_UNKNOWN || phase == CT_PHASE_OTHER;
 }
 
-static int is_inner(enum ct_phase phase) {
-    return is_outside(phase) || phase == CT_PHASE_FORWARD;
-}
-
 // The first rule for a phase that leads on; where the frames outside of it may be missing, the
 // first one of a part of a phase.
 static const struct ct_phase_rule *find_phase(const struct ct_traceback_frame *f,
@@ -115,7 +111,7 @@ static void follow(struct ct_text_where *w, const struct ct_traceback_frame *f) 
     w->is_loop |= f->is_loop;
     w->is_ipc |= f->is_ipc;
     w->is_pinned |= f->is_pinned;
-    if (f->is_capture && is_inner(w->phase))
+    if (f->is_capture && ct_phase_is_inner(w->phase))
         w->phase = CT_PHASE_GRAPHS;
 }
 
@@ -126,7 +122,7 @@ struct ct_text_where ct_traceback_read(const struct ct_traceback *t, int is_reve
         const size_t at = is_reversed ? t->count - 1 - i : t->count - kept + i;
         follow(&w, &t->frames[at % CT_TRACEBACK_FRAMES]);
     }
-    if (w.is_loop && is_inner(w.phase))
+    if (w.is_loop && ct_phase_is_inner(w.phase))
         w.phase = CT_PHASE_SERVE;
     return w;
 }
