@@ -474,6 +474,16 @@ def mis_budget():
     equal(names(verdicts(save(serving([], G)))), ["burst-prefill"])
 
 
+@case("many pieces of the program's own are a wrong budget where they were made at once; over half the time they may be a leak")
+def pieces_of_its_own():
+    def run(seconds):
+        events = [{"ptr": G, "bytes": 20 * G, "stack": LOAD, "t": 0}, {"ptr": 30 * G, "bytes": 30 * G, "stack": CACHE, "t": 1},
+                  *({"ptr": (90 + i) * G, "bytes": G // 4 + i * M, "stack": MINE, "t": 2 + i * seconds / 20} for i in range(20)),
+                  refused(2 * G, G, stack=SERVE, t=101)]
+        return names(verdicts(save(events)))[0]
+    equal([run(2), run(50)], ["mis-budget", "burst-prefill"])
+
+
 OTHERS = {"process.pid": "4711", "process.nvml_pids": "own", "device.0.meminfo_total_bytes": str(TOTAL)}
 
 
@@ -569,6 +579,21 @@ def own_pool():
         text = report("summary", "--log", log, path)[1].decode()
         check("No OOM occurred" not in text and "the log says that memory ran out (line 2)" in re.sub(r"\s+", " ", text), text)
     check("No OOM occurred" in report("summary", path)[1].decode())
+
+
+@case("a request that no rule knows, of a pool that is full of pieces: what would have served it is said, however little it is of the pool")
+def pieces_of_no_rule():
+    def run(free):
+        events, held = [], 0
+        for i in range(100):
+            held += 800 * M - free
+            events += [{"ptr": (64 + i) * G, "bytes": 800 * M, "api": "cudaMalloc", "flags": ["runtime"], "stack": MINE},
+                       {"op": "block-alloc", "ptr": (64 + i) * G, "bytes": 800 * M - free, "reserved_bytes": (i + 1) * 800 * M,
+                        "allocated_bytes": held, "stack": MINE}]
+        call = {"api": "cudaMalloc", "flags": ["runtime"], **refused(200 * M, 2 * M, stack=MINE)}
+        last = {"op": "block-oom", "bytes": 200 * M, "stack": MINE, "reserved_bytes": 80000 * M, "allocated_bytes": held}
+        return names(verdicts(save([*events, call, call, last])))
+    equal((run(10 * M)[0], run(0)), ("fragmentation", ["unknown"]))
 
 
 @case("what no rule knows is unknown, with what filled the device; --capacity has no verdicts")
