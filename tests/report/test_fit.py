@@ -353,7 +353,8 @@ class Server:
             p.drop(tensor)
         return p.save(name)
 
-    def metrics(self, name, *scrapes):
+    def metrics(self, name, *scrapes, tokens=0):
+        """tokens: that each of the requests has had that have ended; 0: the program does not say it."""
         path = os.path.join(FOLDER, name + ".txt")
         with open(path, "w", encoding="utf-8") as f:
             for i, (usage, running, waiting, preempted) in enumerate(scrapes or [(0.1, 1, 0, 0)]):
@@ -361,6 +362,9 @@ class Server:
                         f'vllm:cache_config_info{{engine="0",block_size="{self.block_tokens}",num_gpu_blocks="{self.blocks}"}} 1\n'
                         f"vllm:kv_cache_usage_perc {usage}\nvllm:num_requests_running {running}\n"
                         f"vllm:num_requests_waiting {waiting}\nvllm:num_preemptions_total {preempted}\n")
+                if tokens:
+                    f.write(f"vllm:request_prompt_tokens_sum {i * tokens // 2}\nvllm:request_generation_tokens_count {i}\n"
+                            f"vllm:request_generation_tokens_sum {i * (tokens - tokens // 2)}\n")
         return path
 
     # The arithmetic once more, in fractions. `capacity`: of the device that is asked about.
@@ -568,7 +572,11 @@ def load():
     enough = math.ceil(Fraction(100 * (server.besides() + max(server.cache * 31 // 100, server.request())), server.total)) / 100
     check("never in use" in vllm["load_change"] and "%.2f would be enough" % enough in vllm["load_change"], vllm["load_change"])
     # 8 requests had 12.5 % each, and 24 wanted as much: three caches, of which there is no room
-    vllm, _ = bounds_of(path, "--metrics", server.metrics("busy", (0.5, 4, 0, 0), (1.0, 8, 16, 3)))
+    busy = (0.5, 4, 0, 0), (1.0, 8, 16, 3)
+    vllm, _ = bounds_of(path, "--metrics", server.metrics("growing", *busy))
+    check("wanted more than" in vllm["load_change"] and "--max-num-seqs" not in vllm["load_change"], vllm["load_change"])
+    whole = server.blocks // 8 * server.block_tokens
+    vllm, _ = bounds_of(path, "--metrics", server.metrics("busy", *busy, tokens=whole))
     check("3 requests were preempted" in vllm["load"] and "16 requests waited" in vllm["load"], vllm["load"])
     room = max(server.rooms(server.total)[0], server.cache)
     check("all 24 requests together" in vllm["load_change"], vllm["load_change"])

@@ -146,16 +146,19 @@ def judge_metrics(run):
 
 
 def wanted_of_cache(path):
-    """(requests that fit, bytes of the cache that all wanted for one that it has), from the scrapes alone."""
+    """(requests that fit, bytes of the cache that all wanted for one that it has), from the scrapes alone: a request takes
+    blocks of 16 tokens for what the mean one had when it ended, or what one has been seen to have."""
     share, most, at = 0, 0, {}
     with open(path, encoding="utf-8") as f:
         for line in [*f, "# scraped"]:
             if line.startswith("# scraped") and at.get("running"):
                 most = max(most, at["running"] + at["waiting"])
                 share = max(share, at["usage"] / at["running"] if at["usage"] >= 0.9 else 0)
-            found = re.match(r"vllm:(?:num_requests_|kv_cache_)(running|waiting|usage)\S* (\S+)", line)
+            found = re.match(r"vllm:(?:num_requests_|kv_cache_|request_)(running|waiting|usage|\w+_sum|generation_tokens_count)\S* (\S+)", line)
             if found:
                 at[found[1]] = float(found[2])
+    tokens = (at["prompt_tokens_sum"] + at["generation_tokens_sum"]) / at["generation_tokens_count"]
+    share = max(share, math.ceil(tokens / 16) / (256 - 1))
     return int(1 / share), share * most
 
 
@@ -832,7 +835,11 @@ def joined_metrics():
             f.write(f"# scraped {1795000000 + second}\nvllm:kv_cache_usage_perc 0.99\n"
                     f"vllm:num_preemptions_total {second * 7}\n"
                     "vllm:num_requests_running 4\nvllm:num_requests_waiting 30\n")
-    equal(names(verdicts(save([{"ptr": G, "bytes": G}]), "--metrics", path))[0], "preemption")
+    found = verdicts(save([{"ptr": G, "bytes": G}]), "--metrics", path)[0]
+    equal(found["scenario"], "preemption")
+    # How long a request is when it ends is not known here: four fill the cache now, and each still grows.
+    equal((found["advice"][0]["flag"], found["advice"][0]["to"]), ("--max-num-seqs", None))
+    check("fewer than 4 requests" in found["advice"][0]["text"] and "more than 8.4 times" in found["advice"][1]["text"], found["advice"])
 
 
 # ---- the text -----------------------------------------------------------------------------------

@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "diagnose/kv_arithmetic.h"
 #include "diagnose/server_settings.h"
 
 #define MILLION 1000000
@@ -26,6 +27,21 @@ int64_t ct_metrics_verdicts_hit_rate(const struct ct_metrics *m, uint32_t from, 
 
 // ---- preemption ---------------------------------------------------------------------------------
 
+// The share of the cache that a request has when it ends, by the mean length of those that have
+// ended. 0: not known.
+static int64_t find_whole_share(const struct ct_metrics *m) {
+    const int64_t ended = ct_metrics_growth(m, CT_METRIC_ENDED, 0, m->count) / MILLION,
+                  prompts = ct_metrics_growth(m, CT_METRIC_PROMPT_TOKENS, 0, m->count) / MILLION,
+                  outputs = ct_metrics_growth(m, CT_METRIC_OUTPUT_TOKENS, 0, m->count) / MILLION,
+                  blocks = ct_metrics_max(m, CT_METRIC_BLOCKS, NULL) / MILLION - 1, // one is empty
+        block_tokens = ct_metrics_max(m, CT_METRIC_BLOCK_TOKENS, NULL) / MILLION;
+    if (ended < 1 || prompts < 1 || outputs < 1 || blocks < 1 || block_tokens < 1)
+        return 0;
+    const uint64_t tokens = (uint64_t)((prompts + outputs + ended - 1) / ended),
+                   taken = ct_kv_blocks_of(tokens, (uint64_t)block_tokens);
+    return taken < (uint64_t)blocks ? (int64_t)taken * MILLION / blocks : MILLION;
+}
+
 struct ct_metrics_demand ct_metrics_verdicts_demand(const struct ct_metrics *m) {
     const int64_t requests = INT64_C(1) << 20; // no server has more at once
     struct ct_metrics_demand d = {0};
@@ -40,6 +56,9 @@ struct ct_metrics_demand ct_metrics_verdicts_demand(const struct ct_metrics *m) 
         if (usage >= FULL && usage <= MILLION && usage / running > d.share)
             d.share = usage / running;
     }
+    const int64_t whole = d.share ? find_whole_share(m) : 0;
+    d.is_whole = whole > 0;
+    d.share = whole > d.share ? whole : d.share;
     return d;
 }
 
@@ -49,44 +68,50 @@ static void advise_fewer(const struct ct_metrics_demand *d, const struct ct_fact
     const int64_t fit = d->share ? MILLION / d->share : 0;
     char to[24] = "";
     struct ct_advice *a;
-    if (fit > 0) {
+    if (fit > 0 && d->is_whole) {
         (void)snprintf(to, sizeof to, "%" PRId64, fit);
-        a = ct_verdict_add_advice(
-            v,
-            "let fewer requests run at once, because each had up to %.1f %% of the "
-            "full cache, so that %" PRId64 " of them fit",
-            percent(d->share), fit);
-    } else
+        a = ct_verdict_add_advice(v,
+                                  "let fewer requests run at once, because each takes %.1f %% of "
+                                  "the cache until it ends, so that %" PRId64 " of them fit",
+                                  percent(d->share), fit);
+    } else if (fit > 0)
+        a = ct_verdict_add_advice(v,
+                                  "let fewer than %" PRId64 " requests run at once, because each "
+                                  "had up to %.1f %% of the full cache, and takes more until it "
+                                  "ends",
+                                  fit, percent(d->share));
+    else
         a = ct_verdict_add_advice(v, "let fewer requests run at once; how many fit is not known, "
                                      "because no scrape has a full cache");
     ct_advice_set(a, "--max-num-seqs", s.text, to, "vLLM 0.1 and later");
 }
 
-// A size that is set is raised to what all requests want at once, by their largest share.
+// The setting that decides the size of the cache: its bytes, where they are set.
 static void advise_larger(const struct ct_metrics_demand *d, const struct ct_facts *facts,
                           struct ct_verdict *v) {
     const struct ct_setting kv = ct_server_settings_find(facts, NULL,
                                                          CT_TEXT_FLAG_KV_CACHE_MEMORY_BYTES),
                             util = ct_server_settings_find(facts, NULL,
                                                            CT_TEXT_FLAG_GPU_MEMORY_UTILIZATION);
-    const int64_t wanted = d->share * d->most, mib = INT64_C(1) << 20;
-    const int64_t now = kv.number / MILLION;
+    const int64_t wanted = d->share * d->most, now = kv.number / MILLION, mib = INT64_C(1) << 20;
+    const int by_size = now > 0 && now <= INT64_C(1) << 50;
     char to[24] = "";
-    if (wanted <= MILLION) {
-        ct_advice_set(ct_verdict_add_advice(v, "or give the KV cache more memory; how much is not "
-                                               "known"),
-                      "--gpu-memory-utilization", util.text, NULL, "vLLM 0.1 and later");
-        return;
-    }
-    struct ct_advice *a = ct_verdict_add_advice(v,
-                                                "or give the KV cache more memory, because %" PRId64
-                                                " requests wanted %.1f times as much",
-                                                d->most, (double)wanted / MILLION);
-    if (now > 0 && now <= INT64_C(1) << 50) {
+    struct ct_advice *a;
+    if (wanted <= MILLION)
+        a = ct_verdict_add_advice(v, "or give the KV cache more memory; how much is not known");
+    else
+        a = ct_verdict_add_advice(v,
+                                  "or give the KV cache more memory, because %" PRId64
+                                  " requests wanted %s%.1f times as much",
+                                  d->most, d->is_whole ? "" : "more than ",
+                                  (double)wanted / MILLION);
+    if (by_size && d->is_whole && wanted > MILLION) {
         const __int128 bytes = (__int128)now * wanted / MILLION + mib;
         (void)snprintf(to, sizeof to, "%" PRId64, (int64_t)(bytes / mib * mib));
+    }
+    if (by_size)
         ct_advice_set(a, "--kv-cache-memory-bytes", kv.text, to, "vLLM 0.10.2 and later");
-    } else
+    else
         ct_advice_set(a, "--gpu-memory-utilization", util.text, NULL, "vLLM 0.1 and later");
 }
 

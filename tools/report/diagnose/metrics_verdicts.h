@@ -14,8 +14,9 @@ void ct_metrics_verdicts_find(const struct ct_metrics *m, const struct ct_facts 
                               struct ct_verdicts *v);
 // What the requests wanted of the KV cache while it was full.
 struct ct_metrics_demand {
-    int64_t share; // that a running request had of it at most, in millionths; 0: it was never full
+    int64_t share; // of it that a request takes, in millionths; 0: it was never full
     int64_t most;  // requests at once, running and waiting
+    int is_whole;  // the share is a request's when it ends; else one grows beyond it
 };
 
 struct ct_metrics_demand ct_metrics_verdicts_demand(const struct ct_metrics *m);

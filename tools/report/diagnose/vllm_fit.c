@@ -297,9 +297,9 @@ static void add_wanted(struct fit *f, const struct ct_metrics_demand *d) {
     const __int128 wanted = (__int128)b->cache * d->share * d->most / MILLION;
     if (d->share <= 0 || wanted <= b->cache || wanted > MOST)
         return;
-    add(to, "all %" PRId64 " requests together wanted %s of KV cache", d->most,
-        size(f, (int64_t)wanted).text);
-    if (!b->has_need)
+    add(to, "all %" PRId64 " requests together wanted %s%s of KV cache", d->most,
+        d->is_whole ? "" : "more than ", size(f, (int64_t)wanted).text);
+    if (!b->has_need || !d->is_whole)
         return;
     if ((int64_t)wanted <= f->room_low)
         add(to, "that fits: raise the cache");

@@ -15,7 +15,10 @@ enum ct_metric {
     CT_METRIC_SWAPPED,
     CT_METRIC_PREEMPTIONS, // counters from here
     CT_METRIC_QUERIES,
-    CT_METRIC_HITS, // ... to here
+    CT_METRIC_HITS,
+    CT_METRIC_PROMPT_TOKENS, // of requests that have ended, as the next two
+    CT_METRIC_OUTPUT_TOKENS,
+    CT_METRIC_ENDED, // ... to here
     CT_METRIC_HIT_RATE,
     CT_METRIC_BLOCKS, // of the KV cache
     CT_METRIC_BLOCK_TOKENS,
