@@ -194,6 +194,24 @@ BufferAssignment stats:
     ("unfinished", "incomplete", "a start that ends", "INFO 05-14 09:30:01 [core.py:119] Initializing a V1 LLM engine (v0.25.1) with config: "
      "model='/models/x'\nINFO 05-14 09:37:01 [gpu_model_runner.py:5061] Model loading took 66.4 GiB memory and 361.3 seconds\nINFO 05-14 "
      "09:39:01 [backends.py:393] Compiling a graph for compile range (1, 2048) takes 21.60 s"),
+    ("tf-gradients", "unknown", "TensorFlow: a size that is a shape and a type", "ResourceExhaustedError (see above for traceback): OOM when "
+     "allocating tensor with shape[1,128,1024,512] and type half on /job:localhost/replica:0/task:0/device:GPU:0 by allocator GPU_0_bfc"),
+    ("loop-only", "burst-prefill", "vLLM: the inner frames are missing", 'Traceback (most recent call last):\n  File '
+     '"/x/vllm/v1/engine/core.py", line 1170, in run_busy_loop\n    self._process_engine_step(*args, **kwargs)\ntorch.OutOfMemoryError: '
+     "CUDA out of memory. Tried to allocate 90.00 MiB."),
+    ("model-only", "burst-prefill", "vLLM: a frame of the model in a loop", 'Traceback (most recent call last):\n  File '
+     '"/x/vllm/v1/engine/core.py", line 1170, in run_busy_loop\n  File "/x/vllm/model_executor/models/gemma3.py", line 301, in forward\n'
+     "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 90.00 MiB."),
+    ("message-first", "startup-weights", "a message above its frames, to the end of the text", "torch.OutOfMemoryError: CUDA out of memory. "
+     'Tried to allocate 90.00 MiB.\n  File "/x/vllm/v1/worker/gpu_worker.py", line 300, in load_model\n  File '
+     '"/x/vllm/model_executor/model_loader/base_loader.py", line 50, in load_model'),
+    ("rich-short", "co-tenant", "a message that rich wrapped beside a file", "\n".join([
+        "WARNING  2026-02-11 09:10:01 srv ERROR: CUDA out       queue.py:91",
+        "         of memory. Tried to allocate 2.12                         ",
+        "         GiB. GPU 0 has a total capacity of                        ",
+        "         23.69 GiB of which 880.00 MiB is free.                    ",
+        "         Process 511 has 7.25 GiB memory in use.                   ",
+        "         Process 733 has 15.50 GiB memory in use.                  "])),
     ("forward-only", "burst-prefill", "vLLM: the outer frames are missing", 'Traceback (most recent call last):\n  File '
      '"/x/vllm/model_executor/models/qwen3_5.py", line 695, in forward\n  File "/x/vllm/v1/attention/backends/flash_attn.py", line 510, in '
      "forward\ntorch.OutOfMemoryError: CUDA out of memory. Tried to allocate 50.00 MiB."),

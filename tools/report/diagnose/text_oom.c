@@ -158,6 +158,24 @@ static int has_place(const struct judged *j) {
 
 // ---- evidence -----------------------------------------------------------------------------------
 
+static int has_torch(const struct judged *j) {
+    return ct_framework_has_torch(ct_text_facts_program(j->f));
+}
+
+// What the message says of the pool that was asked.
+static void add_pool(const struct judged *j, struct ct_verdict *v) {
+    const enum ct_framework program = ct_text_facts_program(j->f);
+    const struct figures *n = &j->n;
+    const char *whose = has_torch(j) ? "PyTorch"
+                        : program    ? ct_framework_title(program)
+                                     : "the pool";
+    if (n->allocated >= 0 && n->idle >= 0)
+        (void)ct_verdict_add_text(v, "%s held %s, and %s idle in its pool", whose,
+                                  size(n->allocated).text, size(n->idle).text);
+    else if (n->allocated >= 0)
+        (void)ct_verdict_add_text(v, "%s held %s", whose, size(n->allocated).text);
+}
+
 static void add_request(const struct judged *j, struct ct_verdict *v) {
     const struct figures *n = &j->n;
     const uint64_t line = j->oom->line;
@@ -176,9 +194,7 @@ static void add_request(const struct judged *j, struct ct_verdict *v) {
         e = ct_verdict_add_text(v, "line %" PRIu64 ": asked for %s", line, size(n->tried).text);
     e->bytes_known = n->tried >= 0;
     e->bytes = n->tried >= 0 ? (uint64_t)n->tried : 0;
-    if (n->allocated >= 0 && n->idle >= 0)
-        (void)ct_verdict_add_text(v, "PyTorch held %s, and %s idle in its pool",
-                                  size(n->allocated).text, size(n->idle).text);
+    add_pool(j, v);
     if (n->untracked > GIB + GIB / 2)
         (void)ct_verdict_add_text(v, "%s of this process is outside of PyTorch's pool",
                                   size(n->untracked).text);
@@ -548,10 +564,6 @@ static void add_bare(const struct judged *j, enum ct_scenario scenario, double c
     struct ct_verdict *v = add(j, scenario, confidence, summary);
     add_phase(j, v);
     ct_text_advice_add(j->f, v, j->oom);
-}
-
-static int has_torch(const struct judged *j) {
-    return ct_framework_has_torch(ct_text_facts_program(j->f));
 }
 
 // A CUDA call beside PyTorch's allocator was refused, which would have said sizes.
