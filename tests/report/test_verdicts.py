@@ -304,6 +304,24 @@ def judge_advice(run):
     return problems
 
 
+def smaller_by(trace, *options):
+    """By how much the KV cache has to be smaller, where the first verdict says it."""
+    said = " ".join(a["text"] for a in verdicts(trace, *options)[0]["advice"])
+    return re.findall(r"KV cache smaller by ([\d.]+ \w+)", said)[:1]
+
+
+@case("by how much a cache is too large is one figure, with the log and without it")
+def one_arithmetic():
+    compared = 0
+    for run in map(Run, sorted(os.listdir(VLLM))):
+        alone, both = (smaller_by(run.traces[0], *more) for more in ((), ("--log", run.log_path)))
+        said = " ".join(a["text"] for a in verdicts(run.traces[0])[0]["advice"])
+        if alone and both and "and by more if parts of it were still to come" not in said:
+            equal(alone, both, run.folder)
+            compared += 1
+    check(compared >= 5, compared)
+
+
 @case("advice on the KV cache of real runs: from the setting of the log to what the account leaves")
 def advice_of_runs():
     problems, seen = [], 0

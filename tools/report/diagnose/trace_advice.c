@@ -115,9 +115,12 @@ static uint64_t find_graphs_to_come(const struct ct_judged *j) {
     return (all - g->count) * (each < most ? each : most);
 }
 
-// A server's profile run shows what its largest step takes. What of that is not there now (in use
-// by a step, idle, or free) has to be left as well.
+// By how much a cache is too large of a server that has served, as fit has it; else by its profile
+// run, which shows what its largest step takes: what of that is not there now (in use by a step,
+// idle, or free) has to be left as well.
 uint64_t ct_trace_advice_need(const struct ct_judged *j) {
+    if (j->c->fit && j->c->fit->cache_excess > 0)
+        return (uint64_t)j->c->fit->cache_excess;
     const uint64_t there = find_room(j),
                    wanted = find_profile(j) + find_cache_to_come(j) + find_graphs_to_come(j),
                    more = wanted > there ? wanted - there : 0;
@@ -367,6 +370,14 @@ static void advise_serving(const struct ct_judged *j, struct ct_verdict *v) {
         ct_plain_advice_add(v, find_server(j), j->c->log);
 }
 
+// A cache that is allocated layer by layer, of a size that is not known, was not asked for whole.
+static void advise_cache(const struct ct_judged *j, struct ct_verdict *v) {
+    const int is_part = ct_judged_row(j, (enum ct_account_row_kind)CT_COMPONENT_KV_CACHE) &&
+                        !find_setting(j, CT_TEXT_FLAG_KV_CACHE_MEMORY_BYTES).number;
+    ct_trace_advice_leave(j, v, ct_trace_advice_need(j),
+                          is_part ? ", and by more if parts of it were still to come" : "");
+}
+
 // PyTorch reads the new name first.
 static const char *find_alloc_conf(const struct ct_facts *f, const char **name) {
     static const char new_name[] = "PYTORCH_ALLOC_CONF", old_name[] = "PYTORCH_CUDA_ALLOC_CONF";
@@ -438,7 +449,7 @@ void ct_trace_advice_add(const struct ct_judged *j, struct ct_verdict *v) {
                       "help before there is a KV cache");
         break;
     case CT_SCENARIO_STARTUP_KV_POOL:
-        ct_trace_advice_leave(j, v, ct_trace_advice_need(j), "");
+        advise_cache(j, v);
         break;
     case CT_SCENARIO_GRAPH_CAPTURE:
         advise_graphs(j, v);

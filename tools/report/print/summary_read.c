@@ -164,7 +164,7 @@ static uint64_t read_profile(const struct ct_summary *s) {
 }
 
 // How far the settings of a server could go, where a request of it failed: needs another pass.
-// Returns 0 where that is not known, because it has not served, or its cache is not explained.
+// Returns 0 where that is not known, because it has not served.
 static int read_fit(const struct ct_summary *s, struct ct_fit_vllm *to) {
     if (!s->crossing || s->device < 0 || s->device >= CT_DEVICES ||
         (s->crossing->phase.framework != CT_FRAMEWORK_VLLM &&
@@ -173,8 +173,7 @@ static int read_fit(const struct ct_summary *s, struct ct_fit_vllm *to) {
     struct ct_fit_read *f = ct_heap_alloc_zeroed(1, sizeof *f);
     ct_fit_read_run(f, s->v);
     const struct ct_vllm_budget *b = &to->budget;
-    const int is_known = ct_fit_read_vllm(f, s->device, to) && b->known && b->has_need &&
-                         (b->by_utilization || b->cache_size.source != CT_SETTING_UNKNOWN);
+    const int is_known = ct_fit_read_vllm(f, s->device, to) && b->known && b->has_need;
     ct_fit_read_free(f);
     free(f);
     return is_known;
