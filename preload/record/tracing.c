@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdlib.h>
 
 #include "base/base_libc.h"
 #include "base/files.h"
@@ -135,6 +136,12 @@ static void reinit_bare_child(void) {
     (void)ct_loader_gate_close();
 }
 
+// Runs before the destructor that ends the trace: the loader registered that one first.
+static void note_exit_status(int status, void *unused) {
+    (void)unused;
+    ct_info_set("process.exit_status", "%d", status & 0xff); // what a parent gets of it
+}
+
 static void set_up_watch(void) {
     _Atomic int *mark = ct_pages_wiped_on_fork();
     if (mark) {
@@ -145,6 +152,7 @@ static void set_up_watch(void) {
     if (!atomic_exchange(&has_handlers, 1)) {
         (void)pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
         ct_base_libc_at_fork(before_fork, after_fork_in_parent, after_fork_in_child);
+        (void)on_exit(note_exit_status, NULL);
     }
     ct_capture_init();
 }

@@ -44,6 +44,8 @@ def dies(kind, status, end, argument="0", **env):
             problems.append(f"it is not so that {end}")
         if end == CLEAN and '"clean_end":true' not in report("info", path):
             problems.append("the trace has no clean end")
+        if end == CLEAN and f'"process.exit_status":"{status}"' not in report("info", path):
+            problems.append(f"the trace does not have the exit status {status}")
         if problems:
             return [f"round {i}: {p}" for p in problems]
     return problems

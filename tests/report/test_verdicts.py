@@ -634,6 +634,13 @@ def none():
     equal(code, 4)
     equal((names(whole), names(cut)), (["none"], ["none"]))
     check(cut[0]["confidence"] < whole[0]["confidence"] and "as far as the trace goes" in cut[0]["summary"])
+    for status, said in (("0", False), ("1", True)):  # of a server that refuses to start, too
+        path = save([{"ptr": G, "bytes": G}], {"process.exit_status": status})
+        (found,) = verdicts(path)
+        equal([a["text"].startswith("give the log") for a in found["advice"]], [True] * said)
+        equal(f"exit status {status}" in " ".join(e["text"] for e in found["evidence"]), said)
+        text = re.sub(r"\s+", " ", report("summary", path)[1].decode())
+        equal("No OOM occurred, but the process ended with exit status 1. " in text, said)
 
 
 @case("a leak: of hours before anything failed, and at the failure; a cache that is filled at the start is none")

@@ -85,6 +85,9 @@ BufferAssignment stats:
     ("ctranslate2-windows", "startup-weights", "CTranslate2 on Windows", 'Traceback (most recent call last):\n  File "C:\\asr\\main.py", line 9, '
      'in <module>\n  File "C:\\py\\Lib\\site-packages\\faster_whisper\\transcribe.py", line 634, in __init__\nRuntimeError: CUDA failed '
      "with error out of memory"),
+    ("ctranslate2-relative", "startup-weights", "CTranslate2 in one file on Windows", 'Traceback (most recent call last):\nFile '
+     '"E:\\subs\\__main__.py", line 411, in <module>\nFile "faster_whisper\\transcribe.py", line 125, in __init__\nRuntimeError: CUDA '
+     "failed with error out of memory"),
     ("paddle", "unknown", "PaddlePaddle", "ResourceExhaustedError: \n\nOut of memory error on GPU 0. Cannot allocate 1.367188GB memory on GPU 0, "
      "9.512695GB memory has been allocated and available memory is only 1.201904GB.\n\nPlease check whether there is any other process using "
      "GPU 0."),

@@ -3,6 +3,8 @@
 // says whether something else had taken its place (trace_causes.h).
 #include "diagnose/trace_verdicts.h"
 
+#include <inttypes.h>
+
 #include "base/human.h"
 #include "diagnose/leak_verdict.h"
 #include "diagnose/phase_scenarios.h"
@@ -204,6 +206,22 @@ static const char *find_refuting(const struct ct_trace_case *c) {
                              "log: --log)";
 }
 
+// A program that ended with an error of its own may have given up memory that it never asked for: a
+// server whose budget leaves nothing for its cache does. Python ends with 1 after an exception.
+static void add_exit_status(const struct ct_trace_case *c, struct ct_verdict *v) {
+    const uint64_t status = c->facts->exit_status;
+    if (!status)
+        return;
+    v->confidence = v->confidence < 0.75 ? v->confidence : 0.75;
+    (void)ct_verdict_add_text(v,
+                              "the process ended with exit status %" PRIu64
+                              ": it failed, but not at a call for GPU memory",
+                              status);
+    if (!c->log)
+        (void)ct_verdict_add_advice(v, "give the log, too (--log): the reason is there, not in the "
+                                       "calls");
+}
+
 static void judge_quiet(const struct ct_trace_case *c, struct ct_verdicts *v) {
     const int device = c->device < CT_MAX_DEVICES ? c->device : -1;
     if (c->earlier_ooms) {
@@ -228,6 +246,7 @@ static void judge_quiet(const struct ct_trace_case *c, struct ct_verdicts *v) {
                                        : "no request for memory failed, as far as the trace goes");
     if (c->device >= 0)
         add_headroom(c, one);
+    add_exit_status(c, one);
     if (ct_leak_verdict_add(c, NULL, v) | ct_untracked_verdict_add(c, NULL, v)) {
         one = ct_verdicts_find(v, CT_SCENARIO_NONE);
         one->confidence = 1 - find_strongest_growth(v);

@@ -269,12 +269,16 @@ void ct_trace_state_print_line_with(struct ct_view *v, uint64_t counted) {
     fprintf(v->out, "trace: %s event%s over %s; ", ct_human_count(t->events).text,
             ct_human_plural(t->events),
             ct_human_seconds(t->t_last_ns > t->t_first_ns ? t->t_last_ns - t->t_first_ns : 0).text);
-    if (ct_trace_state_is_complete(t, lost)) {
-        fprintf(v->out, "complete, from start to end%s%s%s\n", end ? "; " : "", unclean,
+    if (ct_trace_state_is_complete(t, lost))
+        fprintf(v->out, "complete, from start to end%s%s%s", end ? "; " : "", unclean,
                 end ? end : "");
-        return;
+    else {
+        fputs(v->terminal->bold, v->out);
+        print_missing(v, lost, unclean, end);
+        fputs(v->terminal->reset, v->out);
     }
-    fputs(v->terminal->bold, v->out);
-    print_missing(v, lost, unclean, end);
-    fprintf(v->out, "%s\n", v->terminal->reset);
+    uint64_t status = 0;
+    if (ct_definitions_info_number(&t->definitions, "process.exit_status", &status) && status)
+        fprintf(v->out, "; exit status %" PRIu64, status);
+    putc('\n', v->out);
 }

@@ -99,6 +99,7 @@ void ct_facts_read(struct ct_facts *f, const struct ct_definitions *n) {
         put(&f->versions, "torch", torch->at, torch->length);
     if (program)
         f->program = ct_heap_copy(program->at, program->length);
+    (void)ct_definitions_info_number(n, "process.exit_status", &f->exit_status);
 }
 
 static void free_facts(struct ct_fact_list *facts) {

@@ -18,11 +18,13 @@ struct ct_fact_list {
 
 struct ct_facts {
     struct ct_fact_list flags, versions, environment;
-    char *program; // the one that read the flags ("vllm"), if it is a known one
+    char *program;        // the one that read the flags ("vllm"), if it is a known one
+    uint64_t exit_status; // 0: it succeeded, or not known
 };
 
-// Reads the INFO of a trace: flag.*, version.*, torch.version, process.env.*, process.program. A
-// trace without flag.* has those of process.argv, as older recorders wrote them.
+// Reads the INFO of a trace: flag.*, version.*, torch.version, process.env.*, process.program,
+// process.exit_status. A trace without flag.* has those of process.argv, as older recorders wrote
+// them.
 void ct_facts_read(struct ct_facts *f, const struct ct_definitions *n);
 void ct_facts_free(struct ct_facts *f);
 

@@ -112,6 +112,9 @@ static void print_quiet_verdict(struct ct_summary *s) {
                 "No call for GPU memory failed%s%s, but the log says that memory ran out (line "
                 "%" PRIu64 "): a pool of the program refused, or another process. ",
                 until(s).text, as_far, said->line);
+    else if (s->facts.exit_status)
+        fprintf(v->out, "No OOM occurred%s%s, but the process ended with exit status %" PRIu64 ". ",
+                until(s).text, as_far, s->facts.exit_status);
     else
         fprintf(v->out, "No OOM occurred%s%s. ", until(s).text, as_far);
     if (!d->peak_bytes) {
