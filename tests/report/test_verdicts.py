@@ -505,6 +505,23 @@ def pieces_of_its_own():
     equal([run(2), run(50)], ["mis-budget", "burst-prefill"])
 
 
+@case("another model of the program's own is no part of the server's weights; where its own load fails, no value is named")
+def second_model():
+    layer = [("Linear.__init__", "/x/torch/nn/modules/linear.py", 109), ("Judge.__init__", "/home/me/judge.py", 15), ("<module>", "/home/me/serve.py", 9)]
+    def run(asker, missing):
+        return verdicts(save([{"ptr": G, "bytes": 20 * G, "stack": LOAD}, {"ptr": 30 * G, "bytes": 30 * G, "stack": CACHE},
+                              *({"ptr": (90 + i) * G, "bytes": G, "stack": layer} for i in range(3)),
+                              refused(G, G - missing, stack=asker)], settings(gpu_memory_utilization=0.9)))[0]
+    for asker in (SERVE, layer):
+        found = run(asker, G // 2)
+        equal(found["scenario"], "mis-budget")
+        (own,) = [e for e in found["evidence"] if e["text"].startswith("allocated by code outside of the server")]
+        equal(own["bytes"], (4 if asker is layer else 3) * G)
+        check("judge.py" in str(own["stack"]), own)
+        advice = [a for a in found["advice"] if a["flag"] == "--gpu-memory-utilization"]
+        equal([(a["from"], a["to"] is None) for a in advice], [("0.9", asker is layer)])
+
+
 OTHERS = {"process.pid": "4711", "process.nvml_pids": "own", "device.0.meminfo_total_bytes": str(TOTAL)}
 
 
@@ -546,6 +563,18 @@ def caught():
     equal(names(verdicts(save(first))), ["unknown"])
     other = {"ptr": 100 * G, "bytes": 30 * G, "stack": [("other", "/home/me/serve.py", 99)], "t": 2}
     equal(names(verdicts(save([*first, other]))), ["unknown"])
+    # What is native between the lines differs; a program that ended with an error, or was killed, did not go on.
+    later = {"ptr": 100 * G, "bytes": 30 * G, "stack": [MINE[0], (None, "/x/libpython.so", 7), MINE[1]], "t": 2}
+    equal(names(verdicts(save([*first, later]))), ["recovered"])
+    equal(names(verdicts(save([*first, later], {"process.exit_status": "1"}))), ["unknown"])
+    cut = json.loads(report("summary", "--json", save([*first, later], last=False))[1])["verdicts"]
+    equal(names(cut), ["unknown"])
+    # Also in a phase that has a scenario of its own, which then is only possible.
+    step = [("Tensor.backward", "/x/torch/_tensor.py", 5), ("<module>", "/home/me/train.py", 3)]
+    found = verdicts(save([{"ptr": G, "bytes": 40 * G, "stack": step, "t": 0}, refused(60 * G, 39 * G, stack=step, t=1),
+                           {"ptr": 100 * G, "bytes": 30 * G, "stack": step, "t": 2}]))
+    equal(names(found), ["recovered", "training-step"])
+    check(found[1]["confidence"] <= 0.5, found)
 
 
 @case("one call site that takes equal pieces until the device is full: a leak or too much data, however short it was watched")

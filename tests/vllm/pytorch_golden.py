@@ -20,6 +20,11 @@ TARGET = os.path.join(HERE, "../report/pytorch")
 CASES = {
     "healthy": ("none", "", {}, "DONE"),
     "training_step": ("training-step", "training-step", {}, "CUDA out of memory"),
+    "adam_of_many": ("training-step", "training-step", {}, "CUDA out of memory"),
+    "first_forward": ("training-step", "", {}, "CUDA out of memory"),
+    "halving": ("recovered", "", {}, "DONE"),
+    "validation": ("leak", "", {}, "CUDA out of memory"),
+    "scattered": ("fragmentation", "", {}, "CUDA out of memory"),
     "fragmentation": ("fragmentation", "fragmentation", {}, "CUDA out of memory"),
     "leak": ("leak", "", {}, "CUDA out of memory"),
     "untracked_growth": ("untracked-growth", "graph-capture", {"SIM_GRAPH_KB": 32768}, "CUDA error: out of memory|CUDA out of memory"),

@@ -35,6 +35,58 @@ def training_step():
     train(8192, 40, 2)
 
 
+def adam_of_many():
+    """The same of many small layers: each takes its states in turn, which looks like growth."""
+    train(2048, 400, 2)
+
+
+def first_forward():
+    """The first batch of a training does not fit: its forward pass keeps what a backward pass needs."""
+    model = nn.Sequential(*[nn.Sequential(nn.Linear(4096, 4096, device="cuda"), nn.ReLU()) for _ in range(32)])
+    model(torch.empty(3 << 14, 4096, device="cuda")).sum().backward()
+
+
+def halving():
+    """A batch that does not fit is halved until it does."""
+    model = nn.Sequential(*[nn.Sequential(nn.Linear(4096, 4096, device="cuda"), nn.ReLU()) for _ in range(12)])
+    rows = 1 << 18
+    while True:
+        try:
+            model(torch.empty(rows, 4096, device="cuda")).sum().backward()
+            return
+        except torch.OutOfMemoryError:
+            rows //= 2
+
+
+def validate(model, total):
+    """The sum of the losses keeps the graph of each."""
+    for _ in range(2):
+        total = total + model(torch.empty(8192, 2048, device="cuda")).pow(2).mean()
+    return total
+
+
+def validation():
+    """Training is as it should be; validation keeps its graphs."""
+    model = nn.Sequential(*[nn.Sequential(nn.Linear(2048, 2048, device="cuda"), nn.ReLU()) for _ in range(4)])
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    total = torch.zeros((), device="cuda")
+    while True:
+        for _ in range(3):
+            model(torch.empty(8192, 2048, device="cuda")).pow(2).mean().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+        total = validate(model, total)
+
+
+def scattered():
+    """What is idle in the pool is less than what is asked for, and more than what is missing."""
+    batches = [take(340 * MIB) for _ in range(40)]
+    del batches[:]
+    kept = [take(280 * MIB) for _ in range(40)]
+    take(21 * GIB // 2)
+    return kept
+
+
 def fragmentation():
     """Long batches fill the pool and go; what stays of the short ones leaves a part of each segment open."""
     batches = [take(340 * MIB) for _ in range(64)]

@@ -3,18 +3,26 @@
 
 #include "base/heap.h"
 
-enum role { ROLE_NONE, ROLE_START, ROLE_WORK };
+// A server's steps follow each other without anything between; of other passes through a model the
+// forward one is counted, where it begins.
+enum role { ROLE_NONE, ROLE_START, ROLE_STEP, ROLE_FORWARD };
 
 static const uint8_t roles[CT_PHASES] = {
-    [CT_PHASE_INIT] = ROLE_START,           [CT_PHASE_INIT_COMM] = ROLE_START,
-    [CT_PHASE_WEIGHTS] = ROLE_START,        [CT_PHASE_REPACK] = ROLE_START,
-    [CT_PHASE_PROFILE] = ROLE_START,        [CT_PHASE_PROFILE_GRAPHS] = ROLE_START,
-    [CT_PHASE_KV_CACHE] = ROLE_START,       [CT_PHASE_WARMUP] = ROLE_START,
-    [CT_PHASE_WARMUP_KERNELS] = ROLE_START, [CT_PHASE_WARMUP_SAMPLER] = ROLE_START,
-    [CT_PHASE_GRAPHS] = ROLE_START,         [CT_PHASE_SERVE] = ROLE_WORK,
-    [CT_PHASE_SERVE_DUMMY] = ROLE_WORK,     [CT_PHASE_FORWARD] = ROLE_WORK,
-    [CT_PHASE_TRAIN_FORWARD] = ROLE_WORK,   [CT_PHASE_TRAIN_BACKWARD] = ROLE_WORK,
-    [CT_PHASE_TRAIN_OPTIMIZER] = ROLE_WORK, [CT_PHASE_TRAIN_OTHER] = ROLE_WORK,
+    [CT_PHASE_INIT] = ROLE_START,
+    [CT_PHASE_INIT_COMM] = ROLE_START,
+    [CT_PHASE_WEIGHTS] = ROLE_START,
+    [CT_PHASE_REPACK] = ROLE_START,
+    [CT_PHASE_PROFILE] = ROLE_START,
+    [CT_PHASE_PROFILE_GRAPHS] = ROLE_START,
+    [CT_PHASE_KV_CACHE] = ROLE_START,
+    [CT_PHASE_WARMUP] = ROLE_START,
+    [CT_PHASE_WARMUP_KERNELS] = ROLE_START,
+    [CT_PHASE_WARMUP_SAMPLER] = ROLE_START,
+    [CT_PHASE_GRAPHS] = ROLE_START,
+    [CT_PHASE_SERVE] = ROLE_STEP,
+    [CT_PHASE_SERVE_DUMMY] = ROLE_STEP,
+    [CT_PHASE_FORWARD] = ROLE_FORWARD,
+    [CT_PHASE_TRAIN_FORWARD] = ROLE_FORWARD,
 };
 
 int ct_start_up_has_phase(enum ct_phase phase) {
@@ -39,30 +47,38 @@ static enum role find_role(const struct ct_start_up *u, uint32_t stack) {
     return stack ? (enum role)roles[ct_phases_find(u->phases, stack).phase] : ROLE_NONE;
 }
 
-static void note_role(struct ct_start_up *u, enum role role, uint64_t t_ns) {
+static void note_start(struct ct_start_up *u, enum role role, uint64_t t_ns) {
     if (role == ROLE_START && t_ns > u->last_start_ns)
         u->last_start_ns = t_ns;
-    if (role == ROLE_WORK && (!u->first_work_ns || t_ns < u->first_work_ns))
-        u->first_work_ns = t_ns;
 }
 
 void ct_start_up_note_event(struct ct_start_up *u, const struct ct_event *e) {
-    const enum role role = u->phases && CT_HAS(e, stack) ? find_role(u, e->stack) : ROLE_NONE;
-    note_role(u, role, e->t_ns);
-    if (role == ROLE_WORK)
+    if (!u->phases || !CT_HAS(e, stack))
+        return;
+    const enum role role = find_role(u, e->stack);
+    const int is_pass = role == ROLE_FORWARD && !u->is_forward;
+    note_start(u, role, e->t_ns);
+    u->is_forward = role == ROLE_FORWARD;
+    if (role == ROLE_STEP || is_pass)
         note_work(u, e->t_ns);
+    if (is_pass && ++u->passes == 2)
+        u->second_pass_ns = e->t_ns;
+    if (role == ROLE_STEP && !u->first_step_ns)
+        u->first_step_ns = e->t_ns;
 }
 
 void ct_start_up_note_live(struct ct_start_up *u, const struct ct_live *l) {
     for (uint32_t i = 0; u->phases && i < ct_live_slot_count(l); i++) {
         const struct ct_object *o = ct_live_object_at(l, i);
         if (o && o->t_ns && !o->resumed) // (it is of its start-up, and its time of a wake-up)
-            note_role(u, find_role(u, o->stack), o->t_ns);
+            note_start(u, find_role(u, o->stack), o->t_ns);
     }
 }
 
 uint64_t ct_start_up_end(const struct ct_start_up *u) {
-    return u->last_start_ns ? u->last_start_ns : u->first_work_ns;
+    if (!u->last_start_ns && !u->second_pass_ns)
+        return u->first_step_ns;
+    return u->last_start_ns > u->second_pass_ns ? u->last_start_ns : u->second_pass_ns;
 }
 
 size_t ct_start_up_find_work(const struct ct_start_up *u, uint64_t t_ns) {

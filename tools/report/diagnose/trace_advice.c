@@ -29,8 +29,22 @@ static const char *text_of(const struct ct_setting *s) {
     return s->source == CT_SETTING_UNKNOWN ? NULL : s->text;
 }
 
+// The server that made the KV cache.
+static enum ct_framework find_owner(const struct ct_judged *j) {
+    const struct ct_live_totals *live = j->c->live;
+    for (size_t i = 0; i < live->holding_count; i++) {
+        const struct ct_holding *h = &live->holdings[i];
+        if (h->kind < CT_HOLDING_STACKS &&
+            ct_phases_find_component(j->c->phases, h->stack) == CT_COMPONENT_KV_CACHE)
+            return ct_phases_find(j->c->phases, h->stack).framework;
+    }
+    return CT_FRAMEWORK_NONE;
+}
+
 static enum ct_framework find_server(const struct ct_judged *j) {
-    return ct_server_of_request(j->oom->phase.framework, j->c->facts->program, j->c->log);
+    const enum ct_framework known =
+        ct_server_of_request(j->oom->phase.framework, j->c->facts->program, j->c->log);
+    return known ? known : find_owner(j); // where the program's own code asked
 }
 
 // The value of the server's option for a role; unknown: of no setting that is known.
@@ -219,6 +233,23 @@ void ct_trace_advice_leave(const struct ct_judged *j, struct ct_verdict *v, uint
         lower_kv_bytes(&kv, v, bytes, purpose);
     else if (!has_size && !lower_to_bound(j, v, o->name, o->versions))
         lower_share(j, v, o, bytes, purpose);
+}
+
+void ct_trace_advice_room(const struct ct_judged *j, struct ct_verdict *v) {
+    const enum ct_framework server = find_server(j);
+    const struct ct_server_option *o = ct_server_option_find(server, CT_OPTION_BUDGET);
+    const struct ct_setting kv = find_setting(j, CT_TEXT_FLAG_KV_CACHE_MEMORY_BYTES);
+    const int has_size = server == CT_FRAMEWORK_VLLM && kv.source != CT_SETTING_UNKNOWN;
+    if (!o)
+        return;
+    const struct ct_setting now = has_size ? kv : find_setting(j, o->flag);
+    ct_advice_set(ct_verdict_add_advice(v,
+                                        "lower it by more than the %s that was missing for this "
+                                        "request, because what that code would have asked for "
+                                        "next is not known",
+                                        size(j->cause.missing).text),
+                  has_size ? kv_flag : o->name, text_of(&now), NULL,
+                  has_size ? kv_versions : o->versions);
 }
 
 static void replace_by_bound(struct ct_advice *a, const struct ct_fit_setting *s) {

@@ -13,6 +13,8 @@ uint64_t ct_trace_advice_need(const struct ct_judged *j);
 // sentence: ", so that ..." or "".
 void ct_trace_advice_leave(const struct ct_judged *j, struct ct_verdict *v, uint64_t bytes,
                            const char *purpose);
+// The same for code outside of the server whose own request failed: others of it may follow.
+void ct_trace_advice_room(const struct ct_judged *j, struct ct_verdict *v);
 void ct_trace_advice_fragmentation(const struct ct_judged *j, struct ct_verdict *v);
 // Adds the advice of the scenario that a phase leads to.
 void ct_trace_advice_add(const struct ct_judged *j, struct ct_verdict *v);

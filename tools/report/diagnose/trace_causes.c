@@ -5,6 +5,7 @@
 
 #include "base/human.h"
 #include "diagnose/leak_verdict.h"
+#include "diagnose/server_options.h"
 #include "diagnose/trace_advice.h"
 #include "diagnose/untracked_verdict.h"
 
@@ -193,6 +194,24 @@ static int judge_fragmentation(const struct ct_judged *j) {
     return is_much;
 }
 
+// What is idle in segments that blocks hold open is more than was missing: with what was free it
+// would have been enough, could PyTorch give it back. A full pool always has a little of that.
+static int judge_held_open(const struct ct_judged *j) {
+    const uint64_t idle = j->oom->pool.held_open_bytes, missing = j->cause.missing;
+    if (j->cause.pool || !j->oom->pool.known || !missing || idle < missing ||
+        idle < j->oom->pool.segment_bytes / 10)
+        return 0;
+    struct ct_verdict *v = ct_judged_add(
+        j, CT_SCENARIO_FRAGMENTATION, 0.7,
+        "what was idle in PyTorch's pool and what was free would have been enough in one piece");
+    ct_judged_add_phase(j, v);
+    ct_judged_add_bytes(j, v, idle, "idle in segments that blocks hold open");
+    ct_judged_add_missing(j, v);
+    ct_trace_advice_fragmentation(j, v);
+    ct_verdict_set_refuted_by(v, "the same request failing with expandable segments");
+    return 1;
+}
+
 // A free block was large enough, but of another stream: PyTorch had given back what it could.
 static int judge_other_streams(const struct ct_judged *j) {
     const struct ct_pool_growth *w = j->cause.pool;
@@ -225,11 +244,12 @@ static int is_server(const struct ct_judged *j) {
            ct_judged_row(j, (enum ct_account_row_kind)CT_COMPONENT_KV_CACHE);
 }
 
-// Whether a stack is of code outside of the server, as far as frames of Python show it.
+// Whether a stack is of code outside of the server, as far as frames of Python show it: another
+// model's weights and activations, too.
 static int is_of_own(const struct ct_trace_case *c, uint32_t stack) {
     return ct_phases_has_python(c->phases, stack) && !ct_phases_is_cut(c->phases, stack) &&
-           ct_phases_find(c->phases, stack).phase == CT_PHASE_UNKNOWN &&
-           ct_phases_find_component(c->phases, stack) == CT_COMPONENT_OTHER;
+           !ct_server_has_options(ct_phases_find(c->phases, stack).framework) &&
+           ct_phases_find_component(c->phases, stack) != CT_COMPONENT_KV_CACHE;
 }
 
 // What only grows is a leak, which no budget holds.
@@ -304,7 +324,10 @@ static int judge_budget(const struct ct_judged *j) {
     if (by_own)
         ct_judged_add_holding(j, v, most, own, "allocated by code outside of the server");
     ct_judged_add_kv_cache(j, v);
-    ct_trace_advice_leave(j, v, ct_trace_advice_need(j), "");
+    if (is_of_own(j->c, j->oom->stack))
+        ct_trace_advice_room(j, v);
+    else
+        ct_trace_advice_leave(j, v, ct_trace_advice_need(j), "");
     ct_verdict_set_refuted_by(v, "the same request failing without that memory");
     return 1;
 }
@@ -370,7 +393,8 @@ static int judge_untracked(const struct ct_judged *j) {
 }
 
 int ct_trace_causes_full(const struct ct_judged *j) {
-    const int others = judge_others(j), scattered = judge_fragmentation(j) | judge_other_streams(j),
+    const int others = judge_others(j),
+              scattered = judge_fragmentation(j) | judge_other_streams(j) | judge_held_open(j),
               leak = ct_leak_verdict_add(j->c, j, j->verdicts);
     return (int)(others | scattered | leak | judge_budget(j) | judge_untracked(j));
 }

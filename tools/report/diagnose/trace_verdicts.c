@@ -76,32 +76,49 @@ static int judge_recovered(const struct ct_judged *j) {
     return 1;
 }
 
-// The call that a stack is of, without the native frames below it: the innermost frame of Python
-// that it has, with all of its callers. 0: it has none.
-static uint32_t find_call(const struct ct_definitions *n, uint32_t stack) {
-    uint32_t node = n->stacks[stack];
-    while (node && n->frames[n->nodes[node].frame].kind != CT_FRAME_PYTHON)
-        node = n->nodes[node].parent;
-    return node;
+// The next frame of Python from a node on, going outward; NULL: there is none. What is native
+// between two of them differs from call to call.
+static const struct ct_frame *next_python(const struct ct_definitions *n, uint32_t *node) {
+    while (*node) {
+        const struct ct_frame *f = &n->frames[n->nodes[*node].frame];
+        *node = n->nodes[*node].parent;
+        if (f->kind == CT_FRAME_PYTHON)
+            return f;
+    }
+    return NULL;
+}
+
+// Whether two stacks are of the same lines of Python, with the same callers.
+static int is_same_call(const struct ct_definitions *n, uint32_t a, uint32_t b) {
+    uint32_t at = n->stacks[a], other = n->stacks[b];
+    const struct ct_frame *f = next_python(n, &at), *g = next_python(n, &other);
+    if (!f)
+        return a == b;
+    while (f && g && f->function == g->function && f->file == g->file && f->line == g->line) {
+        f = next_python(n, &at);
+        g = next_python(n, &other);
+    }
+    return !f && !g;
 }
 
 // Whether a call got memory after a time.
-static int got_memory(const struct ct_trace_case *c, uint32_t call, uint64_t t_ns) {
+static int got_memory(const struct ct_trace_case *c, uint32_t stack, uint64_t t_ns) {
     const struct ct_definitions *n = &c->trace->definitions;
     for (unsigned kind = 0; kind < CT_HOLDING_STACKS; kind++) {
         const struct ct_stack_totals *all = &c->scan->totals[kind];
         for (uint32_t i = 1; i < all->count && i < n->stack_count; i++)
-            if (all->list[i].count && all->list[i].last_ns > t_ns && find_call(n, i) == call)
+            if (all->list[i].count && all->list[i].last_ns > t_ns && is_same_call(n, i, stack))
                 return 1;
     }
     return 0;
 }
 
 // The same lines of the program got memory after the failure, of another size: it caught the error
-// and asked for less, or went on with its next input.
+// and asked for less, or went on with its next input, to a good end. (Other threads, and what was
+// queued, may go on for a while after an error that ends the program.)
 static int judge_caught(const struct ct_judged *j) {
-    const uint32_t call = find_call(&j->c->trace->definitions, j->oom->stack);
-    if (!call || !got_memory(j->c, call, j->oom->t_ns))
+    if (!j->c->trace->ended || j->c->facts->exit_status || !j->oom->stack ||
+        !got_memory(j->c, j->oom->stack, j->oom->t_ns))
         return 0;
     struct ct_verdict *v =
         ct_judged_add(j, CT_SCENARIO_RECOVERED, 0.75,
@@ -113,19 +130,13 @@ static int judge_caught(const struct ct_judged *j) {
     return 1;
 }
 
-// (a stack without frames of Python is its own call)
-static uint64_t find_call_or_stack(const struct ct_judged *j, uint32_t stack) {
-    const uint32_t call = find_call(&j->c->trace->definitions, stack);
-    return call ? call : (uint64_t)stack << 32;
-}
-
 // One stack took memory of one size again and again, up to more than half of the device, gave none
 // of it back, and asked for more. How long it was watched makes that no surer.
 static int judge_hoard(const struct ct_judged *j) {
     enum { LEAST = 8 };
     const struct ct_holding *most = ct_judged_largest_other(j);
     if (!most || !most->stack || most->count < LEAST || most->bytes <= j->c->capacity / 2 ||
-        find_call_or_stack(j, most->stack) != find_call_or_stack(j, j->oom->stack) ||
+        !is_same_call(&j->c->trace->definitions, most->stack, j->oom->stack) ||
         most->bytes / most->count != j->oom->bytes)
         return 0;
     const struct ct_stack_totals *all = &j->c->scan->totals[most->kind];
@@ -146,6 +157,43 @@ static int judge_hoard(const struct ct_judged *j) {
     return 1;
 }
 
+// What of the activations many calls of the same lines hold at once: a pass that keeps nothing for
+// a backward pass gives back the last layer's before it takes the next one's.
+static uint64_t find_kept(const struct ct_judged *j, uint64_t *all) {
+    enum { LAYERS = 4 };
+    uint64_t kept = 0;
+    *all = 0;
+    for (size_t i = 0; i < j->c->live->holding_count; i++) {
+        const struct ct_holding *h = &j->c->live->holdings[i];
+        if (h->kind >= CT_HOLDING_STACKS ||
+            ct_phases_find(j->c->phases, h->stack).phase != CT_PHASE_FORWARD ||
+            ct_phases_find_component(j->c->phases, h->stack) != CT_COMPONENT_ACTIVATIONS)
+            continue;
+        *all += h->bytes;
+        kept += h->count >= LAYERS ? h->bytes : 0;
+    }
+    return kept;
+}
+
+// The first step of a training shows no backward pass yet, but what it keeps for one.
+static int judge_kept(const struct ct_judged *j) {
+    uint64_t all;
+    const uint64_t kept = find_kept(j, &all);
+    if (j->phase != CT_PHASE_FORWARD || kept <= all / 2 || kept < j->cause.missing)
+        return 0;
+    struct ct_verdict *v = ct_judged_add(j, CT_SCENARIO_TRAINING_STEP, 0.7,
+                                         "the forward pass keeps the activations of its layers for "
+                                         "a backward pass, and needed more than was left");
+    ct_judged_add_phase(j, v);
+    ct_judged_add_account(j, v);
+    ct_judged_add_bytes(j, v, kept, "activations of layers that have ended");
+    ct_trace_advice_add(j, v);
+    (void)ct_verdict_add_advice(v, "or, where nothing is trained, run it under torch.no_grad() or "
+                                   "torch.inference_mode(), which keeps none of them");
+    ct_verdict_set_refuted_by(v, "layers that need all of them at once");
+    return 1;
+}
+
 // Where the frames are there and no rule knows them, what would have served the request is the
 // answer, however little of the pool it is. (Without frames, a phase can be the answer.)
 static int judge_pieces(const struct ct_judged *j) {
@@ -159,17 +207,26 @@ static int judge_pieces(const struct ct_judged *j) {
 }
 
 static void judge_rest(const struct ct_judged *j) {
-    if (!judge_caught(j) && !judge_hoard(j) && !judge_pieces(j))
+    if (!judge_hoard(j) && !judge_kept(j) && !judge_pieces(j))
         judge_unknown(j);
+}
+
+// Why it failed is worth less than that nothing came of it.
+static void lower(struct ct_verdicts *v) {
+    for (size_t i = 0; i < v->count; i++)
+        if (v->list[i].scenario != CT_SCENARIO_RECOVERED && v->list[i].confidence > 0.5)
+            v->list[i].confidence = 0.5;
 }
 
 static void judge(const struct ct_trace_case *c, struct ct_verdicts *v) {
     const struct ct_judged j = ct_judged_make(c, v);
     if (ct_trace_causes_not_full(&j) || judge_recovered(&j))
         return;
-    const int cause_known = ct_trace_causes_full(&j);
-    if (!judge_phase(&j, cause_known) && !cause_known)
+    const int is_caught = judge_caught(&j), cause_known = ct_trace_causes_full(&j);
+    if (!judge_phase(&j, cause_known) && !cause_known && !is_caught)
         judge_rest(&j);
+    if (is_caught)
+        lower(v);
 }
 
 // ---- without a failed request -------------------------------------------------------------------
