@@ -164,6 +164,13 @@ def no_lines(command):
     return ["--sysroot=/nowhere"] if command in places else []
 
 
+def without_lines(verdicts):
+    """Verdicts without what debug files of the machine say of native frames."""
+    for e in (e for v in verdicts for e in v["evidence"] if e["stack"]):
+        e["stack"] = [(f["module"], f["offset"]) if f["kind"] == "native" else (f["name"], f["file"], f["line"]) for f in e["stack"]]
+    return verdicts
+
+
 def fetched(path, script):
     """The folder that a script of the project fetched, or a skip with the reason why it could not."""
     if not os.path.exists(path):

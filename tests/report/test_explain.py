@@ -319,6 +319,15 @@ def of_program():
             check({f for f in named if f.startswith("--")}, f"{program}, {scenario}: no option")
 
 
+@case("a function that any program may have names a phase, and no server")
+def of_any_program():
+    text = ('Traceback (most recent call last):\n  File "/home/me/chat.py", line 9, in load_model\ntorch.OutOfMemoryError: CUDA out of memory. '
+            "Tried to allocate 90.00 MiB.")
+    first = explain(text.encode())["verdicts"][0]
+    equal(first["scenario"], "startup-weights")
+    check("phase by its traceback: weight loading" in [e["text"] for e in first["evidence"]], first)
+
+
 @case("a tensor's shape and type are its size")
 def tensor():
     said = b"OOM when allocating tensor with shape[3,128,1024,512] and type half on /job:localhost/device:GPU:0 by allocator GPU_0_bfc"

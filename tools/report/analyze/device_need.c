@@ -129,6 +129,7 @@ static void add_call(struct ct_device_need *n, const struct ct_oom_event *head,
     keep_least(n, &need, others);
     need.requested = reason.rounded;
     keep_as_recorded(n, &need, others);
+    raise_to(&n->failed_bytes, reason.rounded);
 }
 
 static void add_failure(struct ct_device_need *n, const struct ct_incidents *all, size_t incident) {

@@ -35,7 +35,7 @@ struct ct_device_need {
     // A request failed for lack of memory, and the program got the error: what would have followed
     // is not known.
     int failed;
-    uint64_t failed_t_ns;
+    uint64_t failed_t_ns, failed_bytes; // of the first; the most of one, as the driver was asked
     // Why more can have been needed than the events show, and whether less can, too; NULL: they
     // show all of the run.
     const char *unseen;

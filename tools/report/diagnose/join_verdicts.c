@@ -25,6 +25,13 @@ static int is_refusal(const struct ct_verdict *v) {
     return v->scenario == CT_SCENARIO_UNKNOWN && v->evidence_count;
 }
 
+// What is said of another device is of another process's, which the text does not tell apart; and
+// what a trace does not show to grow, the sum of a message shows no better.
+static int is_of_no_use(const struct ct_verdict *first, const struct ct_verdict *other) {
+    return other->scenario == CT_SCENARIO_LEAK ||
+           (first->device >= 0 && other->device >= 0 && first->device != other->device);
+}
+
 // Moves the evidence of a verdict to another one of its scenario. Two sources that agree are worth
 // more than one.
 static void merge(struct ct_verdict *to, struct ct_verdict *from, const char *source) {
@@ -65,8 +72,10 @@ void ct_verdicts_join(struct ct_verdicts *to, struct ct_verdicts *from, const ch
     double best = 0, most = 1;
     for (size_t i = 0; i < from->count; i++) {
         struct ct_verdict *other = &from->list[i], *same = ct_verdicts_find(to, other->scenario);
-        if (same)
+        if (same && (same->device < 0 || other->device < 0 || same->device == other->device))
             merge(same, other, source);
+        else if (own && is_of_no_use(&first, other))
+            continue;
         else if (!says_nothing(other->scenario) ||
                  (first.scenario == CT_SCENARIO_NONE && is_refusal(other))) {
             // What the other source holds for less likely does not overtake what it puts first.

@@ -9,7 +9,8 @@ static const struct {
     {CT_PHASE_WEIGHTS, CT_SCENARIO_STARTUP_WEIGHTS, "the weights do not fit on the device"},
     {CT_PHASE_REPACK, CT_SCENARIO_REPACK,
      "the weights fit, but their conversion after loading needs more than was left"},
-    {CT_PHASE_LORA_LOAD, CT_SCENARIO_LORA, "loading a LoRA adapter needed more than was left"},
+    {CT_PHASE_LORA_LOAD, CT_SCENARIO_LORA,
+     "LoRA adapters, or the room for them, needed more than was left"},
     {CT_PHASE_PROFILE, CT_SCENARIO_STARTUP_PROFILE,
      "the profile run, with the largest inputs that the settings allow, needs more than the weights "
      "leave"},

@@ -10,6 +10,7 @@
 #include "diagnose/text_start.h"
 
 #define GIB (INT64_C(1) << 30)
+#define MILLION 1000000
 
 // One row for each kind: the scenario that its text names, and what it says. Kinds with rules of
 // their own are judged below.
@@ -108,7 +109,7 @@ static void advise_profile(const struct ct_text_facts *f, const struct ct_text_s
     static const char flag[] = "--max-num-batched-tokens", versions[] = "vLLM 0.1 and later";
     const struct ct_text_setting *set = &f->settings[CT_TEXT_FLAG_MAX_NUM_BATCHED_TOKENS];
     const char *from = ct_text_advice_setting(f, CT_TEXT_FLAG_MAX_NUM_BATCHED_TOKENS);
-    const int64_t tokens = set->number.value / 1000000, took = s->activation.value;
+    const int64_t tokens = set->number.value / MILLION, took = s->activation.value;
     char to[24] = "";
     struct ct_advice *a;
     if (from && s->activation.known && missing > 0 && took > missing && tokens > 0) {
@@ -131,6 +132,14 @@ static void advise_profile(const struct ct_text_facts *f, const struct ct_text_s
     ct_advice_set(a, flag, from, to, versions);
 }
 
+// 0: not known.
+static int64_t find_budget(const struct ct_text_facts *f, const struct ct_text_start *s) {
+    const int64_t total = s->total.known ? s->total.value : f->capacity;
+    if (s->budget.known)
+        return s->budget.value;
+    return s->utilization.known ? (int64_t)((__int128)total * s->utilization.value / MILLION) : 0;
+}
+
 // No block fits: the budget is used up before the cache is made.
 static void judge_no_blocks(const struct ct_text_facts *f, const struct ct_text_fact *e,
                             struct ct_verdicts *l) {
@@ -149,7 +158,10 @@ static void judge_no_blocks(const struct ct_text_facts *f, const struct ct_text_
     else
         ct_text_advice_budget(f, v, CT_TEXT_MORE,
                               "leave memory for the KV cache beside weights and activations");
-    if (ct_text_facts_program(f) == CT_FRAMEWORK_VLLM || !ct_text_facts_program(f))
+    // A smaller profile run is no help where the weights alone are more than the budget.
+    const int64_t budget = find_budget(f, &s);
+    const int has_room = !budget || !s.weights.known || s.weights.value < budget;
+    if (has_room && (ct_text_facts_program(f) == CT_FRAMEWORK_VLLM || !ct_text_facts_program(f)))
         advise_profile(f, &s, is_known ? -left : 0, v);
 }
 

@@ -350,9 +350,9 @@ static int judge_others(const struct judged *j) {
     struct ct_verdict *v = add(j, CT_SCENARIO_CO_TENANT, confidence,
                                "another process holds more of the device than was missing");
     if (listed)
-        (void)ct_verdict_add_text(v, "%u other process%s held %s; %s was missing", n->other_count,
-                                  n->other_count == 1 ? "" : "es", size(n->others).text,
-                                  size(n->missing).text);
+        (void)ct_verdict_add_text(v, "%u other process%s held %s; about %s was missing",
+                                  n->other_count, n->other_count == 1 ? "" : "es",
+                                  size(n->others).text, size(n->missing).text);
     else
         (void)ct_verdict_add_text(v, "%s of the device is held by none that the message names",
                                   size(n->unlisted).text);

@@ -108,10 +108,11 @@ static int judge_recovered(const struct ct_text_facts *f, struct ct_verdicts *l)
     const struct ct_text_fact *e = ct_text_facts_find(f, CT_TEXT_KIND_DRIVER_REFUSED);
     if (!e)
         return 0;
-    struct ct_verdict *v =
-        ct_verdicts_add(l, CT_SCENARIO_RECOVERED, 0.7, -1,
-                        "memory was refused, and nothing failed: the program asked again, or did "
-                        "without");
+    const struct ct_text_value *gpu = &e->values[CT_TEXT_GPU];
+    struct ct_verdict *v = ct_verdicts_add(
+        l, CT_SCENARIO_RECOVERED, 0.7, gpu->known && gpu->value < 64 ? (int)gpu->value : -1,
+        "memory was refused, and nothing failed: the program asked again, or did "
+        "without");
     const struct ct_text_value *tried = &e->values[CT_TEXT_TRIED];
     struct ct_evidence *line =
         tried->known && tried->value > 0

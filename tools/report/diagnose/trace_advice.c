@@ -372,6 +372,14 @@ static void advise_weights(const struct ct_judged *j, struct ct_verdict *v) {
         ct_plain_advice_weights(v, find_server(j), text_of(&s), s.number / MILLION);
 }
 
+static void advise_draft(const struct ct_judged *j, struct ct_verdict *v) {
+    const struct ct_setting s = find_option(j, CT_OPTION_RANKS);
+    (void)ct_verdict_add_advice(v, "take a smaller or a quantized draft model, because no smaller "
+                                   "budget or KV cache makes room for its weights");
+    (void)ct_plain_advice_option(v, find_server(j), CT_OPTION_RANKS, text_of(&s), NULL,
+                                 "or spread both models over more GPUs");
+}
+
 static void advise_graphs(const struct ct_judged *j, struct ct_verdict *v) {
     const enum ct_framework server = find_server(j);
     const struct ct_setting sizes = find_option(j, CT_OPTION_GRAPH_SIZES);
@@ -395,6 +403,10 @@ static void advise_warmup(const struct ct_judged *j, struct ct_verdict *v) {
 }
 
 static void advise_serving(const struct ct_judged *j, struct ct_verdict *v) {
+    if (j->phase == CT_PHASE_WEIGHTS) { // of a draft model
+        advise_draft(j, v);
+        return;
+    }
     ct_trace_advice_leave(j, v, ct_trace_advice_need(j), "");
     advise_tokens(j, v, "a step takes memory in proportion to it");
     if (v->scenario != CT_SCENARIO_SPECULATIVE) // (its row is the cache, too)

@@ -37,7 +37,7 @@ static void set_bytes(struct ct_evidence *e, uint64_t bytes) {
 static void add_request(const struct ct_judged *j, struct ct_verdict *v) {
     const struct ct_oom_event *o = j->oom;
     const struct ct_human_text asked = size(o->bytes), free = size(j->reason.free);
-    const int by_segment = o->segment_bytes >= o->bytes + j->reason.step;
+    const int by_segment = o->bytes_known && o->segment_bytes >= o->bytes + j->reason.step;
     char much[120];
     (void)snprintf(much, sizeof much, "%s%s%s", o->bytes_known ? asked.text : "an unknown size",
                    by_segment ? ", for which PyTorch asked the driver for " : "",

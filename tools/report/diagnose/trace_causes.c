@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "diagnose/trace_causes.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 
 #include "base/human.h"
@@ -135,12 +136,28 @@ static int was_there_before(const struct ct_judged *j) {
            grown < j->cause.missing;
 }
 
+// The process with the most that PyTorch's message in the log lists besides this one; NULL: none.
+static const struct ct_text_process *find_listed(const struct ct_judged *j) {
+    const struct ct_text_fact *oom =
+        j->c->log ? ct_text_facts_find_role(j->c->log, CT_TEXT_ROLE_OOM) : NULL;
+    const struct ct_text_process *most = NULL;
+    for (unsigned i = 0; oom && i < oom->process_count; i++)
+        if (!most || oom->processes[i].bytes.value > most->bytes.value)
+            most = &oom->processes[i];
+    // (without "this process has", the only one may be this one)
+    return oom && oom->values[CT_TEXT_IN_USE].known && most && most->bytes.value > 0 ? most : NULL;
+}
+
 // The process that NVML lists with the most, as advice names it.
 static void advise_others(const struct ct_judged *j, struct ct_verdict *v) {
     char who[CT_NEIGHBOUR_LABEL];
     uint64_t bytes;
+    const struct ct_text_process *listed = find_listed(j);
     if (ct_judged_largest_neighbour(j, who, &bytes))
         (void)ct_verdict_add_advice(v, "end process %s, which held %s", who, size(bytes).text);
+    else if (listed)
+        (void)ct_verdict_add_advice(v, "end process %" PRId64 ", which held %s by the log",
+                                    listed->pid, size((uint64_t)listed->bytes.value).text);
     else
         (void)ct_verdict_add_advice(
             v, "end the other process; nvidia-smi lists the processes of a GPU");
@@ -335,7 +352,9 @@ static int judge_budget(const struct ct_judged *j) {
 int ct_trace_causes_add_own(const struct ct_judged *j, struct ct_verdict *v) {
     const struct ct_holding *most;
     const uint64_t own = find_own(j, &most);
-    if (!most || !j->cause.missing || own < j->cause.missing)
+    // (What is idle in the pool is what such code has given back.)
+    const uint64_t idle = j->oom->pool.known ? j->oom->pool.free.bytes : 0;
+    if (!most || !j->cause.missing || own + idle < j->cause.missing || own < idle)
         return 0;
     ct_judged_add_holding(j, v, most, own, "allocated by code outside of the server");
     return 1;

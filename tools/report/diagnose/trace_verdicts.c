@@ -57,6 +57,8 @@ static void judge_unknown(const struct ct_judged *j) {
     ct_judged_add_kv_cache(j, v);
     if (is_known)
         ct_trace_advice_add(j, v);
+    else if (j->phase == CT_PHASE_FORWARD)
+        (void)ct_verdict_add_advice(v, "give this pass a smaller batch, or shorter inputs");
 }
 
 // The request was served after all.
@@ -317,4 +319,6 @@ void ct_trace_verdicts_find(const struct ct_trace_case *c, struct ct_verdicts *v
     else
         judge_quiet(c, v);
     ct_verdicts_sort(v);
+    if (c->crossing && v->count && v->list[0].evidence_count) // what it asked for, and by whom
+        v->list[0].evidence[0].stack = c->crossing->stack;
 }

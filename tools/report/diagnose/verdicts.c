@@ -132,19 +132,30 @@ static void free_advice(struct ct_advice *a) {
     free(a->text);
 }
 
+static void free_verdict(struct ct_verdict *v) {
+    for (size_t i = 0; i < v->evidence_count; i++)
+        free(v->evidence[i].text);
+    for (size_t i = 0; i < v->advice_count; i++)
+        free_advice(&v->advice[i]);
+    free(v->evidence);
+    free(v->advice);
+    free(v->summary);
+    free(v->refuted_by);
+    free(v->processes);
+}
+
+void ct_verdicts_drop(struct ct_verdicts *v, enum ct_scenario scenario) {
+    struct ct_verdict *one = ct_verdicts_find(v, scenario);
+    if (!one)
+        return;
+    free_verdict(one);
+    v->count--;
+    memmove(one, one + 1, (size_t)(v->list + v->count - one) * sizeof *one);
+}
+
 void ct_verdicts_free(struct ct_verdicts *v) {
-    for (size_t i = 0; i < v->count; i++) {
-        struct ct_verdict *one = &v->list[i];
-        for (size_t k = 0; k < one->evidence_count; k++)
-            free(one->evidence[k].text);
-        for (size_t k = 0; k < one->advice_count; k++)
-            free_advice(&one->advice[k]);
-        free(one->evidence);
-        free(one->advice);
-        free(one->summary);
-        free(one->refuted_by);
-        free(one->processes);
-    }
+    for (size_t i = 0; i < v->count; i++)
+        free_verdict(&v->list[i]);
     free(v->list);
     *v = (struct ct_verdicts){0};
 }

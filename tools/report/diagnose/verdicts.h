@@ -88,6 +88,8 @@ void ct_verdict_set_refuted_by(struct ct_verdict *v, const char *text, ...)
     __attribute__((format(printf, 2, 3)));
 // The verdict of a scenario, or NULL.
 struct ct_verdict *ct_verdicts_find(const struct ct_verdicts *v, enum ct_scenario scenario);
+// Takes a scenario out, if it is there.
+void ct_verdicts_drop(struct ct_verdicts *v, enum ct_scenario scenario);
 // Puts the list in the order of confidence; those of equal confidence stay as they were added.
 void ct_verdicts_sort(struct ct_verdicts *v);
 void ct_verdicts_free(struct ct_verdicts *v);

@@ -173,6 +173,9 @@ static void find_need(struct ct_vllm_budget *b, const struct ct_vllm_budget_requ
     b->need_low = larger(low, (int64_t)run[0] - b->cache);
     b->need_high = larger(high, (int64_t)run[1] - b->cache);
     b->need_by_run = b->need_high > high;
+    // What would have come behind the request that failed is not known: as much again.
+    if (b->need_by_run && since->failed && since->failed_bytes < (uint64_t)MOST)
+        b->need_high += (int64_t)since->failed_bytes;
 }
 
 // The cache that the recorded settings make on the asked device.

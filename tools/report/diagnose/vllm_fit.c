@@ -103,7 +103,9 @@ static void explain_room(const struct fit *f, struct ct_fit_setting *s) {
         "many lengths leave it in pieces (by experience: PyTorch has no bound)%s",
         size(f, b->need_low).text, size(f, b->need_high).text, size(f, b->stays).text,
         size(f, b->outside).text, b->others ? ", with other processes" : "", size(f, b->step).text,
-        b->need_by_run ? "; the recorded run needed the larger figure itself" : "");
+        !b->need_by_run        ? ""
+        : b->fails_as_recorded ? "; the recorded run needed more, what failed and as much again"
+                               : "; the recorded run needed the larger figure itself");
     add(s->because, "that leaves %s to %s of %s for the cache", size(f, f->room_low).text,
         size(f, f->room_high).text, size(f, b->capacity).text);
 }

@@ -195,6 +195,16 @@ static struct ct_moment find_moment(const struct ct_summary *s) {
                           s->device, NULL);
 }
 
+// Whether no other process was ever on the device: none was listed, and none held memory unlisted
+// at the last reading.
+static int is_alone(const struct ct_summary *s) {
+    if (s->device < 0 || s->device >= CT_DEVICES)
+        return 0;
+    const struct ct_breakdown now = ct_replay_split(&s->scan.end, s->device);
+    return (!now.split_known || now.others < s->capacity.bytes / 50) &&
+           ct_neighbours_is_alone(&s->notes.neighbours, s->device);
+}
+
 static void read_verdicts(struct ct_summary *s) {
     const struct ct_view *v = s->v;
     const struct ct_companions *companions = v->companions;
@@ -246,6 +256,8 @@ static void read_verdicts(struct ct_summary *s) {
     if (companions)
         ct_summary_join_companions(&s->verdicts, companions, &s->facts, s->capacity.bytes, c.fit,
                                    "the log");
+    if (is_alone(s))
+        ct_verdicts_drop(&s->verdicts, CT_SCENARIO_CO_TENANT);
 }
 
 // ---- all of it ----------------------------------------------------------------------------------

@@ -313,6 +313,18 @@ static int compare(const void *a, const void *b) {
     return x->process->pid < y->process->pid ? -1 : x->process->pid > y->process->pid;
 }
 
+int ct_neighbours_is_alone(const struct ct_neighbours *n, int device) {
+    int has_self = 0;
+    for (size_t i = 0; i < n->count; i++) {
+        const struct ct_neighbour *p = &n->list[i];
+        const int is_self = p->whose == CT_NEIGHBOUR_SELF || p->whose == CT_NEIGHBOUR_SELF_INFERRED;
+        if (p->device == device && !is_self)
+            return 0;
+        has_self |= p->device == device;
+    }
+    return has_self && !n->left_out;
+}
+
 const struct ct_neighbour **ct_neighbours_list(const struct ct_neighbours *n, int device,
                                                uint64_t t_ns, size_t *count) {
     struct listed *found = ct_heap_alloc_zeroed(n->count + 1, sizeof *found);

@@ -104,6 +104,8 @@ struct ct_neighbour_rise {
 };
 struct ct_neighbour_rise ct_neighbour_find_rise(const struct ct_neighbour *p, uint64_t until_ns);
 
+// Whether NVML listed this process on a device, and never another one.
+int ct_neighbours_is_alone(const struct ct_neighbours *n, int device);
 // Lists the processes of a device that were listed at a time, the one with the most first. The
 // caller frees the list.
 const struct ct_neighbour **ct_neighbours_list(const struct ct_neighbours *n, int device,

@@ -57,6 +57,7 @@ void ct_traceback_add(struct ct_traceback *t, const char *path, const char *func
     f.is_loop = is_one_of(loops, sizeof loops / sizeof *loops, function, length);
     f.is_pinned = is_one_of(pins, sizeof pins / sizeof *pins, function, length);
     add_rules(&f, path, function, length, 1);
+    f.by_file = f.count;
     add_rules(&f, path, function, length, 0); // a fork's file, or one whose path was cut
     if (f.count || f.is_loop || f.is_ipc || f.is_pinned || f.is_capture)
         t->frames[t->count++ % CT_TRACEBACK_FRAMES] = f;
@@ -69,19 +70,21 @@ static int is_outside(enum ct_phase phase) {
 }
 
 // The first rule for a phase that leads on; where the frames outside of it may be missing, the
-// first one of a part of a phase.
+// first one of a part of a phase. Sets its position; returns NULL where there is none.
 static const struct ct_phase_rule *find_phase(const struct ct_traceback_frame *f,
-                                              enum ct_phase phase) {
+                                              enum ct_phase phase, size_t *at) {
     size_t count;
     const struct ct_phase_rule *rules = ct_phase_rules_list(&count), *part = NULL;
     for (size_t i = 0; i < f->count; i++) {
         const struct ct_phase_rule *rule = &rules[f->rules[i]];
-        if (rule->is_component)
+        const int leads = !rule->is_component && ct_phase_rule_leads_from(rule, phase);
+        if (rule->is_component || (!leads && (part || rule->below == CT_PHASE_UNKNOWN ||
+                                              !rule->framework || !is_outside(phase))))
             continue;
-        if (ct_phase_rule_leads_from(rule, phase))
-            return rule;
-        if (!part && rule->below != CT_PHASE_UNKNOWN && rule->framework && is_outside(phase))
-            part = rule;
+        part = rule;
+        *at = i;
+        if (leads)
+            break;
     }
     return part;
 }
@@ -100,10 +103,12 @@ static const struct ct_phase_rule *find_component(const struct ct_traceback_fram
 }
 
 static void follow(struct ct_text_where *w, const struct ct_traceback_frame *f) {
-    const struct ct_phase_rule *phase = find_phase(f, w->phase);
+    size_t at = 0;
+    const struct ct_phase_rule *phase = find_phase(f, w->phase, &at);
     if (phase) {
         w->phase = phase->phase;
-        w->framework = phase->framework ? phase->framework : w->framework;
+        if (phase->framework && at < f->by_file) // any program may have a load_weights
+            w->framework = phase->framework;
     }
     const struct ct_phase_rule *component = find_component(f, w->phase);
     if (component)

@@ -21,7 +21,7 @@ enum { CT_TRACEBACK_FRAMES = 64, CT_TRACEBACK_RULES = 6 };
 struct ct_traceback {
     struct ct_traceback_frame {
         uint16_t rules[CT_TRACEBACK_RULES];
-        uint16_t count;
+        uint16_t count, by_file; // the first so many fit its file, too
         uint8_t is_loop, is_ipc, is_pinned, is_capture;
     } frames[CT_TRACEBACK_FRAMES];
     size_t count; // of all frames that a rule knows

@@ -471,7 +471,7 @@ static void print_trace_notes(const struct ct_processes_shown *s) {
         if (s->all.list[i].is_usable && s->traces[i].missing && !n++)
             first = i;
     }
-    if (retried)
+    if (retried && s->options->command != CT_COMMAND_explain) // which has no such column
         fputs("OOMs: those behind the + were recovered by PyTorch's retry\n", s->out);
     if (estimates)
         fprintf(s->out,
