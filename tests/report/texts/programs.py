@@ -197,7 +197,7 @@ BufferAssignment stats:
     ("unfinished", "incomplete", "a start that ends", "INFO 05-14 09:30:01 [core.py:119] Initializing a V1 LLM engine (v0.25.1) with config: "
      "model='/models/x'\nINFO 05-14 09:37:01 [gpu_model_runner.py:5061] Model loading took 66.4 GiB memory and 361.3 seconds\nINFO 05-14 "
      "09:39:01 [backends.py:393] Compiling a graph for compile range (1, 2048) takes 21.60 s"),
-    ("tf-gradients", "unknown", "TensorFlow: a size that is a shape and a type", "ResourceExhaustedError (see above for traceback): OOM when "
+    ("tf-optimizer", "unknown", "TensorFlow: a size that is a shape and a type", "ResourceExhaustedError (see above for traceback): OOM when "
      "allocating tensor with shape[1,128,1024,512] and type half on /job:localhost/replica:0/task:0/device:GPU:0 by allocator GPU_0_bfc"),
     ("loop-only", "burst-prefill", "vLLM: the inner frames are missing", 'Traceback (most recent call last):\n  File '
      '"/x/vllm/v1/engine/core.py", line 1170, in run_busy_loop\n    self._process_engine_step(*args, **kwargs)\ntorch.OutOfMemoryError: '
@@ -205,7 +205,7 @@ BufferAssignment stats:
     ("model-only", "burst-prefill", "vLLM: a frame of the model in a loop", 'Traceback (most recent call last):\n  File '
      '"/x/vllm/v1/engine/core.py", line 1170, in run_busy_loop\n  File "/x/vllm/model_executor/models/gemma3.py", line 301, in forward\n'
      "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 90.00 MiB."),
-    ("message-first", "startup-weights", "a message above its frames, to the end of the text", "torch.OutOfMemoryError: CUDA out of memory. "
+    ("error-first", "startup-weights", "a message above its frames, to the end of the text", "torch.OutOfMemoryError: CUDA out of memory. "
      'Tried to allocate 90.00 MiB.\n  File "/x/vllm/v1/worker/gpu_worker.py", line 300, in load_model\n  File '
      '"/x/vllm/model_executor/model_loader/base_loader.py", line 50, in load_model'),
     ("rich-short", "co-tenant", "a message that rich wrapped beside a file", "\n".join([
