@@ -168,6 +168,9 @@ def refused():
     trace = os.path.join(RUNS[0], "trace.zst")
     equal(report("oom", trace, "--log", "/nowhere/x")[0], 3)
     equal(report("info", trace, "--metrics", "/nowhere/x")[0], 3)
+    for option in ("--log", "--metrics"):  # what is packed would have nothing to say
+        code, _, err = report("oom", trace, option, trace)
+        equal((code, err.endswith(b"trace.zst: is no text; unpack it first (zstd -d, gunzip), or name another file\n")), (3, True))
     equal(report("top", trace, "--log", "/nowhere/x")[0], 2)
     equal(report("info", trace, "--error", "CUDA out of memory")[0], 2)
 

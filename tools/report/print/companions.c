@@ -18,6 +18,7 @@
 #include "print/time_range.h"
 #include "print/verdicts_json.h"
 #include "print/verdicts_text.h"
+#include "read/file_kind.h"
 #include "text/read_text.h"
 
 #define MILLION 1000000
@@ -26,10 +27,21 @@
 
 static FILE *open_file(const char *path, struct ct_error *error) {
     const char *why;
+    char first[CT_FILE_KIND_BYTES];
     FILE *in = ct_input_file_open_stream(path, &why);
-    if (!in)
+    if (!in) {
         (void)ct_error_set(error, CT_EXIT_BAD_TRACE, "%.400s: cannot be opened: %s", path, why);
-    return in;
+        return NULL;
+    }
+    const size_t n = fread(first, 1, sizeof first, in);
+    rewind(in); // (a pipe is refused)
+    if (ct_file_kind_find(first, n) == CT_FILE_TEXT)
+        return in;
+    (void)ct_error_set(
+        error, CT_EXIT_BAD_TRACE,
+        "%.400s: is no text; unpack it first (zstd -d, gunzip), or name another file", path);
+    fclose(in);
+    return NULL;
 }
 
 static int close_file(FILE *in, const char *path, int failed, struct ct_error *error) {
