@@ -279,7 +279,7 @@ OPTIONS = {"vLLM": {"--gpu-memory-utilization", "--kv-cache-memory-bytes", "--ma
            "TGI": {"--cuda-memory-fraction", "--max-batch-prefill-tokens", "--num-shard", "--quantize", "--cuda-graphs"}}
 FULL = ("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 592.00 MiB. GPU 0 has a total capacity of 44.40 GiB of "
         "which 431.31 MiB is free. Including non-PyTorch memory, this process has 43.97 GiB memory in use. Of the allocated "
-        "memory 40.12 GiB is allocated by PyTorch, and 11.10 MiB is reserved by PyTorch but unallocated.")
+        "memory 36.12 GiB is allocated by PyTorch, and 11.10 MiB is reserved by PyTorch but unallocated.")
 SGLANG = "/sgl-workspace/sglang/python/sglang/srt"
 OF_PROGRAMS = [  # program, scenario, frames (file, function), line behind the error
     ("vLLM", "graph-capture", [("/x/vllm/v1/worker/gpu_model_runner.py", "capture_model")], ""),
@@ -305,7 +305,7 @@ OF_PROGRAMS = [  # program, scenario, frames (file, function), line behind the e
 def of_program():
     for program, scenario, frames, behind in OF_PROGRAMS:
         lines = [line for path, name in frames or () for line in (f'  File "{path}", line 9, in {name}', "    x = y")]
-        full = FULL if scenario == "mis-budget" else FULL.replace("memory 40.12", "memory 43.12")
+        full = FULL if scenario == "mis-budget" else FULL.replace("memory 36.12", "memory 43.12")
         text = "\n".join(["Traceback (most recent call last):"] + lines + ([full] if frames is not None else []) + [behind])
         first = explain(text.encode())["verdicts"][0]
         equal(first["scenario"], scenario, text)
@@ -326,6 +326,13 @@ def of_any_program():
     first = explain(text.encode())["verdicts"][0]
     equal(first["scenario"], "startup-weights")
     check("phase by its traceback: weight loading" in [e["text"] for e in first["evidence"]], first)
+
+
+@case("what a hint of the server's says to set is no setting")
+def hint():
+    said = (b"INFO 05-14 09:30:00 [gpu_model_runner.py:1786] Capturing cudagraphs for decoding. If out-of-memory error occurs during cudagraph "
+            b"capture, consider decreasing `gpu_memory_utilization` or set 'enforce_eager=True' or use '--enforce-eager' in the CLI.")
+    check("enforce_eager" not in explain(said)["log"]["settings"])
 
 
 @case("a tensor's shape and type are its size")
@@ -355,7 +362,7 @@ def message(tried, total, free, allocated, idle):
 def kernels():
     def flags(*names):
         frames = "".join(f'  File "/x/vllm/v1/worker/gpu_worker.py", line 9, in {n}\n' for n in ("compile_or_warm_up_model",) + names)
-        return [a["flag"] for a in explain((frames + FULL.replace("memory 40.12", "memory 43.12")).encode())["verdicts"][0]["advice"]]
+        return [a["flag"] for a in explain((frames + FULL.replace("memory 36.12", "memory 43.12")).encode())["verdicts"][0]["advice"]]
     equal(flags("kernel_warmup", "deep_gemm_warmup"), ["--gpu-memory-utilization"])
     equal(flags("_dummy_sampler_run"), ["--max-num-seqs", "--gpu-memory-utilization"])
 

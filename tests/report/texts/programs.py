@@ -215,6 +215,24 @@ BufferAssignment stats:
         "         23.69 GiB of which 880.00 MiB is free.                    ",
         "         Process 511 has 7.25 GiB memory in use.                   ",
         "         Process 733 has 15.50 GiB memory in use.                  "])),
+    ("error-above", "training-step", "a logger that prints the error above its traceback", "[W 2026-01-03 11:00:00,100] Trial 3 failed because of "
+     "the following error: OutOfMemoryError('CUDA out of memory. Tried to allocate 90.00 MiB.').\nTraceback (most recent call last):\n  File "
+     '"/x/optuna/study/_optimize.py", line 197, in _run_trial\n    value = func(trial)\n  File "/x/transformers/trainer.py", line 2171, in train\n'
+     "    return inner_training_loop("),
+    ("notebook", "training-step", "Lightning 1.2 in IPython 7", "RuntimeError: CUDA out of memory. Tried to allocate 300.00 MiB (GPU 0; 14.76 GiB total "
+     "capacity; 13.40 GiB already allocated; 100.75 MiB free; 13.60 GiB reserved in total by PyTorch)\n/usr/lib/python3.7/site-packages/"
+     "pytorch_lightning/trainer/training_loop.py in run_training_epoch(self)\n    491         with self.trainer.profiler.profile('x'):\n--> 492"
+     "             batch_output = self.run_training_batch(batch, batch_idx)"),
+    ("cache-below-zero", "kv-exhaustion", "vLLM 0.7: the error itself is missing", "INFO 02-26 09:54:05 [worker.py:267] model weights take 5.20GiB; "
+     "non_torch_memory takes 0.03GiB; PyTorch activation peak memory takes 1.42GiB; the rest of the memory reserved for KV Cache is -0.50GiB."),
+    ("profiled-below-zero", "kv-exhaustion", "SGLang", "[2025-07-02 07:41:59 DP0 TP0] max_total_tokens=65536 is larger than the profiled value -4711. "
+     "Use the profiled value instead."),
+    ("ray-workers", "host-memory", "Ray", "(raylet) node_manager.cc:3064: 3 Workers (tasks / actors) killed due to memory pressure (OOM), 0 Workers "
+     "crashed due to other reasons at node (ID: ab12, IP: 10.0.0.5)"),
+    ("killed-without-number", "host-memory", "Linux, shortened", "Out of memory: Killed process (python3)\n  total-vm:23189274kB  anon-rss:111788kB"),
+    ("cross-entropy", "logits", "Megatron", 'Traceback (most recent call last):\n  File "/x/torch/nn/modules/module.py", line 889, in _call_impl\n  '
+     'File "/x/megatron/model/gpt_model.py", line 60, in post_language_model_processing\nRuntimeError: CUDA out of memory. Tried to allocate 9.00 '
+     "GiB (GPU 0; 10.76 GiB total capacity; 5.20 GiB already allocated; 4.40 GiB free; 5.30 GiB reserved in total by PyTorch)"),
     ("forward-only", "burst-prefill", "vLLM: the outer frames are missing", 'Traceback (most recent call last):\n  File '
      '"/x/vllm/model_executor/models/qwen3_5.py", line 695, in forward\n  File "/x/vllm/v1/attention/backends/flash_attn.py", line 510, in '
      "forward\ntorch.OutOfMemoryError: CUDA out of memory. Tried to allocate 50.00 MiB."),

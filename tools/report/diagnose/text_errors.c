@@ -289,7 +289,8 @@ static const struct {
 static void add_advice(const struct ct_text_facts *f, const struct ct_text_fact *e,
                        const struct ct_text_fact *oom, struct ct_verdict *v) {
     for (size_t i = 0; i < sizeof advice_of / sizeof *advice_of; i++)
-        if (advice_of[i].kind == e->kind) {
+        if (advice_of[i].kind == e->kind && (e->kind != CT_TEXT_KIND_WORKSPACE_SMALL ||
+                                             ct_text_facts_program(f) == CT_FRAMEWORK_VLLM)) {
             ct_advice_set(ct_verdict_add_advice(v, "%s", advice_of[i].text), advice_of[i].flag,
                           advice_of[i].from, NULL, advice_of[i].versions);
             return;

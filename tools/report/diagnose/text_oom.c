@@ -377,7 +377,8 @@ static void judge_fragmentation(const struct judged *j) {
     if (n->idle < GIB || n->tried < 20 * MIB || n->idle + free < n->tried || n->tried <= free)
         return;
     const int is_enough = n->idle >= n->tried;
-    const int share = (int)((__int128)n->idle * 100 / (n->allocated + n->idle));
+    const int64_t pool = n->allocated + n->idle;
+    const int share = (int)(((__int128)n->idle * 100 + pool / 2) / pool);
     if ((share < 10 && !is_enough) || j->place.scenario == CT_SCENARIO_GRAPH_CAPTURE)
         return;
     struct ct_verdict *v = add(
@@ -434,7 +435,9 @@ static int judge_plan(const struct judged *j) {
 static int judge_budget(const struct judged *j) {
     const int64_t share = ct_text_advice_share(j->f);
     const int is_server = ct_server_has_options(ct_text_facts_program(j->f));
-    const int much = j->n.untracked > GIB + GIB / 2;
+    // (contexts, graphs and libraries take as much in any process)
+    const int much =
+        j->n.untracked > GIB + GIB / 2 && (has_place(j) || j->n.untracked > j->n.total / 8);
     const int is_tight = share >= 950000 && is_serving(j) && j->n.total > 0;
     if ((!much && !is_tight) || (has_place(j) && !is_serving(j) && !much))
         return 0;
@@ -510,7 +513,13 @@ static void add_excluded(const struct judged *j, struct ct_verdict *v) {
 
 static void advise_text(const struct judged *j, struct ct_verdict *v) {
     const int is_server = ct_server_has_options(ct_text_facts_program(j->f));
-    if (!j->oom->has_traceback && ct_text_facts_program(j->f) != CT_FRAMEWORK_LLAMA_CPP)
+    const enum ct_framework program = ct_text_facts_program(j->f);
+    const int is_python = ct_framework_has_torch(program) || program == CT_FRAMEWORK_JAX ||
+                          program == CT_FRAMEWORK_CUPY;
+    if (!is_python && program != CT_FRAMEWORK_LLAMA_CPP && !v->advice_count)
+        (void)ct_verdict_add_advice(v, "give the whole output of the program, with the lines "
+                                       "before the error");
+    else if (!j->f->has_frames && is_python)
         (void)ct_verdict_add_advice(v,
                                     "give the traceback of the error, too: its functions name the "
                                     "phase%s",

@@ -8,6 +8,7 @@
 #include "diagnose/text_advice.h"
 #include "diagnose/text_errors.h"
 #include "diagnose/text_oom.h"
+#include "diagnose/text_start.h"
 
 #define MILLION 1000000
 
@@ -164,7 +165,9 @@ static void judge_healthy(const struct ct_text_facts *f, struct ct_verdicts *l) 
         return;
     }
     struct ct_verdict *v = ct_verdicts_add(l, CT_SCENARIO_UNKNOWN, 0.5, -1,
-                                           "no line of this text is one that is known");
+                                           f->found ? "no line of this text says what failed, "
+                                                      "as far as they are known"
+                                                    : "no line of this text is one that is known");
     (void)ct_verdict_add_advice(v,
                                 "give the whole output of the program, with the lines before the "
                                 "error");
@@ -185,13 +188,26 @@ static const struct ct_text_fact *find_wrapper(const struct ct_text_facts *f) {
     return NULL;
 }
 
+// A log that says itself that nothing is left for the KV cache, without the error that follows.
+static int judge_no_cache(const struct ct_text_facts *f, struct ct_verdicts *v) {
+    struct ct_text_start s;
+    ct_text_start_find(f, &s);
+    if (!s.kv_bytes.known || s.kv_bytes.value > 0)
+        return 0;
+    const struct ct_text_fact said = {.kind = CT_TEXT_KIND_NO_CACHE_BLOCKS,
+                                      .line = s.kv_bytes.line};
+    ct_text_errors_judge(f, &said, NULL, v);
+    return 1;
+}
+
 static void judge_no_error(const struct ct_text_facts *f, struct ct_verdicts *v) {
     const struct ct_text_fact *wrapper = find_wrapper(f);
     if (!f->lines)
         (void)ct_verdicts_add(v, CT_SCENARIO_INCOMPLETE, 1, -1, "the text is empty");
     else if (wrapper)
         ct_text_errors_judge_wrapper(wrapper, v);
-    else if (!judge_load(f, v) && !judge_recovered(f, v) && !judge_unfinished(f, v))
+    else if (!judge_no_cache(f, v) && !judge_load(f, v) && !judge_recovered(f, v) &&
+             !judge_unfinished(f, v))
         judge_healthy(f, v);
 }
 

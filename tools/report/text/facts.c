@@ -104,10 +104,12 @@ static void give_place(struct ct_text_facts *f, int is_reversed) {
 }
 
 void ct_text_facts_end(struct ct_text_facts *f) {
+    f->open = f->open ? f->open : f->waiting;
     give_place(f, 0);
 }
 
 static void add_error(struct ct_text_facts *f, const struct ct_text_fact *fact, int opens) {
+    f->waiting = f->traceback.seen ? 0 : f->waiting;
     struct ct_text_fact *in_list = add(f, fact, !opens);
     f->open = (size_t)(in_list - f->list) + 1;
     f->open_line = fact->line;
@@ -154,6 +156,7 @@ static size_t skip_blanks(const char *text, size_t length, size_t at) {
 static void add_frame(struct ct_text_facts *f, const char *text, size_t length,
                       const struct ct_template_match *m) {
     const size_t at = skip_blanks(text, length, m->end);
+    f->has_frames = 1;
     char path[CT_TEXT_WORD_SIZE] = "";
     if (m->kind == CT_TEXT_KIND_FRAME)
         memcpy(path, m->word, sizeof path);
@@ -208,9 +211,13 @@ static int is_setting_letter(char c) {
 static void add_setting(struct ct_text_facts *f, const char *text, size_t length, size_t at,
                         const struct ct_template_match *m, uint64_t line) {
     struct ct_text_setting *s = &f->settings[m->flag], read = {.line = line};
+    const int is_switch = m->flag == CT_TEXT_FLAG_ENFORCE_EAGER;
     size_t from = m->end, n = 0;
     if (at && is_name_letter(text[at - 1]))
         return; // the end of a longer name
+    if (is_switch && at >= 4 &&
+        (!memcmp(text + at - 4, "set ", 4) || !memcmp(text + at - 4, "use ", 4)))
+        return; // a hint of vLLM's
     while (from < length && text[from] == ' ')
         from++;
     size_t end = from;
@@ -221,7 +228,6 @@ static void add_setting(struct ct_text_facts *f, const char *text, size_t length
     read.value[n] = 0;
     end = from;
     if (!*read.value || !ct_template_read_number(text, length, &end, &read.number)) {
-        const int is_switch = m->flag == CT_TEXT_FLAG_ENFORCE_EAGER;
         if (!is_switch || strcmp(read.value, "False") == 0)
             return;
         memcpy(read.value, "True", 5);
@@ -296,10 +302,14 @@ static void add_retry(struct ct_text_facts *f, uint64_t line) {
     f->open = 0;
 }
 
-static void begin_traceback(struct ct_text_facts *f) {
+// An error before a traceback is not the one at its end; where none stands there, it may be that of
+// the error just above, as loggers print it.
+static void begin_traceback(struct ct_text_facts *f, uint64_t line) {
     give_place(f, 1);
+    const struct ct_text_fact *last = find_open(f, line);
+    f->waiting = last && !ct_text_where_is_known(&last->where) ? f->open : 0;
     forget_place(f);
-    f->open = 0; // an error before a traceback is not the one at its end
+    f->open = 0;
 }
 
 // What a tensor takes whose shape and type are named.
@@ -357,7 +367,7 @@ static void add_match(struct ct_text_facts *f, const char *text, size_t length, 
         f->progress = m->kind == CT_TEXT_KIND_PERIODIC ? CT_TEXT_KIND_PERIODIC : f->progress;
         break;
     case CT_TEXT_ROLE_TRACEBACK:
-        begin_traceback(f);
+        begin_traceback(f, line);
         break;
     case CT_TEXT_ROLE_FRAME:
         add_frame(f, text, length, m);

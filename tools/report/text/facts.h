@@ -77,6 +77,8 @@ struct ct_text_facts {
     const char *stamp; // of the line, "" if it has none
     size_t open;       // the OOM that clauses belong to, + 1
     uint64_t open_line;
+    size_t waiting;                // as `open`: it may be that of the traceback behind it
+    int has_frames;                // there is a traceback somewhere
     struct ct_traceback traceback; // so far
     struct ct_text_where where;    // that a line has named
     char place[CT_TEXT_PLACE_SIZE];
