@@ -899,6 +899,16 @@ def log_beside_trace():
           [["mis-budget", "none"], ["mis-budget", "co-tenant", "none"]])
 
 
+@case("no KV cache is advised that holds nothing")
+def nothing_left():
+    for missing, is_advised in ((G, True), (9 * G, False)):
+        found = verdicts(save([{"ptr": G, "bytes": 60 * G, "stack": LOAD}, {"ptr": 70 * G, "bytes": 10 * G, "stack": CACHE},
+                               refused(missing + M, M, stack=[("f", "/x/f.py", 1), ("GPUModelRunner._dummy_sampler_run", WORKER, 5)])],
+                              settings(kv_cache_memory_bytes=10 * G)))[0]
+        equal("--kv-cache-memory-bytes" in [a["flag"] for a in found["advice"]], is_advised)
+        check(is_advised or found["advice"][0]["text"].startswith("no smaller KV cache is enough"), found["advice"])
+
+
 @case("where the weights alone are more than the budget, no smaller profile run is advised")
 def budget_below_weights():
     start = ("INFO 05-14 09:30:00 [core.py:119] Initializing a V1 LLM engine (v0.33.0) with config: model='/m'\n"

@@ -235,14 +235,14 @@ static void add_meaning(const struct judged *j, struct ct_verdict *v) {
         rows = set[CT_TEXT_FLAG_MAX_NUM_BATCHED_TOKENS].number.value / MILLION;
     else if (said && said->values[CT_TEXT_SEQS].known)
         rows = said->values[CT_TEXT_SEQS].value;
-    if (!ct_request_size_find(j->n.tried, j->oom->values[CT_TEXT_TRIED].step, rows, vocabulary, &r))
+    if (!ct_request_size_find(j->n.tried, j->oom->values[CT_TEXT_TRIED].step, rows, vocabulary,
+                              &r) ||
+        (r.others_fit && !said)) // (of the sampler's warm-up the bytes of an element are known)
         return;
     (void)ct_verdict_add_text(
         v, "%s is %" PRId64 " rows x a vocabulary of %" PRId64 " x %" PRId64 " B%s",
         size(j->n.tried).text, r.rows, r.vocabulary, r.bytes,
-        r.vocabulary_given ? ""
-        : r.others_fit     ? " (a common vocabulary; others fit, too)"
-                           : " (a common vocabulary that fits)");
+        r.vocabulary_given ? "" : " (a common vocabulary that fits)");
 }
 
 void ct_text_oom_add_evidence(const struct ct_text_facts *f, const struct ct_text_fact *oom,

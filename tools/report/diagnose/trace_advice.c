@@ -147,9 +147,16 @@ uint64_t ct_trace_advice_need(const struct ct_judged *j) {
 // ct_trace_advice_leave.
 static void lower_kv_bytes(const struct ct_setting *s, struct ct_verdict *v, uint64_t bytes,
                            const char *purpose) {
-    const uint64_t now = (uint64_t)s->number / MILLION;
+    const uint64_t now = s->number > 0 ? (uint64_t)s->number / MILLION : 0;
     char to[24] = "";
-    if (s->number > 0 && now > bytes)
+    if (now && bytes > now - now / 8) { // what is left holds no request
+        (void)ct_verdict_add_advice(v,
+                                    "%sno smaller KV cache is enough, because %s more is needed, "
+                                    "and it is to have %s",
+                                    v->advice_count ? "or " : "", size(bytes).text, size(now).text);
+        return;
+    }
+    if (now)
         (void)snprintf(to, sizeof to, "%" PRIu64, (now - bytes) / (16 * MIB) * (16 * MIB));
     struct ct_advice *a = ct_verdict_add_advice(
         v, "%smake the KV cache smaller by %s%s; without this flag vLLM measures what fits",
@@ -210,6 +217,13 @@ static int lower_to_bound(const struct ct_judged *j, struct ct_verdict *v, const
     const struct ct_human_text to = value_of(s);
     const char * or = v->advice_count ? "or " : "";
     const struct ct_human_text less = size((uint64_t)j->c->fit->cache_excess);
+    if (s->safe < s->least) {
+        (void)ct_verdict_add_advice(v,
+                                    "a KV cache that leaves enough has no room for one request of "
+                                    "max_model_len (cutrace-report fit has the arithmetic); make "
+                                    "requests shorter, or steps smaller");
+        return 1;
+    }
     struct ct_advice *a =
         *to.text
             ? ct_verdict_add_advice(v,
@@ -229,7 +243,13 @@ void ct_trace_advice_leave(const struct ct_judged *j, struct ct_verdict *v, uint
     if (!o || !bytes)
         return;
     const int has_size = server == CT_FRAMEWORK_VLLM && kv.source != CT_SETTING_UNKNOWN;
-    if (has_size && !lower_to_bound(j, v, kv_flag, kv_versions))
+    const uint64_t cache = ct_judged_row(j, (enum ct_account_row_kind)CT_COMPONENT_KV_CACHE);
+    if (cache && bytes >= cache && j->phase != CT_PHASE_KV_CACHE)
+        (void)ct_verdict_add_advice(v,
+                                    "no smaller KV cache is enough, because %s more is needed, and "
+                                    "it has %s",
+                                    size(bytes).text, size(cache).text);
+    else if (has_size && !lower_to_bound(j, v, kv_flag, kv_versions))
         lower_kv_bytes(&kv, v, bytes, purpose);
     else if (!has_size && !lower_to_bound(j, v, o->name, o->versions))
         lower_share(j, v, o, bytes, purpose);
@@ -330,6 +350,12 @@ static void lower_tokens_to_bound(const struct ct_judged *j, struct ct_verdict *
     ct_advice_set(a, s->flag, text_of(s->now), to.text, versions);
 }
 
+// vLLM refuses fewer tokens in a step than requests.
+static int64_t find_least_tokens(const struct ct_judged *j) {
+    const struct ct_setting s = find_option(j, CT_OPTION_REQUESTS);
+    return s.number > 0 ? s.number / MILLION : 0;
+}
+
 static void advise_tokens(const struct ct_judged *j, struct ct_verdict *v, const char *why) {
     enum { STEP = 256 };
     const struct ct_server_option *o = ct_server_option_find(find_server(j), CT_OPTION_STEP_TOKENS);
@@ -346,7 +372,7 @@ static void advise_tokens(const struct ct_judged *j, struct ct_verdict *v, const
         return;
     if (now > 0 && step > room) {
         const int64_t fits = (int64_t)((__int128)now * (__int128)room / (__int128)step);
-        if (fits >= STEP)
+        if (fits >= STEP && fits >= find_least_tokens(j))
             (void)snprintf(to, sizeof to, "%" PRId64, fits / STEP * STEP);
     }
     const char *begin = begin_lower(v, to);
@@ -398,7 +424,8 @@ static void advise_warmup(const struct ct_judged *j, struct ct_verdict *v) {
     ct_trace_advice_leave(j, v, ct_trace_advice_need(j), ", so that the warm-up fits");
     if (j->phase == CT_PHASE_WARMUP_SAMPLER || j->component == CT_COMPONENT_LOGITS)
         lower_rows(j, v, CT_OPTION_REQUESTS, 8,
-                   "the sampler's buffers have a row for each request");
+                   "the sampler's buffers have a row for each request; later ones may need a lower "
+                   "value");
     ct_plain_advice_add(v, find_server(j), j->c->log);
 }
 

@@ -190,9 +190,13 @@ static int judge_fragmentation(const struct ct_judged *j) {
     const struct ct_pool_growth *w = j->cause.pool;
     if (!w || w->cause != CT_GROWTH_FRAGMENTED || !j->oom->pool.known)
         return 0;
+    const int is_most = w->free.bytes >= j->oom->pool.segment_bytes / 5;
     const int is_much = w->free.bytes >= GIB || w->free.bytes >= j->oom->pool.segment_bytes / 10;
     struct ct_verdict *v =
-        ct_judged_add(j, CT_SCENARIO_FRAGMENTATION, is_much ? 0.87 : 0.28,
+        ct_judged_add(j, CT_SCENARIO_FRAGMENTATION,
+                      is_most   ? 0.87
+                      : is_much ? 0.7
+                                : 0.28,
                       "PyTorch's pool had enough idle memory, but no idle block was large enough");
     ct_judged_add_phase(j, v);
     struct ct_evidence *e = ct_verdict_add_event(

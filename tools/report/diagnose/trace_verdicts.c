@@ -125,7 +125,7 @@ static int judge_caught(const struct ct_judged *j) {
     struct ct_verdict *v =
         ct_judged_add(j, CT_SCENARIO_RECOVERED, 0.75,
                       "a request failed, and the program caught that: the same lines of it got "
-                      "memory of another size later");
+                      "memory later");
     ct_judged_add_phase(j, v);
     ct_judged_add_account(j, v);
     ct_verdict_set_refuted_by(v, "an error that the program reported all the same");
@@ -190,8 +190,10 @@ static int judge_kept(const struct ct_judged *j) {
     ct_judged_add_account(j, v);
     ct_judged_add_bytes(j, v, kept, "activations of layers that have ended");
     ct_trace_advice_add(j, v);
-    (void)ct_verdict_add_advice(v, "or, where nothing is trained, run it under torch.no_grad() or "
-                                   "torch.inference_mode(), which keeps none of them");
+    (void)ct_verdict_add_advice(v,
+                                "or, where this pass trains nothing (an evaluation), run it under "
+                                "torch.no_grad() or torch.inference_mode(), which keeps none "
+                                "of them");
     ct_verdict_set_refuted_by(v, "layers that need all of them at once");
     return 1;
 }
@@ -244,7 +246,9 @@ static void add_headroom(const struct ct_trace_case *c, struct ct_verdict *v) {
         e->bytes_known = 1;
         e->bytes = d->peak_bytes;
     }
-    if (now->free_known)
+    // (a reading from before the peak says nothing of it)
+    if (now->free_known && d->peak_known && now->free_min <= c->capacity &&
+        c->capacity - now->free_min >= d->peak_bytes)
         (void)ct_verdict_add_text(v, "at least %s of the device stayed free, by the readings",
                                   size(now->free_min).text);
 }

@@ -244,7 +244,9 @@ void ct_companions_print(struct ct_view *v, const struct ct_incidents *incidents
                     ct_human_count(c->left_out_lines).text, c->left_out_lines == 1 ? "is" : "are");
         fputs(":\n", v->out);
         if (!ct_log_print(v, &c->log))
-            fputs("  nothing that is known\n", v->out);
+            fputs(c->log.count ? "  nothing of its start, settings or load\n"
+                               : "  nothing that is known\n",
+                  v->out);
     }
     if (c && c->has_metrics)
         print_metrics(v, incidents);
