@@ -328,6 +328,15 @@ def of_any_program():
     check("phase by its traceback: weight loading" in [e["text"] for e in first["evidence"]], first)
 
 
+@case("a program of PyTorch's whose file is named after a model is not llama.cpp; what others can have held is the rest of the sums")
+def sums():
+    said = b"""File "/home/me/llama_recipes/llama_finetuning.py", line 9, in main
+RuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB (GPU 0; 15.90 GiB total capacity; 14.31 GiB already allocated; 597.06 MiB free; 14.41 GiB reserved in total by PyTorch)"""
+    out = re.sub(r"\s+", " ", report("explain", "-", data=said)[1].decode())
+    check("PyTorch held 14.31 GiB" in out and "llama.cpp" not in out, out)
+    check(f"excluded: another process (others held {(15.90 - 14.41) * 1024 - 597.06:.2f} MiB at most)" in out, out)
+
+
 @case("what a hint of the server's says to set is no setting")
 def hint():
     said = (b"INFO 05-14 09:30:00 [gpu_model_runner.py:1786] Capturing cudagraphs for decoding. If out-of-memory error occurs during cudagraph "

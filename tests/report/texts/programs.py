@@ -233,6 +233,17 @@ BufferAssignment stats:
     ("cross-entropy", "logits", "Megatron", 'Traceback (most recent call last):\n  File "/x/torch/nn/modules/module.py", line 889, in _call_impl\n  '
      'File "/x/megatron/model/gpt_model.py", line 60, in post_language_model_processing\nRuntimeError: CUDA out of memory. Tried to allocate 9.00 '
      "GiB (GPU 0; 10.76 GiB total capacity; 5.20 GiB already allocated; 4.40 GiB free; 5.30 GiB reserved in total by PyTorch)"),
+    ("code-of-trainer", "training-step", "a notebook's lines of code", "OutOfMemoryError                          Traceback (most recent call last)\n"
+     "Cell In[8], line 1\n----> 1 trainer.train()\nOutOfMemoryError: CUDA out of memory. Tried to allocate 90.00 MiB."),
+    ("code-backward", "training-step", "the same", "RuntimeError                              Traceback (most recent call last)\n<ipython-input-9-d81c> in "
+     "<module>()\n---> 12         loss.backward()\nRuntimeError: CUDA out of memory. Tried to allocate 90.00 MiB."),
+    ("apex-adam", "training-step", "DeepSpeed 0.1 with apex", 'Traceback (most recent call last):\n  File "/x/deepspeed/pt/'
+     'deepspeed_zero_optimizer.py", line 357, in initialize_optimizer_states\n  File "/x/apex/optimizers/fused_adam.py", line 129, in step\n'
+     "RuntimeError: CUDA out of memory. Tried to allocate 8.50 GiB."),
+    ("comfy-patch", "startup-weights", "ComfyUI on Windows", '  File "E:\\ComfyUI\\comfy\\model_patcher.py", line 320, in patch_weight_to_device\n'
+     '  File "E:\\ComfyUI\\comfy\\model_management.py", line 857, in cast_to_device\ntorch.OutOfMemoryError: Allocation on device'),
+    ("tensorrt", "unknown", "TensorRT", "[E] [TRT] Requested amount of GPU memory (24793579520 bytes) could not be allocated. There may not be enough "
+     "free memory for allocation to succeed."),
     ("forward-only", "burst-prefill", "vLLM: the outer frames are missing", 'Traceback (most recent call last):\n  File '
      '"/x/vllm/model_executor/models/qwen3_5.py", line 695, in forward\n  File "/x/vllm/v1/attention/backends/flash_attn.py", line 510, in '
      "forward\ntorch.OutOfMemoryError: CUDA out of memory. Tried to allocate 50.00 MiB."),

@@ -491,18 +491,28 @@ static void judge_phase(const struct judged *j, double less) {
     ct_text_advice_add(j->f, v, j->oom);
 }
 
+// What others can have held at most: all that is neither free nor this process's; -1: not known.
+static int64_t find_most_others(const struct figures *n) {
+    if (n->in_use > 0 && n->unlisted >= 0)
+        return n->others + n->unlisted;
+    if (n->total <= 0 || n->free < 0 || n->allocated < 0 || n->idle < 0)
+        return -1;
+    const int64_t rest = n->total - n->free - n->allocated - n->idle;
+    return rest > 0 ? rest : 0;
+}
+
 // Which causes the figures exclude, and what would decide on the others.
 static void add_excluded(const struct judged *j, struct ct_verdict *v) {
     const struct figures *n = &j->n;
-    if (n->idle >= 0 && n->tried > n->idle)
+    const int64_t wanted = n->missing > 0 ? n->missing : n->tried, others = find_most_others(n);
+    if (n->idle >= 0 && n->tried > n->idle && !ct_verdicts_find(j->v, CT_SCENARIO_FRAGMENTATION))
         (void)ct_verdict_add_text(v,
                                   "excluded: fragmentation of PyTorch's pool (%s was idle in it, "
                                   "%s was asked for)",
                                   size(n->idle).text, size(n->tried).text);
-    if (n->in_use > 0 && n->unlisted >= 0 &&
-        n->others + n->unlisted < (n->missing > 0 ? n->missing : n->tried))
+    if (others >= 0 && others < wanted)
         (void)ct_verdict_add_text(v, "excluded: another process (others held %s at most)",
-                                  size(n->others + n->unlisted).text);
+                                  size(others).text);
     else if (n->tried >= 0 && n->others < 1)
         (void)ct_verdict_add_text(
             v, "still possible: another process (nvidia-smi shows which there are)");
