@@ -237,6 +237,9 @@ BufferAssignment stats:
      "Cell In[8], line 1\n----> 1 trainer.train()\nOutOfMemoryError: CUDA out of memory. Tried to allocate 90.00 MiB."),
     ("code-backward", "training-step", "the same", "RuntimeError                              Traceback (most recent call last)\n<ipython-input-9-d81c> in "
      "<module>()\n---> 12         loss.backward()\nRuntimeError: CUDA out of memory. Tried to allocate 90.00 MiB."),
+    ("colab", "training-step", "Colab's links", "[/usr/lib/python3.10/torch/autograd/graph.py](https://localhost:8080/#) in "
+     "_engine_run_backward(t_outputs, *args)\n    823     return Variable._execution_engine.run_backward(\nOutOfMemoryError: CUDA out of memory. "
+     "Tried to allocate 90.00 MiB."),
     ("apex-adam", "training-step", "DeepSpeed 0.1 with apex", 'Traceback (most recent call last):\n  File "/x/deepspeed/pt/'
      'deepspeed_zero_optimizer.py", line 357, in initialize_optimizer_states\n  File "/x/apex/optimizers/fused_adam.py", line 129, in step\n'
      "RuntimeError: CUDA out of memory. Tried to allocate 8.50 GiB."),
