@@ -389,6 +389,8 @@ def vocabularies():
         tried = f"{mib / 1024:.2f} GiB" if mib >= 1024 else f"{mib:.2f} MiB"
         (text,) = said(tried)
         check(f"vocabulary of {vocabulary} x {size_of} B" in text, text)
+        if vocabulary != 151552:  # 152064 makes 1.74 GiB, too
+            equal("others fit, too" in text, vocabulary == 151936, text)
     equal(said("1.90 GiB"), [])
 
 

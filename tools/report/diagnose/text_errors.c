@@ -278,19 +278,21 @@ static void judge_profile(const struct ct_text_facts *f, const struct ct_text_fa
 // Settings that a kind of error is about; advice on the others is by scenario.
 static const struct {
     enum ct_text_kind kind;
+    enum ct_framework program; // NONE: any
     const char *flag, *from, *versions, *text;
 } advice_of[] = {
-    {CT_TEXT_KIND_WORKSPACE_SMALL, "VLLM_FLASHINFER_WORKSPACE_BUFFER_SIZE", NULL,
+    {CT_TEXT_KIND_WORKSPACE_SMALL, CT_FRAMEWORK_VLLM, "VLLM_FLASHINFER_WORKSPACE_BUFFER_SIZE", NULL,
      "vLLM 0.11 and later", "raise it, because the workspace does not grow by itself"},
-    {CT_TEXT_KIND_POOL_EXPANDABLE, "PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True",
-     "torch 2.1 and later", "remove expandable_segments from it"},
+    {CT_TEXT_KIND_POOL_EXPANDABLE, CT_FRAMEWORK_NONE, "PYTORCH_CUDA_ALLOC_CONF",
+     "expandable_segments:True", "torch 2.1 and later", "remove expandable_segments from it"},
 };
 
 static void add_advice(const struct ct_text_facts *f, const struct ct_text_fact *e,
                        const struct ct_text_fact *oom, struct ct_verdict *v) {
+    const enum ct_framework program = ct_text_facts_program(f);
     for (size_t i = 0; i < sizeof advice_of / sizeof *advice_of; i++)
-        if (advice_of[i].kind == e->kind && (e->kind != CT_TEXT_KIND_WORKSPACE_SMALL ||
-                                             ct_text_facts_program(f) == CT_FRAMEWORK_VLLM)) {
+        if (advice_of[i].kind == e->kind &&
+            (!advice_of[i].program || advice_of[i].program == program)) {
             ct_advice_set(ct_verdict_add_advice(v, "%s", advice_of[i].text), advice_of[i].flag,
                           advice_of[i].from, NULL, advice_of[i].versions);
             return;

@@ -242,7 +242,9 @@ static void add_meaning(const struct judged *j, struct ct_verdict *v) {
     (void)ct_verdict_add_text(
         v, "%s is %" PRId64 " rows x a vocabulary of %" PRId64 " x %" PRId64 " B%s",
         size(j->n.tried).text, r.rows, r.vocabulary, r.bytes,
-        r.vocabulary_given ? "" : " (a common vocabulary that fits)");
+        r.vocabulary_given ? ""
+        : r.others_fit     ? " (a common vocabulary; others fit, too)"
+                           : " (a common vocabulary that fits)");
 }
 
 void ct_text_oom_add_evidence(const struct ct_text_facts *f, const struct ct_text_fact *oom,
@@ -522,8 +524,8 @@ static void add_excluded(const struct judged *j, struct ct_verdict *v) {
 }
 
 static void advise_text(const struct judged *j, struct ct_verdict *v) {
-    const int is_server = ct_server_has_options(ct_text_facts_program(j->f));
     const enum ct_framework program = ct_text_facts_program(j->f);
+    const int is_server = ct_server_has_options(program);
     const int is_python = ct_framework_has_torch(program) || program == CT_FRAMEWORK_JAX ||
                           program == CT_FRAMEWORK_CUPY;
     if (!is_python && program != CT_FRAMEWORK_LLAMA_CPP && !v->advice_count)

@@ -143,6 +143,13 @@ uint64_t ct_trace_advice_need(const struct ct_judged *j) {
 
 // ---- the size of the KV cache ------------------------------------------------------------------
 
+static void say_no_cache_helps(struct ct_verdict *v, uint64_t bytes, const char *has,
+                               uint64_t cache) {
+    (void)ct_verdict_add_advice(
+        v, "no smaller KV cache is enough, because %s more is needed, and it %s %s",
+        size(bytes).text, has, size(cache).text);
+}
+
 // vLLM rounds what it is given down to whole blocks of all layers. `purpose`: as of
 // ct_trace_advice_leave.
 static void lower_kv_bytes(const struct ct_setting *s, struct ct_verdict *v, uint64_t bytes,
@@ -150,10 +157,7 @@ static void lower_kv_bytes(const struct ct_setting *s, struct ct_verdict *v, uin
     const uint64_t now = s->number > 0 ? (uint64_t)s->number / MILLION : 0;
     char to[24] = "";
     if (now && bytes > now - now / 8) { // what is left holds no request
-        (void)ct_verdict_add_advice(v,
-                                    "%sno smaller KV cache is enough, because %s more is needed, "
-                                    "and it is to have %s",
-                                    v->advice_count ? "or " : "", size(bytes).text, size(now).text);
+        say_no_cache_helps(v, bytes, "is to have", now);
         return;
     }
     if (now)
@@ -245,10 +249,7 @@ void ct_trace_advice_leave(const struct ct_judged *j, struct ct_verdict *v, uint
     const int has_size = server == CT_FRAMEWORK_VLLM && kv.source != CT_SETTING_UNKNOWN;
     const uint64_t cache = ct_judged_row(j, (enum ct_account_row_kind)CT_COMPONENT_KV_CACHE);
     if (cache && bytes >= cache && j->phase != CT_PHASE_KV_CACHE)
-        (void)ct_verdict_add_advice(v,
-                                    "no smaller KV cache is enough, because %s more is needed, and "
-                                    "it has %s",
-                                    size(bytes).text, size(cache).text);
+        say_no_cache_helps(v, bytes, "has", cache);
     else if (has_size && !lower_to_bound(j, v, kv_flag, kv_versions))
         lower_kv_bytes(&kv, v, bytes, purpose);
     else if (!has_size && !lower_to_bound(j, v, o->name, o->versions))

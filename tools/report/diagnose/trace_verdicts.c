@@ -115,8 +115,8 @@ static int got_memory(const struct ct_trace_case *c, uint32_t stack, uint64_t t_
     return 0;
 }
 
-// The same lines of the program got memory after the failure, of another size: it caught the error
-// and asked for less, or went on with its next input, to a good end. (Other threads, and what was
+// The same lines of the program got memory after the failure: it caught the error and asked for
+// less, or again, or went on with its next input, to a good end. (Other threads, and what was
 // queued, may go on for a while after an error that ends the program.)
 static int judge_caught(const struct ct_judged *j) {
     if (!j->c->trace->ended || j->c->facts->exit_status || !j->oom->stack ||
@@ -180,8 +180,10 @@ static uint64_t find_kept(const struct ct_judged *j, uint64_t *all) {
 // The first step of a training shows no backward pass yet, but what it keeps for one.
 static int judge_kept(const struct ct_judged *j) {
     uint64_t all;
+    if (j->phase != CT_PHASE_FORWARD)
+        return 0;
     const uint64_t kept = find_kept(j, &all);
-    if (j->phase != CT_PHASE_FORWARD || kept <= all / 2 || kept < j->cause.missing)
+    if (kept <= all / 2 || kept < j->cause.missing)
         return 0;
     struct ct_verdict *v = ct_judged_add(j, CT_SCENARIO_TRAINING_STEP, 0.7,
                                          "the forward pass keeps the activations of its layers for "

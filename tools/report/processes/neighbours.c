@@ -317,8 +317,7 @@ int ct_neighbours_is_alone(const struct ct_neighbours *n, int device) {
     int has_self = 0;
     for (size_t i = 0; i < n->count; i++) {
         const struct ct_neighbour *p = &n->list[i];
-        const int is_self = p->whose == CT_NEIGHBOUR_SELF || p->whose == CT_NEIGHBOUR_SELF_INFERRED;
-        if (p->device == device && !is_self)
+        if (p->device == device && !ct_neighbour_is_self(p))
             return 0;
         has_self |= p->device == device;
     }
