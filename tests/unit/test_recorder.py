@@ -22,6 +22,12 @@ from tap import FULL, REPORT, Skip, case, main, read_json, repeat, sample  # noq
 SLOW = "thread" in os.environ.get("SAN", "")  # ThreadSanitizer; what has no race to find takes it a minute
 
 
+def need_tables_of_descriptors():
+    """The files thread has a table of its own: what the program opens meanwhile is another file of the same number."""
+    if SLOW:
+        raise Skip("ThreadSanitizer knows one table of descriptors in a process, and calls this a race")
+
+
 def run_and_read(*arguments, **kw):
     run = Run(*arguments, **kw)
     return run, run.trace()
@@ -363,8 +369,7 @@ def a_child_made_behind_the_c_library_s_back_too():
 
 @case("a storm of forks ends")
 def a_storm_of_forks_ends():
-    if SLOW:  # it calls the files thread's descriptors, which are in a table of its own, a race with the program's
-        raise Skip("ThreadSanitizer knows one table of descriptors in a process")
+    need_tables_of_descriptors()
     run = Run("fork-storm", 1000 if FULL else 20, 3, output="t.%p.zst")
     files = run.files()
     assert len(files) == (1001 if FULL else 21), len(files)
@@ -380,6 +385,7 @@ def a_storm_of_forks_ends():
 
 @case("a closed descriptor never writes into the host's file")
 def a_closed_descriptor_never_writes_into_the_host_s_file():
+    need_tables_of_descriptors()
     folder = tempfile.mkdtemp()
     victim = os.path.join(folder, "victim")
     run = Run("close-all", victim)

@@ -107,6 +107,8 @@ def written(levels, step_s=5.0, where=None, name="live", trace_id=0x77, function
         t.columns = packed_columns
     begin(t, pid=os.getpid(), **more)
     first = now - int(step_s * len(levels) * S)
+    if first < 1000:
+        raise Skip(f"a history of {step_s * len(levels):.0f} s, and the machine is up for {now / S:.0f}")
     t.event("memory-sample", first - 1000, device=0, free_bytes=80 * G - M, total_bytes=80 * G)
     before, held = 0, []
     for i, level in enumerate(levels):
