@@ -37,18 +37,18 @@ export function buildTree(held, by, inverted) {
             addTo(node, each, weight);
         }
     }
-    return finish(root);
+    return finish(root, inverted);
 }
 
-// Joins chains, sorts children, and finds the colour of most of a node. (A list instead of recursion: a
-// stranger's stack may be deep.)
-function finish(root) {
+// Joins chains, sorts children, and finds the colour of most of a node. The frames of a box go from the caller to the
+// callee, whose name it has. (A list instead of recursion: a stranger's stack may be deep.)
+function finish(root, inverted) {
     const todo = [root];
     while (todo.length) {
         const node = todo.pop();
         let children = [...node.children.values()];
         while (children.length === 1 && children[0].weight === node.weight && node !== root) {
-            node.frames.push(...children[0].frames);
+            node.frames = inverted ? [...children[0].frames, ...node.frames] : [...node.frames, ...children[0].frames];
             children = [...children[0].children.values()];
         }
         node.children = children.sort((a, b) => b.weight - a.weight);
