@@ -178,6 +178,12 @@ static struct ct_ring *make_ring(uint64_t me) {
     return r;
 }
 
+// To clear it is the owner's last store for an event: it releases all that the owner has stored to
+// the next one.
+static inline void set_publishing(struct ct_ring *r, uintptr_t frame) {
+    atomic_store_explicit(&r->publishing, frame, memory_order_release);
+}
+
 static __attribute__((noinline)) struct ct_ring *claim_ring(void) {
     const int saved = errno;
     const uint32_t tid = (uint32_t)syscall(SYS_gettid);
@@ -190,12 +196,12 @@ static __attribute__((noinline)) struct ct_ring *claim_ring(void) {
         r = make_ring(me);
     if (r) {
         // Acquire: what the previous owner has stored is visible from here on.
-        (void)atomic_load_explicit(&r->shared->head, memory_order_acquire);
+        (void)atomic_load_explicit(&r->publishing, memory_order_acquire);
         // The previous owner may have been ended while it published or captured.
         atomic_store_explicit(&r->shared->announced, CT_JOURNAL_IDLE, memory_order_release);
         atomic_store_explicit(&r->unwinding, 0, memory_order_release);
         atomic_store_explicit(&r->in_python, 0, memory_order_release);
-        r->publishing = 0;
+        set_publishing(r, 0);
         r->claim = (uint32_t)(me >> 32);
         atomic_store_explicit(&r->shared->thread, thread_number(tid), memory_order_relaxed);
         self.ring = r;
@@ -350,19 +356,19 @@ int ct_ring_publish(struct ct_event *event) {
     struct ct_ring *r = ct_ring_claim();
     if (!r)
         return -ENOMEM;
-    if (r->publishing)
+    if (atomic_load_explicit(&r->publishing, memory_order_relaxed))
         return -EBUSY;
-    r->publishing = (uintptr_t)__builtin_frame_address(0);
+    set_publishing(r, (uintptr_t)__builtin_frame_address(0));
     atomic_signal_fence(memory_order_seq_cst);
     const int rc = publish(r, event);
     atomic_signal_fence(memory_order_seq_cst);
-    r->publishing = 0;
+    set_publishing(r, 0);
     return rc;
 }
 
 uintptr_t ct_ring_publishing(void) {
     const struct ct_ring *const r = ct_ring_claimed();
-    return r ? r->publishing : 0;
+    return r ? atomic_load_explicit(&r->publishing, memory_order_relaxed) : 0;
 }
 
 void ct_ring_give_up(void) {
@@ -372,7 +378,7 @@ void ct_ring_give_up(void) {
     atomic_store_explicit(&r->shared->announced, CT_JOURNAL_IDLE, memory_order_release);
     if (atomic_load_explicit(&r->shared->head, memory_order_relaxed) == r->begun_at) // R4
         ct_ring_count_lost(1);
-    r->publishing = 0;
+    set_publishing(r, 0);
 }
 
 uint64_t ct_ring_announced_bound(struct ct_ring *ring) {

@@ -149,7 +149,8 @@ struct ct_readahead *ct_readahead_begin(struct ct_trace *t, int has_readings) {
     pthread_cond_init(&a->moved, NULL);
     if (t->events > FEW_EVENTS && ct_workers_count() > 1) {
         a->has_thread = 1; // (the thread reads it, too)
-        a->has_thread = !pthread_create(&a->thread, NULL, read_batches, a);
+        if (pthread_create(&a->thread, NULL, read_batches, a))
+            a->has_thread = 0;
     }
     return a;
 }
