@@ -132,7 +132,7 @@ static void room(void **state) {
 
 // All symbols of a C++ library and of this program, in one run of c++filt.
 static void compare_with_cxxfilt(void **state) {
-    char command[600], library[512], symbol[9000], want[65536], path[] = "/tmp/names.XXXXXX";
+    char command[700], library[512], symbol[9000], want[65536], path[] = "/tmp/names.XXXXXX";
     unsigned seen = 0;
     (void)state;
     need();
