@@ -19,11 +19,11 @@ struct ct_capture;
 struct ct_ring {
     struct ct_journal_ring *shared;
     uint8_t *data;
-    uint64_t mask;        // bytes of data - 1
-    uint64_t told;        // ct_ring_publish returns 1 when the head changes in one of these bits
-    uint64_t room_until;  // the owner's: head may go up to here without reading the tail again
-    _Atomic uintptr_t publishing; // the owner's: the frame that is publishing, 0: none
-    uint64_t begun_at;    // the owner's: where the newest event begins, or would
+    uint64_t mask;       // bytes of data - 1
+    uint64_t told;       // ct_ring_publish returns 1 when the head changes in one of these bits
+    uint64_t room_until; // the owner's: head may go up to here without reading the tail again
+    _Atomic uintptr_t publishing;       // the owner's: the frame that is publishing, 0: none
+    uint64_t begun_at;                  // the owner's: where the newest event begins, or would
     _Atomic uint32_t unwinding;         // the owner is inside the unwinder
     _Atomic uint32_t in_python;         // the owner is walking Python frames
     struct ct_capture *_Atomic capture; // what the owner remembers of its stacks (stack/capture.h)

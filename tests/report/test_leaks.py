@@ -196,7 +196,7 @@ def text_of(path, *more, columns=160):
 
 
 def on_terminal(width, *args):
-    code, written = run_on_terminal([REPORT, "--no-pager", "--color=never", *args], width, env={**PLAIN, "TERM": "xterm"})
+    code, written = run_on_terminal([REPORT, "--color=never", *args], width, env={**PLAIN, "TERM": "xterm"})
     equal(code, 0)
     return written.decode()
 

@@ -235,7 +235,7 @@ def exports():
     m.say("range-pop", domain="d")
     path = m.write()
     out = os.path.join(os.path.dirname(path), "out")
-    equal(report("export", "--format=csv", "--table=events", path, "-o", out)[0], 0)
+    equal(report("export", "--format=csv:events", path, "-o", out)[0], 0)
     with open(out, encoding="utf-8", newline="") as f:
         rows = list(csv.DictReader(f))
     got = [(r["op"], r["text"], r["domain"], r["range"], r["phase"]) for r in rows if r["op"] in ("alloc", "mark", "range-push", "range-pop")]
@@ -335,11 +335,11 @@ def other_exports():
 
     def said(rows):
         return cleaned(plain(r) for r in rows if r[0] == "mark" or r[0].startswith(("range", "sub")))
-    equal(report("export", "--format=ndjson", "--table=events", path, "-o", out)[0], 0)
+    equal(report("export", "--format=ndjson:events", path, "-o", out)[0], 0)
     with open(out, encoding="utf-8") as f:
         equal(said(tuple(r.get(k) for k in keys) for r in map(json.loads, f)), want, "ndjson")
     out = path + ".csv"
-    equal(report("export", "--format=csv", "--table=events", path, "-o", out)[0], 0)
+    equal(report("export", "--format=csv:events", path, "-o", out)[0], 0)
     with open(out, encoding="utf-8", newline="") as f:
         equal(said(tuple(int(r[k]) if k == "bytes" and r[k] else r[k] for k in keys) for r in csv.DictReader(f)), want, "csv")
     out = path + ".sqlite"

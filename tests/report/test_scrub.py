@@ -150,10 +150,11 @@ def public():
 @case("pseudonyms are stable: the same in all traces with one salt, the same bytes each time, others with another salt")
 def stable():
     a, b = source("profile-run"), source("sleep-1")
-    one, two = (set(re.findall(rb"dir-[0-9a-f]{16}", raw(scrub(p, "--salt=x")[0]))) for p in (a, b))
+    one, two = (set(re.findall(rb"dir-[0-9a-f]{16}", raw(scrub(p, level="paths:x")[0]))) for p in (a, b))
     check(one and one & two, "shared folders have one name")
-    other = set(re.findall(rb"dir-[0-9a-f]{16}", raw(scrub(a, "--salt=y")[0])))
+    other = set(re.findall(rb"dir-[0-9a-f]{16}", raw(scrub(a, level="paths:y")[0])))
     check(not one & other, "another salt")
+    equal(report("copy", a, "--scrub=no:y", "--force", "-o", os.path.join(FOLDER, "x.zst"))[0], 2)
     first = raw(scrub(a)[0])
     equal(first, raw(scrub(a)[0]), "the same bytes")
 
@@ -178,7 +179,7 @@ def no_collision():
     path = os.path.join(FOLDER, "alike.zst")
     with open(path, "wb") as f:
         f.write(b"".join(whole_trace.write(whole)))
-    found = set(re.findall(rb"~/dir-([0-9a-f]+)/train.py", raw(scrub(path, "--salt=x")[0])))
+    found = set(re.findall(rb"~/dir-([0-9a-f]+)/train.py", raw(scrub(path, level="paths:x")[0])))
     equal((len(found), len({name[:8] for name in found})), (2, 1), (one, two))
 
 

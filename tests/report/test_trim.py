@@ -188,9 +188,9 @@ def exact_end():
 def together():
     path = REAL[1]
     whole_copy = os.path.join(FOLDER, "whole.zst")
-    equal(report("copy", path, "--scrub=strict", "--salt=x", "-o", whole_copy)[0], 0)
+    equal(report("copy", path, "--scrub=strict:x", "-o", whole_copy)[0], 0)
     _, apart = trim(whole_copy, "apart.zst", "--from=oom-100ms", "--to=oom+100ms")
-    how = ("--from=oom-100ms", "--to=oom+100ms", "--scrub=strict", "--salt=x", "--symbolize", "--sysroot=/nowhere", "--force", "--json")
+    how = ("--from=oom-100ms", "--to=oom+100ms", "--scrub=strict:x", "--symbolize", "--sysroot=/nowhere", "--force", "--json")
     for name, inside in (("part.zst", ""), ("part.zip", "/trace-1.zst")):
         part = os.path.join(FOLDER, name)
         code, out, err = report("copy", path, *how, "-o", part)

@@ -461,7 +461,7 @@ def views():
         equal(g["bytes"], end["untracked_bytes" if nvml else "untracked_or_others_bytes"])
         equal(g["read_t_ns"], end["read_t_ns"])
         for view in ("leaks", "explain"):
-            code, written = run_on_terminal([REPORT, "--no-pager", "--color=never", view, path], 80,
+            code, written = run_on_terminal([REPORT, "--color=never", view, path], 80,
                                             env={**PLAIN, "TERM": "xterm"})
             lines = written.decode().splitlines()
             equal((code, [x for x in lines if len(x) > 80]), (0, []))

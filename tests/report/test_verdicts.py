@@ -133,13 +133,13 @@ def judge_metrics(run):
     equal(preempted > 0, want == "preemption")
     check(hits > 0 or want != "prefix-cache-pressure")
     problems = []
-    for options in (("--metrics", path), ("--metrics", path, "--log", run.log_path)):
+    for options in (("--log", path), ("--log", path, "--log", run.log_path)):
         found = verdicts(run.traces[0], *options)
         if names(found)[0] != want or (want == "none" and len(found) > 1):
             problems.append(f"{options}: {names(found)}, not {want}")
         if preempted and not any(f"grew by {preempted} " in e["text"] for e in found[0]["evidence"]):
             problems.append(f"{preempted} preemptions: {found[0]['evidence']}")
-    said = re.sub(r"\s+", " ", report("explain", run.traces[0], "--metrics", path)[1].decode())
+    said = re.sub(r"\s+", " ", report("explain", run.traces[0], "--log", path)[1].decode())
     check(f"({want}, " in said.split("refuted by")[0], said)
     check(want == "none" or "no out-of-memory" not in said, said)
     return problems
@@ -164,7 +164,7 @@ def wanted_of_cache(path):
 
 def judge_preemption(run):
     fits, wanted = wanted_of_cache(os.path.join(run.folder, "metrics.txt"))
-    found = verdicts(run.traces[0], "--metrics", os.path.join(run.folder, "metrics.txt"))[0]
+    found = verdicts(run.traces[0], "--log", os.path.join(run.folder, "metrics.txt"))[0]
     values = {a["flag"]: (a["from"], a["to"]) for a in found["advice"]}
     words, now = run.case["command"], run.case["arguments"]["kv_cache_memory_bytes"]
     equal(values["--max-num-seqs"], (words[words.index("--max-num-seqs") + 1], str(fits)))
@@ -939,7 +939,7 @@ def joined_metrics():
             f.write(f"# scraped {1795000000 + second}\nvllm:kv_cache_usage_perc 0.99\n"
                     f"vllm:num_preemptions_total {second * 7}\n"
                     "vllm:num_requests_running 4\nvllm:num_requests_waiting 30\n")
-    found = verdicts(save([{"ptr": G, "bytes": G}]), "--metrics", path)[0]
+    found = verdicts(save([{"ptr": G, "bytes": G}]), "--log", path)[0]
     equal(found["scenario"], "preemption")
     # How long a request is when it ends is not known here: four fill the cache now, and each still grows.
     equal((found["advice"][0]["flag"], found["advice"][0]["to"]), ("--max-num-seqs", None))

@@ -111,7 +111,7 @@ def advice_of(row, trace, log):
     of the trace alone."""
     beside = [] if row.program == "http_server.py" else ["--log", log]
     if row.metrics:
-        beside = ["--metrics", os.path.join(os.path.dirname(trace), "metrics.txt")]
+        beside = ["--log", os.path.join(os.path.dirname(trace), "metrics.txt")]
     shown = json.loads(report("summary", "--json", "--sysroot=/nowhere", trace, *beside)[1])
     first = shown["verdicts"][0]
     return shown, first, [a for a in first["advice"] if a["flag"] in STEPS and a["to"]]

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 static int fail(int fd, int error, const char *what, const char **why) {
@@ -35,6 +36,30 @@ int ct_input_file_open(const char *path, struct stat *st, const char **why) {
 FILE *ct_input_file_open_stream(const char *path, const char **why) {
     struct stat st;
     const int fd = ct_input_file_open(path, &st, why);
+    FILE *in = fd < 0 ? NULL : fdopen(fd, "r");
+    if (fd >= 0 && !in)
+        (void)fail(fd, errno, strerror(errno), why);
+    return in;
+}
+
+static int copy(int from, int to) {
+    char bytes[1 << 16];
+    ssize_t n;
+    while ((n = read(from, bytes, sizeof bytes)) != 0)
+        if (n > 0 ? write(to, bytes, (size_t)n) != n : errno != EINTR)
+            return -1;
+    return lseek(to, 0, SEEK_SET) == 0 ? 0 : -1;
+}
+
+FILE *ct_input_file_open_seekable(const char *path, const char **why) {
+    struct stat st;
+    int fd = ct_input_file_open(strcmp(path, "-") == 0 ? "/dev/stdin" : path, &st, why);
+    if (fd >= 0 && !S_ISREG(st.st_mode)) {
+        const int memory = memfd_create("input", MFD_CLOEXEC);
+        const int failed = memory < 0 || copy(fd, memory) ? errno : 0;
+        close(fd);
+        fd = failed ? fail(memory, failed, strerror(failed), why) : memory;
+    }
     FILE *in = fd < 0 ? NULL : fdopen(fd, "r");
     if (fd >= 0 && !in)
         (void)fail(fd, errno, strerror(errno), why);

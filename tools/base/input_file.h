@@ -12,5 +12,7 @@
 int ct_input_file_open(const char *path, struct stat *st, const char **why);
 // The same as a stream; NULL with why not.
 FILE *ct_input_file_open_stream(const char *path, const char **why);
+// A stream that can be rewound: what a pipe gives ("-", <(command)) is kept in memory.
+FILE *ct_input_file_open_seekable(const char *path, const char **why);
 
 #endif

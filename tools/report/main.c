@@ -68,7 +68,7 @@ static int report_paths(struct ct_arguments *o, struct ct_terminal *terminal) {
         ct_terminal_warn(error.text);
         status = error.status;
     } else {
-        ct_progress_init(o);
+        ct_progress_init();
         ct_terminal_start_pager(terminal, o);
         status = report_all(o, terminal);
     }

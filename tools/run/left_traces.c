@@ -142,24 +142,22 @@ static int is_there(const char *trace) {
 // Runs cutrace-report over the traces that are there, and finds the summary of each in what it
 // wrote. Returns its whole output.
 static char *ask(const char *program, struct left *l) {
-    static char name[] = "cutrace-report", command[] = "summary", json[] = "--json",
-                progress[] = "--progress=never";
+    static char name[] = "cutrace-report", command[] = "summary", json[] = "--json";
     const size_t n = l->list->count;
-    char **arguments = calloc(n + 5, sizeof *arguments);
+    char **arguments = calloc(n + 4, sizeof *arguments);
     size_t count = 0, shown = 0;
     if (!arguments)
         return NULL;
     arguments[count++] = name;
     arguments[count++] = command;
     arguments[count++] = json;
-    arguments[count++] = progress;
     for (size_t i = 0; i < n; i++)
         if (is_there(l->list->traces[i]))
             arguments[count++] = l->list->traces[i];
-    const size_t asked = count - 4;
+    const size_t asked = count - 3;
     char *text = asked ? call_report(program, arguments) : NULL;
     for (size_t i = 0; text && i < n; i++)
-        if (shown < asked && arguments[shown + 4] == l->list->traces[i])
+        if (shown < asked && arguments[shown + 3] == l->list->traces[i])
             l->summary[i] = asked > 1 ? ct_json_element(text, shown++) : (shown++, text);
     for (size_t i = 0; i < n; i++)
         if (!ct_json_find(l->summary[i], "trace"))

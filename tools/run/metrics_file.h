@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A file of scrapes, as `cutrace-report --metrics` reads it: each after a line "# scraped
+// A file of scrapes, as `cutrace-report --log` reads it: each after a line "# scraped
 // SECONDS". It holds whole scrapes only, whatever happens: a write that fails is taken back.
 #ifndef CT_METRICS_FILE_H
 #define CT_METRICS_FILE_H

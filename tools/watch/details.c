@@ -280,7 +280,7 @@ static void set_verdict(struct ct_watch_details *d, const char *scenario, const 
 // The verdict that cutrace-report would begin with.
 static void judge(struct reader *x) {
     const struct ct_arguments options = {
-        .command = CT_COMMAND_summary, .device = -1, .color = CT_NEVER, .progress = CT_NEVER};
+        .command = CT_COMMAND_summary, .device = -1, .color = CT_NEVER};
     struct ct_summary *s = ct_heap_alloc_zeroed(1, sizeof *s);
     // (nothing is printed, and another thread may use the locale, which ct_terminal_init sets)
     const struct ct_terminal none = {.bold = "", .red = "", .dim = "", .reset = ""};

@@ -167,7 +167,6 @@ static _Noreturn void make(const struct ct_oom_bundles *b, const struct ct_budge
                                          .level = CT_SCRUB_PATHS,
                                          .max_bytes = most_bytes(budget),
                                          .color = CT_NEVER,
-                                         .progress = CT_NEVER,
                                          .while_running = 1,
                                          .paths = paths,
                                          .path_count = 1};

@@ -9,8 +9,8 @@ setup() {
     report=$BUILD/cutrace-report
     traces=$ROOT/tests/report/golden/traces
     terminal=$ROOT/tests/report/cli/on_terminal.py
-    export LC_ALL=C.UTF-8 TERM=xterm
-    unset NO_COLOR CLICOLOR_FORCE FORCE_COLOR CUTRACE_PAGER PAGER COLUMNS
+    export LC_ALL=C.UTF-8 TERM=xterm PAGER=cat
+    unset NO_COLOR CLICOLOR_FORCE FORCE_COLOR CUTRACE_PAGER COLUMNS
     cd "$BATS_TEST_TMPDIR" || exit 1
 }
 
@@ -235,11 +235,11 @@ END
     FORCE_COLOR=1 "$report" "$t" | escapes
     CLICOLOR_FORCE=1 NO_COLOR=1 "$report" "$t" | plain
     NO_COLOR=1 "$report" --color=always "$t" | escapes
-    "$terminal" "$report" --no-pager "$t" | escapes
-    "$terminal" "$report" --no-pager --color=never "$t" | plain
-    NO_COLOR=1 "$terminal" "$report" --no-pager "$t" | plain
-    NO_COLOR='' "$terminal" "$report" --no-pager "$t" | escapes
-    TERM=dumb "$terminal" "$report" --no-pager "$t" | plain
+    "$terminal" "$report" "$t" | escapes
+    "$terminal" "$report" --color=never "$t" | plain
+    NO_COLOR=1 "$terminal" "$report" "$t" | plain
+    NO_COLOR='' "$terminal" "$report" "$t" | escapes
+    TERM=dumb "$terminal" "$report" "$t" | plain
 }
 
 @test "colours: only where the terminal's description has some, wherever that lies, in both of its formats, cut or not" {
@@ -247,27 +247,27 @@ END
     for name in xterm xterm-256color screen tmux linux vt100 vt220 dumb; do
         colors=$(tput -T "$name" colors) || skip "no terminal database"
         if [ "$colors" -gt 0 ]; then want=escapes; else want=plain; fi
-        TERM=$name "$terminal" "$report" --no-pager "$t" | $want
+        TERM=$name "$terminal" "$report" "$t" | $want
     done
-    TERM=nothing-of-this-name "$terminal" "$report" --no-pager "$t" | escapes
-    TERM=../x/xterm "$terminal" "$report" --no-pager "$t" | escapes
+    TERM=nothing-of-this-name "$terminal" "$report" "$t" | escapes
+    TERM=../x/xterm "$terminal" "$report" "$t" | escapes
     # xterm without colours hides the system's; tic writes one of more than 32767 colours with wide numbers.
     mkdir -p own home/.terminfo
     infocmp -x xterm | sed '1,/^xterm/d' >rest
     (echo 'xterm|none,'; sed 's/colors#[^,]*,//' rest) >none && (echo 'xterm-many|many,'; sed 's/colors#[^,]*,/colors#0x1000000,/' rest) >many
     tic -x -o own none && tic -x -o home/.terminfo many
     [ "$(TERMINFO=$PWD/own tput -T xterm colors)" -le 0 ] && [ "$(HOME=$PWD/home tput -T xterm-many colors)" -gt 32767 ]
-    TERM=xterm TERMINFO=$PWD/own "$terminal" "$report" --no-pager "$t" | plain
-    TERM=xterm TERMINFO_DIRS=/nowhere::$PWD/own "$terminal" "$report" --no-pager "$t" | plain
-    TERM=xterm-many HOME=$PWD/home "$terminal" "$report" --no-pager "$t" | escapes
+    TERM=xterm TERMINFO=$PWD/own "$terminal" "$report" "$t" | plain
+    TERM=xterm TERMINFO_DIRS=/nowhere::$PWD/own "$terminal" "$report" "$t" | plain
+    TERM=xterm-many HOME=$PWD/home "$terminal" "$report" "$t" | escapes
     (echo 'xterm-many|few,'; sed 's/colors#[^,]*,/colors#0,/' rest) >few && tic -x -o home/.terminfo few
-    TERM=xterm-many HOME=$PWD/home "$terminal" "$report" --no-pager "$t" | plain
+    TERM=xterm-many HOME=$PWD/home "$terminal" "$report" "$t" | plain
     # An entry that ends anywhere, or has any bytes, is read within its bounds.
     for size in 0 12 40 80; do
         head -c "$size" own/x/xterm >cut && mv cut own/x/xterm
-        TERM=xterm TERMINFO=$PWD/own "$terminal" "$report" --no-pager "$t" >out
+        TERM=xterm TERMINFO=$PWD/own "$terminal" "$report" "$t" >out
         head -c 4000 /dev/urandom >own/x/xterm && printf '\032\001' | dd of=own/x/xterm conv=notrunc status=none
-        TERM=xterm TERMINFO=$PWD/own "$terminal" "$report" --no-pager "$t" >out
+        TERM=xterm TERMINFO=$PWD/own "$terminal" "$report" "$t" >out
     done
 }
 
@@ -277,12 +277,11 @@ END
     cmp a b
 }
 
-@test "the pager: only on a terminal, CUTRACE_PAGER before PAGER, not with --no-pager or --json" {
+@test "the pager: only on a terminal, CUTRACE_PAGER before PAGER, not with --json" {
     t=$traces/refused.zst
     export CUTRACE_PAGER='sed s/^/paged:/' PAGER='sed s/^/other:/'
     "$terminal" "$report" "$t" | head -n 1 | grep -q '^paged:'
     "$report" "$t" | lacks 'paged:'
-    "$terminal" "$report" --no-pager "$t" | lacks 'paged:'
     "$terminal" "$report" --json "$t" | lacks 'paged:'
     unset CUTRACE_PAGER
     "$terminal" "$report" "$t" | head -n 1 | grep -q '^other:'
@@ -295,10 +294,10 @@ END
 }
 
 @test "lines fit the terminal, and are never cut in a pipe" {
-    "$terminal" "$report" --no-pager --color=never top "$traces/hostile.zst" >on
+    "$terminal" "$report" --color=never top "$traces/hostile.zst" >on
     [ "$(python3 -c 'print(max(len(l.rstrip("\n")) for l in open("on", encoding="utf-8")))')" -le 100 ]
     for view in stats "top --tree"; do
-        "$terminal" "$report" --no-pager --color=never $view "$traces/hostile.zst" >on
+        "$terminal" "$report" --color=never $view "$traces/hostile.zst" >on
         [ "$(python3 -c 'print(max(len(l.rstrip("\n")) for l in open("on", encoding="utf-8")))')" -le 100 ]
     done
     "$report" oom "$traces/hostile.zst" | grep -q fffffffffffffffffffffffffffffff
@@ -362,13 +361,6 @@ assert [d["ordinal"] for d in json.load(sys.stdin)["devices"]] == [1]'
         "$report" $view --device=1 "$traces/mixed.zst" 2>&1 >/dev/null | lacks 'no event is of this GPU'
         [ "$("$report" $view --device=7 "$traces/mixed.zst" 2>&1 >/dev/null | grep -c 'warning: --device=7: no event is of this GPU')" -eq 1 ]
     done
-}
-
-@test "--progress=plain writes to stderr only, and --progress=never nothing" {
-    "$report" --progress=plain "$traces/refused.zst" >a 2>err
-    "$report" --progress=never "$traces/refused.zst" >b 2>err2
-    cmp a b
-    [ ! -s err2 ]
 }
 
 @test "C++ names are demangled, and a name that stands for gigabytes is cut" {

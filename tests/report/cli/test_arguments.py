@@ -45,15 +45,14 @@ for name_, letter_, argument_, where_ in re.findall(
         taken |= SETS[word] if word in SETS else {re.fullmatch(r"ON\((\w+)\)", word)[1]}
     OPTIONS[name_] = (letter_.strip("'0"), argument_ != "NULL", taken)
 VALUES = {"at": "end", "capacity": "100MiB", "device": "1", "from": "5.6", "to": "5.9", "top": "1", "demangle": "no",
-          "units": "bytes", "color": "always", "progress": "plain", "format": "torch", "output": "out",
-          "sysroot": "/", "debug-dir": "/", "log": os.path.join(ROOT, "tests/report/vllm/eager/log.txt"), "metrics": "/dev/null",
-          "error": "CUDA out of memory", "rules": "/dev/null", "lengths": "17", "block-size": "16", "fail-on": "lost",
-          "table": "events", "scrub": "no", "max-size": "1GB", "words": "x", "salt": "x",
+          "units": "bytes", "color": "always", "format": "torch", "output": "out",
+          "sysroot": "/", "debug-dir": "/", "log": os.path.join(ROOT, "tests/report/vllm/eager/log.txt"),
+          "rules": "/dev/null", "lengths": "17", "fail-on": "lost", "scrub": "no", "max-size": "1GB", "words": "x",
           "allocator": "expandable_segments:True"}
 COPIES = ("copy", "bundle")  # what they write: test_trim, test_scrub, test_bundle
 # Options whose effect is not in the output of these traces: other tests show it.
-ELSEWHERE = {"json", "no-pager", "progress", "strict", "no-journal", "output", "force", "format", "sysroot", "debug-dir",
-             "debuginfod", "help", "version", "rules", "lengths", "block-size", "fail-on"}
+ELSEWHERE = {"json", "strict", "no-journal", "output", "force", "format", "sysroot", "debug-dir",
+             "debuginfod", "help", "version", "rules", "lengths", "fail-on"}
 
 
 def wrong(*words):
@@ -135,7 +134,7 @@ def options_have_effects():
     problems = []
     for command in sorted(set(COMMANDS) - {*COPIES}):
         paths = TRAINING + GOLDEN + RECORDED[:6] + [GROWING] * (command == "leaks")
-        elsewhere = ELSEWHERE | ({"at", "table"} if command == "export" else set())  # test_exports: not of format torch
+        elsewhere = ELSEWHERE | ({"at"} if command == "export" else set())  # test_exports: not of format torch
         for name, (_, _, commands) in OPTIONS.items():
             if command in commands and name not in elsewhere and \
                     all(answer(command, path, *option(name)) == answer(command, path) for path in paths):
@@ -203,7 +202,8 @@ def old_names():
         os.unlink(name)
     for name, now in {"level": "--scrub=paths, or --scrub=strict", "around": "--from=oom-60s --to=oom+60s", "limit": "--top=N, or -n N",
                       "events": "--top=N, or -n N", "dry-run": "--output=/dev/null --force", "noise": "cutrace-report help noise",
-                      "licenses": "cutrace-report help licenses"}.items():
+                      "licenses": "cutrace-report help licenses", "table": "--format=csv:TABLE, or ndjson:TABLE",
+                      "metrics": "--log=FILE, also beside a --log of the server's log", "no-pager": "PAGER=cat in the environment"}.items():
         for words in (("copy", f"--{name}=strict", REFUSED), (f"--{name}", "strict", REFUSED)):
             equal(wrong(*words), f"--{name} is the old name; write now: {now}")
 
@@ -212,8 +212,7 @@ def old_names():
 def copies():
     for name in ("output", "from", "to", "scrub", "symbolize", "no-journal"):
         equal(wrong("copy", "--seal", *option(name), REFUSED), "--%s: --seal writes no copy, it changes the trace itself" % name)
-    for name in ("words", "salt"):
-        equal(wrong("copy", *option(name), "-o", "x", REFUSED), "--%s: needs --scrub=paths or --scrub=strict" % name)
+    equal(wrong("copy", *option("words"), "-o", "x", REFUSED), "--words: needs --scrub=paths or --scrub=strict")
     for name in ("sysroot", "debug-dir", "debuginfod"):
         equal(wrong("copy", *option(name), "-o", "x", REFUSED), "--%s: needs --symbolize" % name)
     equal(wrong("copy", REFUSED), "copy: name the new file with --output=FILE")

@@ -154,7 +154,7 @@ def has_scrapes(path, count):
 
 
 def read_back(path):
-    return json.loads(read_json("summary", "--metrics", path, TRACE))["companions"]["metrics"]
+    return json.loads(read_json("summary", "--log", path, TRACE))["companions"]["metrics"]
 
 
 def recorded(names, engines):

@@ -40,7 +40,7 @@ texts = {}
 
 def on_terminal(width, *args, env=None):
     """What cutrace-report writes to a terminal of so many columns, without colours."""
-    code, written = run_on_terminal([REPORT, "--no-pager", *args], width, stderr=subprocess.DEVNULL,
+    code, written = run_on_terminal([REPORT, *args], width, stderr=subprocess.DEVNULL,
                                     env={**PLAIN, "TERM": "xterm", **(env or {})})
     check(code >= 0 and written, f"cutrace-report {' '.join(args)} ended with {code} on a terminal of {width} columns")
     return COLOUR.sub("", written.decode())

@@ -205,7 +205,7 @@ def duckdb():
     for i, path in enumerate(fleet()):
         for form in ("csv", "ndjson"):
             with open(os.path.join(folder, "%d.%s" % (i, form)), "wb") as f:
-                f.write(export(path, form, "--table=allocations"))
+                f.write(export(path, form + ":allocations"))
         total += (1 + i % 7) * ((1 + i) << 20)
     os.chdir(folder)
     with open(os.path.join(ROOT, "tools/report/export/EXPORT.md"), encoding="utf-8") as f:

@@ -35,7 +35,7 @@ NUMBERS = {"event", "device", "bytes", "count", "alloc_ns", "end_event", "end_ns
 
 @functools.lru_cache(maxsize=None)
 def read_csv(path, table, *options):
-    text = export(path, "csv", "--table=" + table, *options).decode()
+    text = export(path, "csv:" + table, *options).decode()
     rows = list(csv.DictReader(io.StringIO(text, newline=""), strict=True))
     return [{k: None if v == "" else int(v) if k in NUMBERS else v for k, v in row.items()} for row in rows]
 
@@ -137,8 +137,8 @@ def kinds():
 def ndjson():
     for path in sources.whole()[:10] + sources.broken():
         for table in TABLES:
-            lines = [json.loads(line) for line in export(path, "ndjson", "--table=" + table).decode().split("\n")[:-1]]
-            rows = list(csv.DictReader(io.StringIO(export(path, "csv", "--table=" + table).decode(), newline=""), strict=True))
+            lines = [json.loads(line) for line in export(path, "ndjson:" + table).decode().split("\n")[:-1]]
+            rows = list(csv.DictReader(io.StringIO(export(path, "csv:" + table).decode(), newline=""), strict=True))
             equal(len(lines), len(rows), table)
             for line, row in zip(lines, rows):
                 equal(list(line), list(row), table)
@@ -156,7 +156,7 @@ def negative():
     want = [e["result"] for e in dump(path)]
     equal(want, [-5, -(1 << 31), 2])
     equal([r["result"] for r in read_csv(path, "events")], want)
-    equal([json.loads(line)["result"] for line in export(path, "ndjson", "--table=events").splitlines()], want)
+    equal([json.loads(line)["result"] for line in export(path, "ndjson:events").splitlines()], want)
     equal([r[0] for r in open_database(path).execute("SELECT result FROM events ORDER BY event")], want)
 
 
@@ -482,7 +482,7 @@ def database():
         equal(db.execute("PRAGMA application_id").fetchone()[0].to_bytes(4, "big"), b"CTRC")
         equal(db.execute("PRAGMA user_version").fetchone(), (1,))
         for table in TABLES:
-            rows = csv.reader(io.StringIO(export(path, "csv", "--table=" + table).decode(), newline=""), strict=True)
+            rows = csv.reader(io.StringIO(export(path, "csv:" + table).decode(), newline=""), strict=True)
             equal([c[1] for c in db.execute("PRAGMA table_info(%s)" % table)], next(rows))
             got = [["" if v is None else str(v) for v in row] for row in db.execute("SELECT * FROM " + table)]
             equal(got, [[plain(v) for v in row] for row in rows], "%s %s" % (path, table))
@@ -694,15 +694,15 @@ def names():
     path = sources.hostile()
     rows = read_csv(path, "allocations")
     equal(len(rows), len(sources.NASTY))
-    for form, options in [("folded", []), ("speedscope", []), ("openmetrics", []), *[(f, ["--table=" + t]) for f in ("csv", "ndjson") for t in TABLES]]:
-        data = export(path, form, *options)
+    for form in ["folded", "speedscope", "openmetrics", *[f"{f}:{t}" for f in ("csv", "ndjson") for t in TABLES]]:
+        data = export(path, form)
         data.decode("utf-8")
         bad = [b for b in data if (b < 32 and b != 10) or b == 127]
-        check(not bad, "%s %s: %s" % (form, options, bad[:5]))
+        check(not bad, "%s: %s" % (form, bad[:5]))
         check("\u202e" not in data.decode() and "\\u202e" not in data.decode(), form)
         check(max(map(len, data.split(b"\n"))) < 60000 or form == "speedscope", form)
     for table in TABLES:
-        for row in csv.reader(io.StringIO(export(path, "csv", "--table=" + table).decode(), newline="")):
+        for row in csv.reader(io.StringIO(export(path, "csv:" + table).decode(), newline="")):
             for field in row:
                 check(field[:1] not in ("=", "+", "@"), field)
     for line in export(path, "folded", "--at=end").decode().split("\n")[:-1]:
@@ -726,12 +726,12 @@ def ranges():
 @case("a format refuses the options that it has no use for, and a wrong name lists the right ones")
 def refusals():
     path = sources.golden("refused")
-    for options, word in [(["--format=folded", "--table=events"], b"--format=folded has no use"),
+    for options, word in [(["--format=folded:events"], b"it alone, since it has no tables"),
                           (["--format=csv", "--top=7"], b"--format=csv has no use"),
                           (["--format=torch", "--at=end"], b"--format=torch has no use"),
                           (["--format=speedscope", "--at=end"], b"--format=speedscope has no use"),
                           (["--format=nonsense"], b"torch|folded|speedscope|csv|ndjson|sqlite|pprof|openmetrics|perfetto"),
-                          (["--format=csv", "--table=x"], b"allocations|events|memory|sites|failed|stacks|devices|info")]:
+                          (["--format=csv:x"], b"allocations|events|memory|sites|failed|stacks|devices|info")]:
         code, _, error = report("export", *options, "-o", os.path.join(sources.FOLDER, "none"), path)
         equal(code, 2, options)
         check(word in error, error)

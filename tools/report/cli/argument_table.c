@@ -43,6 +43,13 @@ static const struct {
     {"--events", "--top=N, or -n N"},
     {"--noise", "cutrace-report help noise"},
     {"--licenses", "cutrace-report help licenses"},
+    {"--no-pager", "PAGER=cat in the environment"},
+    {"--progress", "nothing; progress is shown on a terminal alone"},
+    {"--table", "--format=csv:TABLE, or ndjson:TABLE"},
+    {"--salt", "--scrub=paths:SECRET, or strict:SECRET"},
+    {"--metrics", "--log=FILE, also beside a --log of the server's log"},
+    {"--error", "--log=FILE with the message, or --log=- and the message in a pipe"},
+    {"--block-size", "--lengths=17,2048x10/16"},
 };
 
 const char *ct_argument_table_now(const char *word, size_t length) {

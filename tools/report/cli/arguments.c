@@ -52,8 +52,6 @@ static int *find_flag(struct ct_arguments *o, enum ct_argument a) {
     switch (a) {
     case CT_ARGUMENT_JSON:
         return &o->json;
-    case CT_ARGUMENT_NO_PAGER:
-        return &o->no_pager;
     case CT_ARGUMENT_STRICT:
         return &o->strict;
     case CT_ARGUMENT_QUICK:
@@ -83,6 +81,36 @@ static int *find_flag(struct ct_arguments *o, enum ct_argument a) {
     }
 }
 
+// A choice that a word may follow: "csv:events". *word: NULL without one. Returns its number or -1.
+static int parse_choice_and_word(const char *value, const char *choices, const char **word) {
+    char name[24];
+    const size_t length = strcspn(value, ":");
+    *word = value[length] ? value + length + 1 : NULL;
+    if (length >= sizeof name || (*word && !**word))
+        return -1;
+    memcpy(name, value, length);
+    name[length] = 0;
+    return ct_parse_choice(name, choices);
+}
+
+static int set_scrub(struct ct_arguments *o, const char *value) {
+    const int level =
+        parse_choice_and_word(value, ct_argument_table[CT_ARGUMENT_SCRUB].argument, &o->salt);
+    o->level = (enum ct_scrub_level)level;
+    return level < 0 || (o->salt && level == CT_SCRUB_NO) ? -1 : 0;
+}
+
+static int set_format(struct ct_arguments *o, const char *value) {
+    const char *name;
+    const int format = parse_choice_and_word(value, ct_export_format_names + 1, &name);
+    const int table = name ? ct_parse_choice(name, ct_export_table_names + 1) : 0;
+    if (format < 0 || table < 0 || (name && !(ct_export_formats[format].options & CT_EXPORT_TABLE)))
+        return -1;
+    o->format = (enum ct_export_format)format;
+    o->table = (unsigned)table;
+    return 0;
+}
+
 static int set_choice(struct ct_arguments *o, enum ct_argument a, const char *value) {
     const int choice = ct_parse_choice(value, ct_argument_table[a].argument);
     if (choice < 0)
@@ -94,37 +122,13 @@ static int set_choice(struct ct_arguments *o, enum ct_argument a, const char *va
     case CT_ARGUMENT_COLOR:
         o->color = (enum ct_choice)choice;
         return 0;
-    case CT_ARGUMENT_PROGRESS:
-        o->progress = (enum ct_choice)choice;
-        return 0;
     case CT_ARGUMENT_DEMANGLE:
         o->have_demangling = 1;
         o->demangling = (enum ct_demangling)choice;
         return 0;
-    case CT_ARGUMENT_SCRUB:
-        o->level = (enum ct_scrub_level)choice;
-        return 0;
     default:
         return -1;
     }
-}
-
-// The names of formats and tables of `export`, NULL for other options.
-static const char *find_names(enum ct_argument a) {
-    return a == CT_ARGUMENT_FORMAT  ? ct_export_format_names + 1
-           : a == CT_ARGUMENT_TABLE ? ct_export_table_names + 1
-                                    : NULL;
-}
-
-static int set_export(struct ct_arguments *o, enum ct_argument a, const char *value) {
-    const int choice = ct_parse_choice(value, find_names(a));
-    if (choice < 0)
-        return -1;
-    if (a == CT_ARGUMENT_FORMAT)
-        o->format = (enum ct_export_format)choice;
-    else
-        o->table = (unsigned)choice;
-    return 0;
 }
 
 static int set_top(struct ct_arguments *o, const char *value) {
@@ -204,30 +208,20 @@ static int set_value(struct ct_arguments *o, enum ct_argument a, const char *val
     case CT_ARGUMENT_TOP:
         return set_top(o, value);
     case CT_ARGUMENT_FORMAT:
-    case CT_ARGUMENT_TABLE:
-        return set_export(o, a, value);
+        return set_format(o, value);
+    case CT_ARGUMENT_SCRUB:
+        return set_scrub(o, value);
     case CT_ARGUMENT_OUTPUT:
         return set_text(&o->output, value);
     case CT_ARGUMENT_LOG:
-        return set_text(&o->log, value);
-    case CT_ARGUMENT_METRICS:
-        return set_text(&o->metrics, value);
-    case CT_ARGUMENT_ERROR:
-        return set_text(&o->error_text, value);
+        return o->log[1] ? -1 : set_text(&o->log[o->log[0] != NULL], value);
     case CT_ARGUMENT_LENGTHS:
         o->lengths = value;
         return ct_kv_waste_add_list(&(struct ct_kv_waste){0}, value, 1);
-    case CT_ARGUMENT_BLOCK_SIZE:
-        if (parse_whole(value, 1 << 20, &number) || !number)
-            return -1;
-        o->block_tokens = number;
-        return 0;
     case CT_ARGUMENT_MAX_SIZE:
         return set_max_size(o, value);
     case CT_ARGUMENT_WORDS:
         return set_text(&o->words, value);
-    case CT_ARGUMENT_SALT:
-        return set_text(&o->salt, value);
     case CT_ARGUMENT_RULES:
         return set_text(&o->rules, value);
     case CT_ARGUMENT_SYSROOT:
@@ -272,6 +266,18 @@ static int report_unknown_option(const struct parser *p) {
                         word);
 }
 
+// What a value may be: of a format whose tables are wrong, these.
+static const char *expected(enum ct_argument a, const char *value) {
+    const char *word;
+    if (a != CT_ARGUMENT_FORMAT)
+        return ct_argument_table[a].argument;
+    const int format = parse_choice_and_word(value, ct_export_format_names + 1, &word);
+    return format < 0 ? ct_export_format_names + 1
+           : (ct_export_formats[format].options & CT_EXPORT_TABLE)
+               ? ct_export_table_names + 1
+               : "it alone, since it has no tables";
+}
+
 static int report_wrong_value(const struct parser *p, enum ct_argument a, const char *value) {
     const struct ct_argument_row *row = &ct_argument_table[a];
     const char *separator = p->given[a] == '-' ? "=" : " ";
@@ -287,7 +293,7 @@ static int report_wrong_value(const struct parser *p, enum ct_argument a, const 
         return ct_error_set(p->error, CT_EXIT_USAGE, "%s: %s", spell(p, a).text,
                             p->o->allocator_error);
     return ct_error_set(p->error, CT_EXIT_USAGE, "%s%s%.100s: expected %s: %s", spell(p, a).text,
-                        separator, value, find_names(a) ? find_names(a) : row->argument, row->help);
+                        separator, value, expected(a, value), row->help);
 }
 
 static int report_unused_option(const struct parser *p, enum ct_argument a) {
@@ -386,6 +392,19 @@ static int check_output(const struct parser *p) {
     return 0;
 }
 
+// One of the files may be standard input.
+static int check_log(const struct parser *p) {
+    const struct ct_arguments *o = p->o;
+    int count = 0;
+    for (int i = 0; i < o->path_count; i++)
+        count += strcmp(o->paths[i], "-") == 0;
+    for (int i = 0; i < 2 && o->log[i]; i++)
+        if (strcmp(o->log[i], "-") == 0 && count++)
+            return ct_error_set(p->error, CT_EXIT_USAGE,
+                                "--log=-: standard input is read already; name a file");
+    return 0;
+}
+
 static int check_paths(const struct parser *p) {
     const struct ct_arguments *o = p->o;
     if (o->command == CT_COMMAND_explain)
@@ -437,7 +456,7 @@ static int check_copy(const struct parser *p) {
     static const enum ct_argument of_copies[] = {
         CT_ARGUMENT_OUTPUT,    CT_ARGUMENT_FROM,       CT_ARGUMENT_TO, CT_ARGUMENT_SCRUB,
         CT_ARGUMENT_SYMBOLIZE, CT_ARGUMENT_NO_JOURNAL, CT_ARGUMENTS};
-    static const enum ct_argument of_scrub[] = {CT_ARGUMENT_WORDS, CT_ARGUMENT_SALT, CT_ARGUMENTS};
+    static const enum ct_argument of_scrub[] = {CT_ARGUMENT_WORDS, CT_ARGUMENTS};
     static const enum ct_argument of_symbolize[] = {CT_ARGUMENT_SYSROOT, CT_ARGUMENT_DEBUG_DIR,
                                                     CT_ARGUMENT_DEBUGINFOD, CT_ARGUMENTS};
     const struct ct_arguments *o = p->o;
@@ -455,9 +474,7 @@ static int check_format(const struct parser *p) {
     static const struct {
         enum ct_argument argument;
         unsigned option;
-    } rows[] = {{CT_ARGUMENT_AT, CT_EXPORT_AT},
-                {CT_ARGUMENT_TABLE, CT_EXPORT_TABLE},
-                {CT_ARGUMENT_TOP, CT_EXPORT_EVENTS}};
+    } rows[] = {{CT_ARGUMENT_AT, CT_EXPORT_AT}, {CT_ARGUMENT_TOP, CT_EXPORT_EVENTS}};
     const struct ct_export_format_row *format = &ct_export_formats[p->o->format];
     for (size_t i = 0; i < sizeof rows / sizeof *rows && p->o->command == CT_COMMAND_export; i++)
         if (p->given[rows[i].argument] && !(format->options & rows[i].option))
@@ -488,9 +505,8 @@ static int check_quick_moment(const struct parser *p) {
 // What needs events, a digest does not know.
 static int check_quick(const struct parser *p) {
     static const enum ct_argument needs_events[] = {
-        CT_ARGUMENT_CAPACITY, CT_ARGUMENT_DEVICE, CT_ARGUMENT_FROM,    CT_ARGUMENT_TO,
-        CT_ARGUMENT_AT,       CT_ARGUMENT_LOG,    CT_ARGUMENT_METRICS, CT_ARGUMENT_ERROR,
-        CT_ARGUMENT_RULES,    CT_ARGUMENT_FAIL_ON};
+        CT_ARGUMENT_CAPACITY, CT_ARGUMENT_DEVICE, CT_ARGUMENT_FROM,  CT_ARGUMENT_TO,
+        CT_ARGUMENT_AT,       CT_ARGUMENT_LOG,    CT_ARGUMENT_RULES, CT_ARGUMENT_FAIL_ON};
     if (p->o->quick && (p->o->command == CT_COMMAND_top || p->o->command == CT_COMMAND_frag))
         return check_quick_moment(p);
     for (size_t i = 0; i < sizeof needs_events / sizeof *needs_events && p->o->quick; i++)
@@ -509,7 +525,8 @@ static int check_arguments(const struct parser *p) {
     for (int a = 0; a < CT_ARGUMENTS; a++)
         if (p->given[a] && !ct_argument_table_takes(o->command, (enum ct_argument)a))
             return report_unused_option(p, (enum ct_argument)a);
-    if (check_output(p) || check_copy(p) || check_diff(p) || check_format(p) || check_quick(p))
+    if (check_output(p) || check_log(p) || check_copy(p) || check_diff(p) || check_format(p) ||
+        check_quick(p))
         return -1;
     if (o->lines.debuginfod && (!servers || !*servers))
         return ct_error_set(p->error, CT_EXIT_USAGE,

@@ -24,16 +24,14 @@ enum ct_help_topic { CT_HELP_OF_COMMANDS, CT_HELP_OF_NOISE, CT_HELP_OF_LICENSES 
 struct ct_arguments {
     enum ct_command command;
     int have_command; // one was named
-    int json, no_pager, strict, quick, no_journal, force, all_frames, help, version;
+    int json, strict, quick, no_journal, force, all_frames, help, version;
     enum ct_help_topic topic;
     int segments, tree;
     int seal, symbolize;       // of copy
     const char *output;        // NULL = not given
-    const char *log, *metrics; // files beside the trace; NULL = not given
-    const char *error_text;    // a message; NULL = not given
+    const char *log[2];        // files beside the trace, a log and metrics; NULL = not given
     const char *rules;         // a file of rules for phases; NULL = not given
-    const char *lengths;       // a list of requests' tokens; NULL = not given
-    uint64_t block_tokens;     // of --block-size, 0 = not given
+    const char *lengths;       // a list for ct_kv_waste_add_list; NULL = not given
     uint64_t capacity;         // 0 = not given
     int capacity_decimal;      // its unit was a power of 1000
     const char *capacity_text; // as typed
@@ -61,7 +59,6 @@ struct ct_arguments {
     enum ct_demangling demangling;
     enum ct_human_units units;
     enum ct_choice color;
-    enum ct_choice progress; // CT_ALWAYS = plain
     struct ct_debug_search lines;
     char **paths;
     int path_count;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reports after the first second: on a terminal every 200 ms in one line, with --progress=plain a
-// line every 5 s.
+// Reports after the first second, every 200 ms in one line.
 #include "cli/progress.h"
 #include "base/now.h"
 
@@ -8,11 +7,13 @@
 #include <stdio.h>
 #include <unistd.h>
 
-enum { LEAST_MS = 1000 }; // of a pass, before its speed says how long the rest takes
+enum {
+    LEAST_MS = 1000, // of a pass, before its speed says how long the rest takes
+    EVERY_MS = 200
+};
 
 static struct {
     pthread_mutex_t lock;
-    enum ct_choice mode;
     int is_terminal, shown;
     unsigned headlines; // lines above that of the progress, which are erased with it
     int64_t start_ms, last_ms;
@@ -26,8 +27,7 @@ static int64_t now_ms(void) {
     return (int64_t)(ct_now_ns(CLOCK_MONOTONIC) / 1000000);
 }
 
-void ct_progress_init(const struct ct_arguments *o) {
-    progress.mode = o->progress;
+void ct_progress_init(void) {
     progress.is_terminal = isatty(STDERR_FILENO);
     progress.start_ms = progress.last_ms = progress.pass_ms = now_ms();
 }
@@ -58,28 +58,26 @@ static void print(int64_t now, unsigned percent) {
     if (percent && of_pass >= LEAST_MS && !progress.parts) // (parts begin passes of their own)
         (void)snprintf(left, sizeof left, ", %lld s left of this pass",
                        (long long)((of_pass * (100 - percent) / percent + 999) / 1000));
-    fprintf(stderr, progress.mode == CT_AUTO ? "\rreading %3u %%%s \033[K" : "reading %u %%%s\n",
-            percent, left);
+    fprintf(stderr, "\rreading %3u %%%s \033[K", percent, left);
     fflush(stderr);
 }
 
 static void report(uint64_t done, uint64_t total) {
     const int64_t now = now_ms();
-    const int every = progress.mode == CT_AUTO ? 200 : 5000;
     const unsigned percent = progress.parts ? percent_of_parts() : percent_of(done, total);
     if (percent < progress.percent)
         progress.pass_ms = now;
     progress.percent = percent;
-    if (now - progress.start_ms < 1000 || now - progress.last_ms < every)
+    if (now - progress.start_ms < 1000 || now - progress.last_ms < EVERY_MS)
         return;
     progress.last_ms = now;
-    progress.shown = progress.mode == CT_AUTO;
+    progress.shown = 1;
     print(now, percent);
 }
 
 void ct_progress_report(void *user, uint64_t done, uint64_t total) {
     struct ct_progress_part *part = user;
-    if (progress.mode == CT_NEVER || (progress.mode == CT_AUTO && !progress.is_terminal) || !total)
+    if (!progress.is_terminal || !total)
         return;
     pthread_mutex_lock(&progress.lock);
     if (part) {
@@ -91,7 +89,7 @@ void ct_progress_report(void *user, uint64_t done, uint64_t total) {
 }
 
 void ct_progress_show_headline(const char *line) {
-    if (progress.mode != CT_AUTO || !progress.is_terminal)
+    if (!progress.is_terminal)
         return;
     pthread_mutex_lock(&progress.lock);
     fprintf(stderr, "%s\n", line);

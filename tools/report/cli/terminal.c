@@ -149,7 +149,7 @@ void ct_terminal_start_pager(const struct ct_terminal *t, const struct ct_argume
     const char *command = is_set("CUTRACE_PAGER") ? getenv("CUTRACE_PAGER") : getenv("PAGER");
     if (!command)
         command = "less";
-    if (!t->is_terminal || o->no_pager || o->json || !*command || strcmp(command, "cat") == 0)
+    if (!t->is_terminal || o->json || !*command || strcmp(command, "cat") == 0)
         return;
     fflush(NULL);
     if (pipe(ends))

@@ -141,10 +141,9 @@ static int report(const struct ct_arguments *o, const struct ct_terminal *termin
 // A text has no trace, and neither has a snapshot.
 static int explain_input(const struct ct_arguments *o, const struct ct_terminal *terminal,
                          struct ct_explain_input *input, struct ct_error *error) {
-    if (o->log || o->metrics || o->rules || ct_view_scan_is_moment_asked(o)) {
+    if (o->log[0] || o->rules || ct_view_scan_is_moment_asked(o)) {
         (void)ct_error_set(error, CT_EXIT_USAGE,
-                           "%.400s is no trace: --log, --metrics, --rules and --at need one",
-                           input->path);
+                           "%.400s is no trace: --log, --rules and --at need one", input->path);
         return error->status;
     }
     return ct_explain_print(o, terminal, input, error);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "diagnose/kv_arithmetic.h"
 
+#include <string.h>
+
 static uint64_t sum(uint64_t a, uint64_t b) {
     return a > UINT64_MAX - b ? UINT64_MAX : a + b;
 }
@@ -35,6 +37,11 @@ static uint64_t read_number(const char *text, uint64_t most, const char **end) {
 
 int ct_kv_waste_add_list(struct ct_kv_waste *w, const char *list, uint64_t block_tokens) {
     static const uint64_t most_tokens = UINT64_C(1) << 40, most_requests = 1000000;
+    const char *block = strchr(list, '/'), *end = "";
+    if (block)
+        block_tokens = read_number(block + 1, 1 << 20, &end);
+    if (!block_tokens || *end)
+        return -1;
     for (;;) {
         const uint64_t length = read_number(list, most_tokens, &list);
         uint64_t count = 1;
@@ -44,7 +51,7 @@ int ct_kv_waste_add_list(struct ct_kv_waste *w, const char *list, uint64_t block
             return -1;
         while (count--)
             ct_kv_waste_add(w, &length, 1, block_tokens);
-        if (!*list)
+        if (!*list || list == block)
             return 0;
         if (*list++ != ',')
             return -1;

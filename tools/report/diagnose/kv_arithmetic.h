@@ -20,8 +20,9 @@ struct ct_kv_waste {
 // Adds the requests of these lengths.
 void ct_kv_waste_add(struct ct_kv_waste *w, const uint64_t *lengths, size_t count,
                      uint64_t block_tokens);
-// Adds the requests of a list: "17,2048x10,33", numbers of tokens, x how many of them. Returns 0,
-// or -1: it is no such list, or one of more than a million requests.
+// Adds the requests of a list: "17,2048x10,33", numbers of tokens, x how many of them; after "/"
+// the tokens of a block, in place of `block_tokens` (0: not known). Returns 0, or -1: it is no such
+// list, or one of more than a million requests, or a block's tokens are not known.
 int ct_kv_waste_add_list(struct ct_kv_waste *w, const char *list, uint64_t block_tokens);
 // The empty share of the last block of a request, in millionths: 17 tokens in blocks of 16 are two,
 // of which the second is 937500 empty.

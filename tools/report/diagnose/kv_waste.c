@@ -3,15 +3,12 @@
 
 #include "diagnose/text_start.h"
 
-int ct_kv_waste_find(const struct ct_text_facts *f, const char *lengths, uint64_t block_tokens,
-                     struct ct_kv_waste *w) {
+int ct_kv_waste_find(const struct ct_text_facts *f, const char *lengths, struct ct_kv_waste *w) {
     struct ct_text_start s;
     *w = (struct ct_kv_waste){0};
     ct_text_start_find(f, &s);
-    if (!block_tokens && s.block_tokens.known && s.block_tokens.value > 0)
-        block_tokens = (uint64_t)s.block_tokens.value;
-    if (!block_tokens)
-        return -1;
+    const uint64_t block_tokens =
+        s.block_tokens.known && s.block_tokens.value > 0 ? (uint64_t)s.block_tokens.value : 0;
     if (lengths)
         return ct_kv_waste_add_list(w, lengths, block_tokens);
     ct_kv_waste_add(w, f->step.lengths, (size_t)f->step.length_count, block_tokens);

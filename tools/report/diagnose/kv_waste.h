@@ -7,9 +7,8 @@
 #include "text/facts.h"
 
 // Finds it for a list of lengths (ct_kv_waste_add_list; NULL: those of the new requests in the
-// scheduler's output that the log has) and blocks of so many tokens (0: as the log says). Returns
-// 0, or -1: the lengths or the size of a block are not known.
-int ct_kv_waste_find(const struct ct_text_facts *f, const char *lengths, uint64_t block_tokens,
-                     struct ct_kv_waste *w);
+// scheduler's output that the log has), in blocks as the list or else the log says. Returns 0, or
+// -1: the lengths or the size of a block are not known.
+int ct_kv_waste_find(const struct ct_text_facts *f, const char *lengths, struct ct_kv_waste *w);
 
 #endif

@@ -90,8 +90,8 @@ static struct ct_fit_setting *begin(struct fit *f, const char *flag, const struc
 }
 
 static const char *tokens_unknown =
-    "how many bytes a token takes is not in the trace: --log FILE or --metrics FILE has it (the "
-    "log line \"GPU KV cache size\", or vllm:cache_config_info of record-metrics)";
+    "how many bytes a token takes is not in the trace: --log FILE has it (the "
+    "log's line \"GPU KV cache size\", or a file of record-metrics)";
 
 // ---- gpu_memory_utilization and kv_cache_memory_bytes -------------------------------------------
 

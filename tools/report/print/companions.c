@@ -25,17 +25,19 @@
 
 // ---- reading ------------------------------------------------------------------------------------
 
-static FILE *open_file(const char *path, struct ct_error *error) {
+// Opens a text, or NULL with the error set.
+static FILE *open_file(const char *path, enum ct_file_kind *kind, struct ct_error *error) {
     const char *why;
     char first[CT_FILE_KIND_BYTES];
-    FILE *in = ct_input_file_open_stream(path, &why);
+    FILE *in = ct_input_file_open_seekable(path, &why);
     if (!in) {
         (void)ct_error_set(error, CT_EXIT_BAD_TRACE, "%.400s: cannot be opened: %s", path, why);
         return NULL;
     }
     const size_t n = fread(first, 1, sizeof first, in);
-    rewind(in); // (a pipe is refused)
-    if (ct_file_kind_find(first, n) == CT_FILE_TEXT)
+    rewind(in);
+    *kind = ct_file_kind_find(first, n);
+    if (*kind == CT_FILE_TEXT || *kind == CT_FILE_METRICS)
         return in;
     (void)ct_error_set(
         error, CT_EXIT_BAD_TRACE,
@@ -44,42 +46,40 @@ static FILE *open_file(const char *path, struct ct_error *error) {
     return NULL;
 }
 
-static int close_file(FILE *in, const char *path, int failed, struct ct_error *error) {
-    const int code = errno;
-    fclose(in);
-    return failed ? ct_error_set(error, CT_EXIT_BAD_TRACE, "%.400s: %s", path, strerror(code)) : 0;
-}
-
-static int read_log(struct ct_companions *c, const char *path, struct ct_error *error) {
-    FILE *in = open_file(path, error);
-    if (!in)
-        return -1;
-    ct_text_facts_init(&c->log);
+// Reads a log, or metrics. Returns 0, or -1 with errno set.
+static int read_open_file(struct ct_companions *c, FILE *in, enum ct_file_kind kind) {
+    if (kind == CT_FILE_METRICS) {
+        c->has_metrics = 1;
+        return ct_metrics_read(in, &c->metrics);
+    }
     c->has_log = 1;
-    return close_file(in, path, ct_read_text_by_process(in, &c->log, &c->log_lines), error);
+    ct_text_facts_init(&c->log);
+    return ct_read_text_by_process(in, &c->log, &c->log_lines);
 }
 
-static int read_metrics(struct ct_companions *c, const char *path, struct ct_error *error) {
-    FILE *in = open_file(path, error);
+static int read_file(struct ct_companions *c, const char *path, struct ct_error *error) {
+    enum ct_file_kind kind;
+    FILE *in = open_file(path, &kind, error);
+    int failed;
     if (!in)
         return -1;
-    c->has_metrics = 1;
-    return close_file(in, path, ct_metrics_read(in, &c->metrics), error);
+    if (kind == CT_FILE_METRICS ? c->has_metrics : c->has_log)
+        failed = ct_error_set(error, CT_EXIT_USAGE, "%.400s: a second file of %s; --log takes one",
+                              path, kind == CT_FILE_METRICS ? "metrics" : "a log");
+    else if ((failed = read_open_file(c, in, kind)))
+        (void)ct_error_set(error, CT_EXIT_BAD_TRACE, "%.400s: %s", path, strerror(errno));
+    fclose(in);
+    return failed;
 }
 
 int ct_companions_read(const struct ct_arguments *o, struct ct_companions *c,
                        struct ct_error *error) {
     *c = (struct ct_companions){0};
-    if ((o->log && read_log(c, o->log, error)) ||
-        (o->metrics && read_metrics(c, o->metrics, error))) {
-        ct_companions_free(c);
-        return -1;
-    }
-    if (o->error_text) {
-        ct_text_facts_init(&c->error);
-        c->has_error = 1;
-        ct_read_text_bytes(o->error_text, strlen(o->error_text), &c->error);
-    }
+    for (int i = 0; i < 2 && o->log[i]; i++)
+        if (read_file(c, o->log[i], error)) {
+            ct_companions_free(c);
+            return -1;
+        }
     return 0;
 }
 
@@ -100,23 +100,21 @@ void ct_companions_choose_lines(struct ct_companions *c, const struct ct_trace *
 void ct_companions_free(struct ct_companions *c) {
     if (c->has_log)
         ct_text_facts_free(&c->log);
-    if (c->has_error)
-        ct_text_facts_free(&c->error);
     if (c->has_metrics)
         ct_metrics_free(&c->metrics);
     ct_process_lines_free(&c->log_lines);
     *c = (struct ct_companions){0};
 }
 
-// ---- the error ----------------------------------------------------------------------------------
+// ---- the error message of the log ---------------------------------------------------------------
 
 static void print_error(struct ct_view *v, const struct ct_incidents *n) {
-    const struct ct_text_fact *message = ct_text_verdicts_main_oom(&v->companions->error);
+    const struct ct_text_fact *message = ct_text_verdicts_main_oom(&v->companions->log);
     const struct ct_found_error found = ct_find_error(n, message);
-    fputs("the message: " CT_WRAP_HANG, v->out);
     if (!message)
-        fputs("it is none of memory that ran out on a device", v->out);
-    else if (!found.event && message->values[CT_TEXT_TRIED].known)
+        return;
+    fputs("the log's error: " CT_WRAP_HANG, v->out);
+    if (!found.event && message->values[CT_TEXT_TRIED].known)
         fprintf(v->out, "no failed allocation of this trace asked for %s%s",
                 ct_label_size(v, (uint64_t)message->values[CT_TEXT_TRIED].value).text,
                 message->values[CT_TEXT_GPU].known ? " on that device" : "");
@@ -133,16 +131,16 @@ static void print_error(struct ct_view *v, const struct ct_incidents *n) {
 
 static void add_error(struct ct_json *j, const struct ct_view *v, const struct ct_incidents *n) {
     const struct ct_companions *c = v->companions;
-    if (!c->has_error || !n) {
+    const struct ct_text_fact *message = c->has_log ? ct_text_verdicts_main_oom(&c->log) : NULL;
+    if (!message || !n) {
         ct_json_null(j, "error");
         return;
     }
-    const struct ct_text_fact *message = ct_text_verdicts_main_oom(&c->error);
     const struct ct_found_error found = ct_find_error(n, message);
-    const struct ct_text_value *tried = message ? &message->values[CT_TEXT_TRIED] : NULL;
+    const struct ct_text_value *tried = &message->values[CT_TEXT_TRIED];
     ct_json_open(j, "error", '{');
-    ct_json_number_or_null(j, "asked_bytes", tried && tried->known && tried->value >= 0,
-                           tried ? (uint64_t)tried->value : 0);
+    ct_json_number_or_null(j, "asked_bytes", tried->known && tried->value >= 0,
+                           (uint64_t)tried->value);
     ct_json_number_or_null(j, "event", found.event != NULL, found.event ? found.event->event : 0);
     ct_json_number(j, "fitting", found.fitting);
     ct_json_close(j, '}');
@@ -234,8 +232,6 @@ static void add_metrics(struct ct_json *j, const struct ct_view *v, const struct
 
 void ct_companions_print(struct ct_view *v, const struct ct_incidents *incidents) {
     const struct ct_companions *c = v->companions;
-    if (c && c->has_error && incidents)
-        print_error(v, incidents);
     if (c && c->has_log) {
         fprintf(v->out, "the log says, in %s line%s", ct_human_count(c->log.lines).text,
                 ct_human_plural(c->log.lines));
@@ -248,6 +244,8 @@ void ct_companions_print(struct ct_view *v, const struct ct_incidents *incidents
                                : "  nothing that is known\n",
                   v->out);
     }
+    if (c && c->has_log && incidents)
+        print_error(v, incidents);
     if (c && c->has_metrics)
         print_metrics(v, incidents);
 }
@@ -255,7 +253,7 @@ void ct_companions_print(struct ct_view *v, const struct ct_incidents *incidents
 void ct_companions_add_json(struct ct_json *j, const struct ct_view *v,
                             const struct ct_incidents *incidents) {
     const struct ct_companions *c = v->companions;
-    if (!c || (!c->has_log && !c->has_error && !c->has_metrics)) {
+    if (!c || (!c->has_log && !c->has_metrics)) {
         ct_json_null(j, "companions");
         return;
     }

@@ -87,7 +87,7 @@ static void add_step(struct ct_json *j, const struct ct_text_facts *f) {
 static void add_waste(struct ct_json *j, const struct ct_text_facts *f,
                       const struct ct_arguments *o) {
     struct ct_kv_waste w;
-    if (ct_kv_waste_find(f, o->lengths, o->block_tokens, &w)) {
+    if (ct_kv_waste_find(f, o->lengths, &w)) {
         ct_json_null(j, "waste");
         return;
     }

@@ -88,12 +88,13 @@ static void print_cache(struct ct_view *v, const struct ct_text_start *s, unsign
 static void print_waste(struct ct_view *v, const struct ct_text_facts *f, unsigned *lines) {
     struct ct_kv_waste w;
     const struct ct_arguments *o = v->options;
-    if (ct_kv_waste_find(f, o->lengths, o->block_tokens, &w)) {
+    if (ct_kv_waste_find(f, o->lengths, &w)) {
         if (!o->lengths)
             return;
         begin_line(v, lines, "waste");
-        fputs("not known: the log does not say how many tokens a block has (--block-size)\n",
-              v->out);
+        fputs(
+            "not known: the log does not say how many tokens a block has; add them: --lengths=17/16\n",
+            v->out);
         return;
     }
     const uint64_t last = w.requests == 1 ? ct_kv_last_block_empty(w.tokens, w.block_tokens) : 0;

@@ -26,7 +26,7 @@ struct ct_view {
     // The time of --at, else of --to, if it lies in a gap of the events, or after one and what is
     // live is not known again; 0: it does not. Views show the last event before the gap instead.
     uint64_t in_gap_ns;
-    const struct ct_companions *companions; // of --log, --error and --metrics; NULL: none
+    const struct ct_companions *companions; // of --log; NULL: none
     struct ct_page *page;                   // of the command html; else NULL
     // All traces that are looked at together, and the position of this one; NULL: it is the only
     // one.

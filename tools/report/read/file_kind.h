@@ -17,7 +17,8 @@ enum ct_file_kind {
     CT_FILE_XZ,
     CT_FILE_UTF16, // a text of two bytes a letter, as PowerShell's > writes it
     CT_FILE_ELF,
-    CT_FILE_BINARY, // none of these, and no text
+    CT_FILE_METRICS, // of a server, as a text
+    CT_FILE_BINARY,  // none of these, and no text
     CT_FILE_KINDS
 };
 

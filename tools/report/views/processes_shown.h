@@ -32,7 +32,7 @@ struct ct_processes_shown {
     struct ct_processes all;
     struct ct_process_shown *traces;    // in the order of all.list
     const struct ct_phase_rules *rules; // of --rules; NULL: none
-    struct ct_companions companions;    // of --log and --metrics
+    struct ct_companions companions;    // of --log
     struct ct_log_owners owners;        // of the lines of the log
     struct ct_verdicts verdicts;        // of all traces
     // Of the text: what it leaves out (processes_text.c), and how many rows.
