@@ -153,7 +153,7 @@ def _():
 @case("the traces of two name spaces are said to be of one process, and of no job")
 def _():
     traces, _, _ = of_name_spaces(2)
-    document = json.loads(subprocess.run([REPORT, "summary", "--json", *traces], stdout=subprocess.PIPE, check=True).stdout)[-1]
+    document = json.loads(subprocess.run([REPORT, "summary", "--json", *traces], stdout=subprocess.PIPE, check=True).stdout)["processes"]
     text = subprocess.run([REPORT, "summary", *traces], stdout=subprocess.PIPE, check=True, text=True).stdout
     found = [(p["same_process"], p["job_index"]) for p in document["processes"]], [g["process_count"] for g in document["gpus"]]
     images = {json.loads(subprocess.run([REPORT, "info", "--json", t], stdout=subprocess.PIPE, check=True).stdout)["info"]["process.image_hash"]

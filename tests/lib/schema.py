@@ -15,8 +15,8 @@ import sys
 DISTRIBUTION = "/usr/lib/python3/dist-packages"
 FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../tools/report/views/schema")
 DOCUMENTS = sorted(name[:-5] for name in os.listdir(FOLDER) if name != "common.json")
-TOGETHER = "processes"  # of all traces: the last element of summary's list for several
-COMMANDS = [name for name in DOCUMENTS if name != TOGETHER]
+SEVERAL, TOGETHER = "several", "processes"  # of several traces, and in it of all processes
+COMMANDS = [name for name in DOCUMENTS if name not in (SEVERAL, TOGETHER)]
 SHOWN = 300  # letters of a wrong value
 
 try:
@@ -80,20 +80,18 @@ def check_events(events):
             check_document("dump", e)
 
 
-def is_together(command, document):
-    return command in ("summary", "explain") and document.get("schema", "").startswith("cutrace.%s/" % TOGETHER)
-
-
-def check_list(command, documents):
-    """The same for the documents of several traces: null for one that cannot be read."""
-    for i, one in enumerate(documents):
-        last = i == len(documents) - 1
+def check_several(command, document):
+    """The same for the document of several traces: null for one that cannot be read."""
+    check_document(SEVERAL, document)
+    for one in document["documents"]:
         if one is not None:
-            check_document(TOGETHER if last and is_together(command, one) else command, one)
+            check_document(command, one)
+    if document["processes"] is not None:
+        check_document(TOGETHER, document["processes"])
 
 
 def check_output(command, output):
-    """The same for all that a command wrote: a document, a list of them and of null, or the lines of dump."""
+    """The same for all that a command wrote: a document of one trace or of several, or the lines of dump."""
     if command == "dump":
         check_events(map(json.loads, output.splitlines()))
         return
@@ -101,8 +99,8 @@ def check_output(command, output):
     if advice:  # (text has a colon behind the flag)
         raise Invalid(f"{command}: a second colon: {advice.group().decode()}")
     document = json.loads(output)
-    if isinstance(document, list):
-        check_list(command, document)
+    if document.get("schema", "").startswith("cutrace.%s/" % SEVERAL):
+        check_several(command, document)
     else:
         check_document(command, document)
 

@@ -105,7 +105,7 @@ def execs(kind):
     problems += [f"second image: {p}" for p in judge.judge(REPORT, after, second)[0]]
     if os.path.exists(after + ".journal"):
         problems.append("the second image has left its journal")
-    both = json.loads(tap.report("summary", "--json", path, after)[1])[-1]["processes"]
+    both = json.loads(tap.report("summary", "--json", path, after)[1])["processes"]["processes"]
     if [p["same_process"] for p in both] != [None, 0]:
         problems.append(f"not one process: {both}")
     images = [json.loads(tap.report("info", "--json", p)[1])["info"]["process.image_hash"] for p in (path, after)]

@@ -189,10 +189,10 @@ def jobs():
     equal(len({f["process.pid_namespace_hash"] for f in facts}), 2)
     for order in ((0, 1, 2, 3), (0, 2, 1, 3), (3, 0, 2, 1)):
         pods = [i // 2 for i in order]
-        document = json.loads(read_json("summary", *[paths[i] for i in order]))[-1]
+        document = json.loads(read_json("summary", *[paths[i] for i in order]))["processes"]
         equal([p["job_index"] for p in document["processes"]], [pods.index(pod) for pod in pods], order)
         equal([p["same_process"] for p in document["processes"]], [None] * 4)
-    document = json.loads(read_json("summary", paths[0], paths[3]))[-1]
+    document = json.loads(read_json("summary", paths[0], paths[3]))["processes"]
     equal([p["job_index"] for p in document["processes"]], [None, None], "one rank of each")
 
 

@@ -424,7 +424,7 @@ def several():
     where = folder()
     path, bad = logged(where, 2000), written(where, b"no trace", "bad.zst")
     done = report("--quick", "--json", path, bad, path)
-    one, none, other = json.loads(done.stdout)
+    one, none, other = json.loads(done.stdout)["documents"]
     equal((done.returncode, none, one), (3, None, other))
     schema.check_run(("summary", "--quick", "--json"), done.stdout)
     text = report("--quick", path, path).stdout

@@ -95,7 +95,7 @@ def reports():
             if word.endswith("*.zst") or word == "TRACE":
                 args += TRACES[:1] if word == "TRACE" else TRACES
             elif word.endswith("metrics.txt"):
-                args.append(METRICS)
+                args.append("--log=" + METRICS)
             else:
                 args.append(word)
         if "--seal" in words:  # it writes into the trace

@@ -94,7 +94,7 @@ def verdict():
     where, status, said_lines = under("sh", "-c", f"{SOME_CALLS}; {DEMO}; exit 0")
     paths = [re.match(r"cutrace: (.*?\.zst): ", line)[1] for line in said_lines[:2]]
     equal((status, sorted(paths)), (0, sorted(traces(where).values())))
-    first = json.loads(read_json("summary", *paths))[-1]["verdicts"][0]
+    first = json.loads(read_json("summary", *paths))["processes"]["verdicts"][0]
     check(first["scenario"] != "none", first)
     equal(said_lines[2:], [f"cutrace: verdict {first['scenario']}, {first['sureness']}: {first['summary']}",
                            "cutrace: the evidence: cutrace-report " + " ".join(paths)])

@@ -135,8 +135,8 @@ def line_of_each():
     runs, healthy = sample(logged(), 4, 1), os.path.join(VLLM, "eager", "trace.zst")
     code, out, _ = report("summary", *no_lines("summary"), "--json", healthy, *(trace for _, _, trace in runs))
     equal(code, 0)
-    *alone, last = json.loads(out)
-    processes = last["processes"]
+    said = json.loads(out)
+    alone, processes = said["documents"], said["processes"]["processes"]
     equal((os.path.basename(os.path.dirname(processes[0]["file"])), processes[0]["recorder_line"]), ("eager", None))
     for got, (name, lines, _) in zip(processes[1:], runs, strict=True):
         check(any(is_same_line(got["recorder_line"], line) for line in lines), f"{name}: {got['recorder_line']!r} is not in {lines}")

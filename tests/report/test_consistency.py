@@ -415,10 +415,10 @@ def several_traces():
     drawn = [draw.sample(vllm, draw.randint(2, 4)) if number % 2 else draw.sample(RECORDED, draw.randint(2, 6))
              for number in range(60 if FULL else 2)]
     for paths in [[p for p in vllm if "weight-update" in p]] + drawn:
-        *documents, together = json.loads(report("--json", *no_lines("summary"), *paths)[1])
-        *explained, same = json.loads(report("explain", "--json", *paths)[1])
-        equal(together, same, paths)
-        said, again = ([d and without_lines(d["verdicts"]) for d in list_] for list_ in (documents, explained))
+        summary = json.loads(report("--json", *no_lines("summary"), *paths)[1])
+        explained, together = json.loads(report("explain", "--json", *paths)[1]), summary["processes"]
+        equal(together, explained["processes"], paths)
+        said, again = ([d and without_lines(d["verdicts"]) for d in each["documents"]] for each in (summary, explained))
         equal(said, again, paths)
         for i, gpu in enumerate(together["gpus"]):
             if gpu["account"]:
@@ -427,8 +427,8 @@ def several_traces():
         for verdict in together["verdicts"]:
             check(verdict["process_indexes"] and not (failed and verdict["scenario"] == "none"), (paths, verdict))
             for i in verdict["process_indexes"]:
-                check(verdict["scenario"] in [v["scenario"] for v in documents[i]["verdicts"]], (paths, verdict))
-        for device in (d for document in documents for d in document["devices"]):
+                check(verdict["scenario"] in [v["scenario"] for v in summary["documents"][i]["verdicts"]], (paths, verdict))
+        for device in (d for document in summary["documents"] for d in document["devices"]):
             for moment, account in device["account"].items():
                 rows, memory = account and rows_of_account(account), device["memory"][moment]
                 siblings += bool(rows and rows.get("siblings"))

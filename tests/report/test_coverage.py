@@ -182,9 +182,9 @@ def together():
     paths = several(LOOKED, LIMITED, {**LOOKED, "recorder.lost_events": "7"}, LIMITED, {})
     want = [coverage(p)["limits"] for p in paths]
     equal(want, [CLEAN, PAST, "7 events were lost", PAST, UNKNOWN])
-    documents = json.loads(report("summary", "--json", *paths)[1])
-    equal([p["limits"] for p in documents[-1]["processes"]], want)
-    equal([d["trace"]["limits"] for d in documents[:-1]], want)
+    said = json.loads(report("summary", "--json", *paths)[1])
+    equal([p["limits"] for p in said["processes"]["processes"]], want)
+    equal([d["trace"]["limits"] for d in said["documents"]], want)
     equal(lines_of_limits(paths), [f"pid 102 (serve), pid 104 (serve): {PAST}", "pid 103 (serve): 7 events were lost",
                                    f"pid 101 (serve): {CLEAN}", "1 more sentence of other processes (--json)"])
     page = os.path.join(FOLDER, "several.html")
@@ -205,7 +205,7 @@ def together_alike():
     copy = os.path.join(FOLDER, "copy.zst")
     shutil.copy(paths[0], copy)
     equal(lines_of_limits([*paths, copy]), [PAST])
-    processes = json.loads(report("summary", "--json", *paths, copy, "/proc/none.zst")[1])[-1]["processes"]
+    processes = json.loads(report("summary", "--json", *paths, copy, "/proc/none.zst")[1])["processes"]["processes"]
     equal([p["limits"] for p in processes], [PAST, PAST, None, None])
     many = several(*[LIMITED] * 5, LOOKED)
     equal(lines_of_limits(many), [f"pid 101 (serve), pid 102 (serve), pid 103 (serve), 2 more: {PAST}", f"pid 106 (serve): {CLEAN}"])

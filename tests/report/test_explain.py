@@ -243,7 +243,7 @@ def exit_codes():
     equal(report("explain", data=b"")[0], 0)
     equal(explain(b"")["verdicts"][0]["scenario"], "incomplete")
     code, out, _ = report("explain", "--json", LOGS[0], "/nowhere/log")
-    equal((code, json.loads(out)[1]), (3, None))
+    equal((code, json.loads(out)["documents"][1]), (3, None))
 
 
 @case("SGLang's tokens are read in each of its spellings")

@@ -455,7 +455,7 @@ def in_processes():
     beside.t.trace_id = 0x99
     beside.gets(64 * M)
     paths = s.save(), beside.save("beside.zst")
-    document = json.loads(report("--json", *paths)[1])[-1]
+    document = json.loads(report("--json", *paths)[1])["processes"]
     equal(document["schema"], "cutrace.processes/2")
     failed, quiet = document["processes"]
     equal([failed["incidents_failed"], *(failed["crossing"][k] for k in ("event", "requested_bytes", "reason", "recovered"))],

@@ -159,9 +159,9 @@ def every_key_is_documented():
     for path in FILES:
         keys(read("diff", path, FILES[0]), "diff", found)
     several = json.loads(report("--json", "--log", text, *FILES)[1])
-    equal([d and d["schema"] for d in several], ["cutrace.summary/2"] * len(FILES) + ["cutrace.processes/2"])
-    check("`cutrace.processes/2`" in PAGE)
-    keys(several[-1], "processes", found)
+    equal([d and d["schema"] for d in several["documents"]], ["cutrace.summary/2"] * len(FILES))
+    check("`cutrace.processes/2`" in PAGE and "`cutrace.several/1`" in PAGE)
+    keys({**several, "documents": []}, "several", found)
     keys(read("copy", FILES[0], "--from=oom", "--output=" + os.path.join(FOLDER, "late.zst")), "copy", found)
     keys(read("info", os.path.join(FOLDER, "late.zst")), "info", found)
     keys(read("bundle", FILES[0], "--output=" + os.path.join(FOLDER, "bug.zip")), "bundle", found)
@@ -224,7 +224,7 @@ def either_or():
     with open(other, "wb") as f:
         f.write(no_clock.bytes())
     for paths in (FILES[:2], RECORDED, FILES[:1] + RECORDED[:1], FILES[:1] + [other]):
-        d = json.loads(report("--json", *paths)[1])[-1]
+        d = json.loads(report("--json", *paths)[1])["processes"]
         alignments.add(d["alignment"])
         equal((d["alignment"] == "clock", d["host_count"] == 1), (d["same_clock"], d["same_clock"]), paths)
         equal(d["moment"] is not None, d["alignment"] is not None, paths)
@@ -269,7 +269,7 @@ def wrong_documents():
     documents = [(view, read(view, path)) for path in FILES[:2] for view in VIEWS]
     documents += [("top", read("top", path, "--tree")) for path in FILES[:2]]
     documents += [("diff", read("diff", FILES[0], path)) for path in FILES[:2]]
-    documents += [("processes", json.loads(report("--json", *FILES)[1])[-1])]
+    documents += [("processes", json.loads(report("--json", *FILES)[1])["processes"])]
     documents += [(view + "-quick", read(view, noted("pools"), "--quick")) for view in ("summary", "top", "frag")]
     documents += [("dump", json.loads(report("dump", "--json", FILES[0])[1].splitlines()[3]))]
     for view, d in documents:

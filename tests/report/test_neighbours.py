@@ -276,7 +276,7 @@ def siblings():
         paths = two(name, numbers, pids, whose)
         reports = json.loads(read_json("summary", *paths))
         seen = [{p["pid"]: (p["whose"], p["traced_pid"]) for p in r["devices"][0]["processes"]}
-                for r in reports if r.get("schema", "").startswith("cutrace.summary")]
+                for r in reports["documents"]]
         self = "this" if numbers == "own" else "this-inferred"
         equal(seen, [{801: (self, None), 802: (whose, pids[1])}, {801: (whose, pids[0]), 802: (self, None)}], name)
 
@@ -406,8 +406,7 @@ def several_mig():
         m.ask(2)
         m.alloc(3, G)
         paths.append(m.write())
-    documents = json.loads(read_json("summary", *paths))
-    gpus = documents[-1]["gpus"]
+    gpus = json.loads(read_json("summary", *paths))["processes"]["gpus"]
     equal([(g["mig"]["gpu_instance"], g["mig"]["compute_instance"], g["mig"]["card"], g["total_bytes"], g["tracked_bytes"], g["process_count"])
            for g in gpus], [(5, 0, 1, 10 * G, 2 * G, 1), (6, 0, 1, 20 * G, 3 * G, 1)])
     said = text("summary", *paths)
@@ -423,7 +422,7 @@ def one_instance():
             m = Machine(f"same{i}", me=301 + i, total=10 * G, **({**MIG, **IDS} if i in known else {}))
             m.alloc(1 + i, G)
             paths.append(m.write())
-        (gpu,) = json.loads(read_json("summary", *paths))[-1]["gpus"]
+        (gpu,) = json.loads(read_json("summary", *paths))["processes"]["gpus"]
         equal((gpu["process_count"], gpu["mig"]), (2, {"gpu_instance": 3, "compute_instance": 0, "card": 1}))
         check("GPU 0: MIG instance 3/0 of card 1" in text("summary", *paths), known)
 

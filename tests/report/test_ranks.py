@@ -104,9 +104,8 @@ def together(*arguments, command="summary"):
     """The documents of the traces, and that of all of them."""
     code, out, err = report(command, "--json", *arguments)
     check(code == 0 and not err, (code, err))
-    documents = json.loads(out)
-    equal(documents[-1]["schema"], "cutrace.processes/2")
-    return documents[:-1], documents[-1]
+    said = json.loads(out)
+    return said["documents"], said["processes"]
 
 
 def text_of(*arguments, command="summary", columns=80):
@@ -425,10 +424,10 @@ def unknown_sibling():
         path = os.path.join(FOLDER.name, name + ".zst")
         with open(path, "wb") as f:
             f.write(other.trace.bytes())
-        documents = json.loads(report("--json", one.save(name), path)[1])
-        texts = said(documents[-1]["verdicts"][0])
+        document = json.loads(report("--json", one.save(name), path)[1])["processes"]
+        texts = said(document["verdicts"][0])
         check(any(t.startswith("what 1 other traced process held then is not known") for t in texts), (name, texts))
-        equal(documents[-1]["processes"][1]["knowledge"], "unknown", name)
+        equal(document["processes"][1]["knowledge"], "unknown", name)
 
 
 @case("a process on a clock that cannot be compared is no sibling, and that is said")

@@ -390,7 +390,7 @@ def kinds():
         with open(path, "rb") as f:
             code, out, _ = report("explain", "--json", "-", data=f.read())
         equal({**json.loads(out), "file": path}, explain(path))
-    several = json.loads(read_json("explain", KEPT[0], save("log.txt", text.encode())))
+    several = json.loads(read_json("explain", KEPT[0], save("log.txt", text.encode())))["documents"]
     equal([d["snapshot"] is None for d in several], [False, True])
     equal([d["log"] is None for d in several], [True, False])
 

@@ -196,7 +196,7 @@ def copies():
     paths = ranks()
     for order in (paths, paths[::-1]):
         _, out, _ = printed(("summary", "--json"), order, 16)
-        processes = json.loads(out)[-1]["processes"]
+        processes = json.loads(out)["processes"]["processes"]
         pids = [p["pid"] for p in processes if p["pid"]]
         equal(pids, [4010, 4011, 4012, 4013, 4014][::1 if order is paths else -1])
         equal([p["state"] for p in processes if p["pid"] in (4010, 4011)], ["complete"] * 2)

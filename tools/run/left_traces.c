@@ -156,9 +156,10 @@ static char *ask(const char *program, struct left *l) {
             arguments[count++] = l->list->traces[i];
     const size_t asked = count - 3;
     char *text = asked ? call_report(program, arguments) : NULL;
+    const char *list = ct_json_find(text, "documents");
     for (size_t i = 0; text && i < n; i++)
         if (shown < asked && arguments[shown + 3] == l->list->traces[i])
-            l->summary[i] = asked > 1 ? ct_json_element(text, shown++) : (shown++, text);
+            l->summary[i] = asked > 1 ? ct_json_element(list, shown++) : (shown++, text);
     for (size_t i = 0; i < n; i++)
         if (!ct_json_find(l->summary[i], "trace"))
             l->summary[i] = NULL;
@@ -261,14 +262,12 @@ static void print_trace(const struct left *l, size_t i) {
 
 // The first verdict of all traces together, as cutrace-report shows it for them.
 static const char *find_verdict(const struct left *l) {
-    const char *document = NULL;
+    const char *document = ct_json_find(l->json, "processes");
     size_t read = 0;
-    for (size_t i = 0; l->json && ct_json_element(l->json, i); i++)
-        document = ct_json_element(l->json, i);
     for (size_t i = 0; i < l->list->count; i++)
         if (l->summary[i]) {
             read++;
-            document = document ? document : l->summary[i];
+            document = ct_json_is_null(document) ? l->summary[i] : document;
         }
     return read ? ct_json_element(ct_json_find(document, "verdicts"), 0) : NULL;
 }

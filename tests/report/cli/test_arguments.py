@@ -309,7 +309,7 @@ def times_of_events():
     path = spread("no-oom.zst", range(9))
     check(wrong("--to=oom", path).endswith("no-oom.zst: --to: no OOM occurred in this trace"))
     equal(seen(path, "--from=peak"), [8])
-    equal(json.loads(report("--json", "--from=oom", path, REFUSED)[1])[0], None)
+    equal(json.loads(report("--json", "--from=oom", path, REFUSED)[1])["documents"][0], None)
     for at, since in (("oom", d["crossing"]["t_ns"]), (f"#{d['crossing']['event']}", d["crossing"]["t_ns"])):
         for way, shift in ((f"{at}-1.5s", -1.5), (f"{at}+200ms", 0.2)):
             want = [e["event"] for e in check_ledger.read_trace(REPORT, REFUSED) if e["t_ns"] >= since + shift * SECOND]

@@ -61,7 +61,8 @@ static int report_processes(const struct ct_arguments *o, const struct ct_termin
     return status;
 }
 
-// One report after the other; in JSON an element of a list for each, and one of `together`.
+// One report after the other. The JSON of several traces is one object (JSON.md): the document of
+// each, and that of `together`.
 static int report_each(const struct ct_arguments *o, const struct ct_terminal *terminal,
                        const struct ct_phase_rules *rules, struct ct_processes_shown *together) {
     const int several = o->path_count > 1 && o->command != CT_COMMAND_dump;
@@ -69,7 +70,7 @@ static int report_each(const struct ct_arguments *o, const struct ct_terminal *t
                                     .processes = together ? &together->all : NULL};
     int status = CT_EXIT_OK;
     if (place.in_list)
-        putchar('[');
+        fputs("{\"schema\":\"cutrace.several/1\",\"documents\":[", stdout);
     if (!o->path_count)
         status = ct_report_trace(o, terminal, rules, "-", &place);
     for (int i = 0; i < o->path_count; i++) {
@@ -82,12 +83,12 @@ static int report_each(const struct ct_arguments *o, const struct ct_terminal *t
         const int one = ct_report_trace(o, terminal, rules, o->paths[i], &place);
         status = ct_gate_worse(status, one);
     }
-    if (together) {
-        putchar(',');
-        (void)ct_processes_print(together); // of the same traces: the same status
-    }
     if (place.in_list)
-        fputs("]\n", stdout);
+        fputs("],\"processes\":", stdout);
+    if (together)
+        (void)ct_processes_print(together); // of the same traces: the same status
+    if (place.in_list)
+        fputs(together ? "}\n" : "null}\n", stdout);
     return status;
 }
 
