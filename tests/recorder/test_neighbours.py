@@ -166,15 +166,18 @@ def container():
 
 
 def ranks(where, pod):
-    """Two ranks that a launcher starts in a PID namespace of their own. Returns their traces."""
+    """Two ranks that a launcher starts in a PID namespace of their own. Returns their traces, and the process that keeps the
+    namespace until its standard input is closed: the kernel gives the number of one that is gone to the next."""
     env = ways.environment(where, preload=False, env={
         "SIM_SHM": os.path.join(where, "shm"), "SIM_MEM_MB": str(16 << 10), "CUTRACE_QUIET": "1", "SIM_CONTAINER": str(pod),
         "WORLD_SIZE": "2", "PROGRAM": PROGRAM, "LIBRARY": ways.LIBRARY, "POD": os.path.join(where, f"pod{pod}")})
     start = 'RANK={0} CUTRACE_OUTPUT=$POD-{0}.zst LD_PRELOAD=$LIBRARY $PROGRAM alloc:256 exit & '
     launcher = start.format(0) + start.format(1) + "wait"
     # (the launcher is not the first process of the namespace, which could have got its children from others)
-    subprocess.run([*CONTAINER, "sh", "-c", f"sh -c '{launcher}'; true"], env=env, cwd=where, check=True)
-    return [os.path.join(where, f"pod{pod}-{rank}.zst") for rank in (0, 1)]
+    keeper = subprocess.Popen([*CONTAINER, "sh", "-c", f"sh -c '{launcher}' >&2; echo done; read _"], env=env, cwd=where,
+                              stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    equal(keeper.stdout.readline(), b"done\n")
+    return [os.path.join(where, f"pod{pod}-{rank}.zst") for rank in (0, 1)], keeper
 
 
 @case("two jobs of two containers with the same numbers: ranks of one container are of one job, those of the other of another one")
@@ -182,7 +185,10 @@ def jobs():
     if subprocess.run([*CONTAINER, "true"], capture_output=True).returncode:
         raise Skip("this user may not make a PID namespace")
     where = ways.folder()
-    paths = [*ranks(where, 3), *ranks(where, 4)]
+    (one, first), (other, second) = ranks(where, 3), ranks(where, 4)
+    for keeper in (first, second):
+        keeper.communicate()
+    paths = [*one, *other]
     facts = [json.loads(read_json("info", p))["info"] for p in paths]
     equal([{f["process.ppid"] for f in facts}, {f["process.env.WORLD_SIZE"] for f in facts}], [{"2"}, {"2"}])
     equal({f["process.pid"] for f in facts[:2]}, {f["process.pid"] for f in facts[2:]}, "the same numbers")

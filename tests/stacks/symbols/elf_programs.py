@@ -112,7 +112,7 @@ def places(path):
                 number, payload = c.varint(), c.take(c.varint())
                 if kind == 2:
                     assert number not in strings, "a string's id is used twice"
-                    strings[number] = payload.decode()
+                    strings[number] = payload.decode(errors="replace")
                     continue
                 p = read_trace.Cursor(payload)
                 if p.varint() != 0:
