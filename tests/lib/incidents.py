@@ -4,6 +4,8 @@
 Events are dictionaries, as tests give them to mktrace or as `dump --json` prints them: op, tid, device, and where they have
 them bytes, result, ptr, handle, space, flags.
 """
+import collections
+
 CALLS = ("alloc", "create", "map", "graph-alloc", "register", "reserve")
 BLOCKS = ("block-alloc", "block-free", "block-oom")
 # Calls that take memory and do not say how much: `bytes` of theirs, if any, are something else.
@@ -116,19 +118,25 @@ def key(e):
     return e["op"].startswith("block"), e.get("device"), of_device(e), e["bytes"]
 
 
+def is_later(e, number, failed_one, its_number):
+    """Whether a success is of the size of a failed request; of a large block PyTorch does not split off a rest of 1 MiB."""
+    more = 1 << 20 if e["op"] == "block-alloc" and failed_one["bytes"] > 1 << 20 else 0
+    return number > its_number and key(e)[:3] == key(failed_one)[:3] and 0 <= e["bytes"] - failed_one["bytes"] <= more
+
+
 def recoveries(found, events, numbers):
     """Sets what became of each incident, and which part describes it."""
     at = dict(zip(numbers, events))
-    last = {}  # of successes, by key
+    successes = collections.defaultdict(list)
     for number, e in zip(numbers, events):
         if e["op"] in CALLS + ("block-alloc",) and not e.get("result") and e.get("bytes") is not None:
-            last[key(e)] = number
+            successes[key(e)[:3]].append((e, number))
     for i in found:
         end = i["parts"][-1]
         if at[end]["op"] in UNSIZED or at[end].get("bytes") is None:
             i["recovered"] = None  # not known
         else:
-            i["recovered"] = i["retried"] or last.get(key(at[end]), -1) > end
+            i["recovered"] = i["retried"] or any(is_later(*one, at[end], end) for one in reversed(successes[key(at[end])[:3]]))
         first = i["retried"] or (i["recovered"] and not i["pytorch"])
         i["head"] = i["parts"][0] if first else end
 

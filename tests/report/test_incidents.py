@@ -243,6 +243,18 @@ def later_success():
     check("2 incidents, 1 followed by a success of the same size\n" in text("oom", path), text("oom", path))
 
 
+@case("PyTorch's: a block of up to 1 MiB more may be the request that failed; a larger one, a smaller one and a small block's are not")
+def later_block():
+    for asked, got, recovered in ((24 * M, 25 * M, True), (24 * M, 25 * M + 512, False), (24 * M, 24 * M - 512, False),
+                                  (M // 2, M, False), (M + 512, 2 * M + 512, True)):
+        s = Story()
+        parts = [s.fails(24 * M), s.fails(24 * M), s.block_oom(asked)]
+        s.event("block-free", tid=2, device=0, bytes=512, ptr=0x99, allocated_bytes=0, reserved_bytes=0)
+        s.block(got, tid=2, at=0x123000000)
+        path = tell(s, [(parts, parts[2], True, False, recovered)], parts[2])
+        check(("which may be for this size, was handed out" in text("oom", path)) == recovered, text("oom", path))
+
+
 @case("a success in between separates two requests of one size")
 def success_between():
     s = Story()

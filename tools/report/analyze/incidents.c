@@ -5,6 +5,8 @@
 #include <cutrace/format/assert.h>
 #include <cutrace/model/failures.h>
 
+#include "replay/torch_pool.h"
+
 int ct_incidents_is_device_memory(const struct ct_oom_event *o) {
     return o->space != CT_SPACE_HOST && o->op != CT_OP_REGISTER && o->op != CT_OP_RESERVE;
 }
@@ -15,6 +17,15 @@ static uint64_t request_key(const struct ct_oom_event *o) {
     const uint64_t of_block = o->op == CT_OP_BLOCK_OOM || o->op == CT_OP_BLOCK_ALLOC;
     return ct_hash_mix(o->bytes) ^ (uint64_t)(o->device + 1) << 2 ^ of_block << 1 ^
            (uint64_t)ct_incidents_is_device_memory(o);
+}
+
+// Remembers the size of a block that failed, unless it is small: small ones are split exactly.
+static void note_block(struct ct_incidents *n, uint64_t bytes) {
+    for (size_t i = 0; i < n->block_count && i < CT_INCIDENT_BLOCKS; i++)
+        if (n->blocks[i] == bytes)
+            return;
+    if (bytes > CT_TORCH_POOL_SMALL_BLOCK)
+        n->blocks[n->block_count++ % CT_INCIDENT_BLOCKS] = bytes;
 }
 
 static uint32_t begin_incident(struct ct_incidents *n) {
@@ -59,30 +70,45 @@ void ct_incidents_add(struct ct_incidents *n, const struct ct_oom_event *o,
         n->ooms[n->oom_count - 1].segment_bytes = find_segment(n, incident, o->device);
     if (!o->bytes_known)
         return;
+    if (o->op == CT_OP_BLOCK_OOM)
+        note_block(n, o->bytes);
     uint64_t *last = ct_map_add(&n->unrecovered, request_key(o));
     n->ooms[n->oom_count - 1].earlier = (uint32_t)*last;
     *last = n->oom_count;
 }
 
-static void recover(struct ct_oom_event *o, uint64_t event, uint64_t t_ns) {
+static void recover(struct ct_oom_event *o, uint64_t event, uint64_t t_ns, uint64_t bytes) {
     o->recovered = 1;
     o->recovered_event = event;
     o->recovered_t_ns = t_ns;
+    o->recovered_bytes = bytes;
+}
+
+// Recovers the OOMs of requests like this one, made or served by an event.
+static void recover_all(struct ct_incidents *n, const struct ct_oom_event *like,
+                        const struct ct_event *e, uint64_t number) {
+    uint64_t *last = ct_map_find(&n->unrecovered, request_key(like));
+    for (uint64_t at = last ? *last : 0; at; at = n->ooms[at - 1].earlier)
+        recover(&n->ooms[at - 1], number, e->t_ns, e->bytes);
+    if (last)
+        *last = 0;
 }
 
 void ct_incidents_note_success(struct ct_incidents *n, const struct ct_event *e, uint64_t number) {
     if (!ct_event_has_requested_bytes(e))
         return;
-    const struct ct_oom_event like = {.op = e->op,
-                                      .space = CT_HAS(e, space) ? e->space : 0,
-                                      .device = ct_event_device_index(e),
-                                      .bytes = e->bytes};
-    uint64_t *last = ct_map_find(&n->unrecovered, request_key(&like));
-    if (!last)
-        return;
-    for (uint64_t at = *last; at; at = n->ooms[at - 1].earlier)
-        recover(&n->ooms[at - 1], number, e->t_ns);
-    *last = 0;
+    struct ct_oom_event like = {.op = e->op,
+                                .space = CT_HAS(e, space) ? e->space : 0,
+                                .device = ct_event_device_index(e),
+                                .bytes = e->bytes};
+    recover_all(n, &like, e, number);
+    // PyTorch leaves a rest of up to 1 MiB in a large block.
+    for (size_t i = 0; e->op == CT_OP_BLOCK_ALLOC && i < n->block_count && i < CT_INCIDENT_BLOCKS;
+         i++)
+        if (n->blocks[i] < e->bytes && e->bytes - n->blocks[i] <= CT_TORCH_POOL_SMALL_BLOCK) {
+            like.bytes = n->blocks[i];
+            recover_all(n, &like, e, number);
+        }
 }
 
 void ct_incidents_note_retry(struct ct_incidents *n, const struct ct_driver_request *q) {
@@ -91,7 +117,7 @@ void ct_incidents_note_retry(struct ct_incidents *n, const struct ct_driver_requ
     i->freed = q->freed;
     // Another thread's call of the same size may have succeeded earlier; this one is the retry.
     for (uint32_t at = i->first + 1; at; at = n->ooms[at - 1].next_part)
-        recover(&n->ooms[at - 1], q->obtained_event, q->obtained_t_ns);
+        recover(&n->ooms[at - 1], q->obtained_event, q->obtained_t_ns, n->ooms[at - 1].bytes);
 }
 
 // Whether an incident describes the crossing better than another one that begins earlier: an

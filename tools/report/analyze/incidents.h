@@ -23,8 +23,10 @@ struct ct_oom_event {
     uint64_t live_bytes, live_allocations;
     uint64_t opened;           // allocations of other processes on the device, open by CUDA IPC
     struct ct_breakdown split; // of the device at the event
-    int recovered; // a request of the same size succeeded later; 0 if the size is not known
-    uint64_t recovered_event, recovered_t_ns;
+    // A request of the same size succeeded later, or a block was handed out that may be one: a
+    // block of PyTorch's has up to 1 MiB more than was asked for. 0 if the size is not known.
+    int recovered;
+    uint64_t recovered_event, recovered_t_ns, recovered_bytes;
     int driver_failed;                // of a block-oom: the driver had run out of memory before
     uint64_t segment_bytes;           // of it: the most that the driver was asked for; 0: not known
     struct ct_torch_pool_totals pool; // of the device at the event
@@ -45,13 +47,17 @@ struct ct_incident {
     int recovered;  // retried, or a request of the head's size succeeded later
 };
 
+enum { CT_INCIDENT_BLOCKS = 64 };
+
 struct ct_incidents {
     struct ct_oom_event *ooms; // in the order of events
     size_t oom_count, oom_room;
     struct ct_incident *list; // in the order of their first OOMs
     size_t count, room;
-    size_t crossing;           // by ct_incidents_finish: the incident of it, + 1; 0: none
-    struct ct_map unrecovered; // key of a request -> its last OOM without a success, + 1
+    size_t crossing;                     // by ct_incidents_finish: the incident of it, + 1; 0: none
+    struct ct_map unrecovered;           // key of a request -> its last OOM without a success, + 1
+    uint64_t blocks[CT_INCIDENT_BLOCKS]; // sizes of the newest large blocks that failed, as a ring
+    size_t block_count;
 };
 
 // How many incidents of a list there are of each kind.
@@ -65,7 +71,8 @@ int ct_incidents_is_device_memory(const struct ct_oom_event *o);
 // Adds a failed allocation. `q`: its request; NULL: the call is of no kind that is repeated.
 void ct_incidents_add(struct ct_incidents *n, const struct ct_oom_event *o,
                       struct ct_driver_request *q);
-// Notes an allocation that succeeded: it recovers all earlier OOMs of its size, device and kind.
+// Notes an allocation that succeeded: it recovers all earlier OOMs of its size, device and kind;
+// one of a block also those of the last CT_INCIDENT_BLOCKS sizes that it may have been made for.
 void ct_incidents_note_success(struct ct_incidents *n, const struct ct_event *e, uint64_t number);
 // Notes that a request with failed calls became the memory of a block.
 void ct_incidents_note_retry(struct ct_incidents *n, const struct ct_driver_request *q);

@@ -135,6 +135,11 @@ static void print_outcome(struct ct_view *v, const struct ct_incident *i,
         fprintf(v->out,
                 "recovered: PyTorch %s, and its retry succeeded %s later, event %" PRIu64 "\n",
                 i->freed ? "freed memory" : "asked again", later.text, head->recovered_event);
+    else if (i->recovered && head->recovered_bytes != head->bytes)
+        fprintf(v->out,
+                "failed; a block of %s, which may be for this size, was handed out %s later, event "
+                "%" PRIu64 "\n",
+                ct_label_size(v, head->recovered_bytes).text, later.text, head->recovered_event);
     else if (i->recovered)
         fprintf(v->out, "failed; a request of this size succeeded %s later, event %" PRIu64 "\n",
                 later.text, head->recovered_event);
