@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""cutrace watch --keep and --max-total: what is removed from a folder of traces, against the rule written down here a
+"""cutrace watch --keep: what is removed from a folder of traces, against the rule written down here a
 second time (tools/watch/SIDECAR.md); and real processes, which record while it is enforced."""
 import contextlib
 import os
@@ -175,7 +175,7 @@ def rule():
         kw = choice.choice(({"max_total": choice.randrange(1, 1 + f.total())}, {"max_total": choice.randrange(1, 1 + f.total())},
                             {"keep_count": choice.randrange(1, 5)}, {"keep_s": choice.randrange(1, 10**6)},
                             {"keep_count": 2, "max_total": choice.randrange(1, 1 + f.total())}))
-        words = [{"max_total": f"--max-total={v}B", "keep_count": f"--keep={v}", "keep_s": f"--keep={v}s"}[k] for k, v in kw.items()]
+        words = [{"max_total": f"--keep={v}B", "keep_count": f"--keep={v}", "keep_s": f"--keep={v}s"}[k] for k, v in kw.items()]
         gone = expect(f, **kw)
         before = list_all(f.where)
         would = enforce(f.where, "--dry-run", *words, code=status(f, gone, kw))
@@ -193,7 +193,7 @@ def rule():
 
 
 def status(f, gone, kw):
-    """5 where more is left than --max-total."""
+    """5 where more is left than the size of --keep."""
     left = f.total() - sum(f.disk(x) for g in gone for x in f.files[g][2])
     return 5 if kw.get("max_total") and left > kw["max_total"] else 0
 
@@ -208,7 +208,7 @@ def last():
     one = f.disk("a")
     order = []
     for n in range(6, -1, -1):
-        lines = enforce(f.where, f"--max-total={n * one + 1}B")
+        lines = enforce(f.where, f"--keep={n * one + 1}B")
         order += [os.path.basename(line.split(" ")[1]) for line in lines]
     equal(order, ["a", "b", "d", "e", "a.oom.zip", "c", "c.oom.zip"])
 
@@ -232,7 +232,7 @@ def others():
     for name in ("a", "b"):
         f.put(name, trace().bytes() + filler(40 * K), 100)
     os.chown(os.path.join(f.where, "a"), 1, 1)
-    lines = enforce(f.where, "--max-total=1B")
+    lines = enforce(f.where, "--keep=1B")
     equal((len(lines), list_all(f.where)), (1, ["a"]), lines)
 
 
@@ -255,12 +255,12 @@ def recording():
     with contextlib.ExitStack() as stack, Holder(where) as h:
         h.tell("churn", 5000)
         before = os.stat(h.trace).st_ino, os.stat(h.trace + ".journal").st_ino
-        lines = enforce(where, "--seal", "--max-total=1B", code=5)
-        check(len(lines) == 1 and lines[0].startswith("more than --max-total: "), lines)
+        lines = enforce(where, "--seal", "--keep=1B", code=5)
+        check(len(lines) == 1 and lines[0].startswith("more than --keep: "), lines)
         equal((os.stat(h.trace).st_ino, os.stat(h.trace + ".journal").st_ino), before)
         most = bytes_in(where) + M
         # (elsewhere, where it sees no pid of theirs)
-        keeper = subprocess.Popen([*elsewhere(), CUTRACE, "watch", "--seal", f"--max-total={most}B", "--interval=100ms", where],
+        keeper = subprocess.Popen([*elsewhere(), CUTRACE, "watch", "--seal", f"--keep={most}B", "--interval=100ms", where],
                                   stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
         try:
             for i in range(40 if FULL else 12):
@@ -297,7 +297,7 @@ def recording():
 @case("options: what is wrong ends with 2 and one line")
 def usage():
     where = folder()
-    for words in (["--keep=0"], ["--keep=many"], ["--keep=-1"], ["--keep="], ["--max-total=4"], ["--max-total=0B"], ["--max-total=x"],
+    for words in (["--keep=0"], ["--keep=many"], ["--keep=-1"], ["--keep="], ["--keep=4XB"], ["--keep=0B"], ["--keep=x"],
                   ["--keep=oom"]):
         done = subprocess.run([CUTRACE, "watch", "--once", *words, where], capture_output=True, text=True, check=False)
         equal((done.returncode, done.stdout, done.stderr.count("\n")), (2, "", 1), words)

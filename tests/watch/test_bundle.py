@@ -121,18 +121,18 @@ def at_once():
         judge(h)
 
 
-@case("within --max-total: older traces make room; where there is none, there is no bundle, and why is said")
+@case("within --keep=SIZE: older traces make room; where there is none, there is no bundle, and why is said")
 def budget():
     with Holder() as h:
         fails(h)
         h.process.kill()
         h.process.wait()
         once(h.where, "--seal", "--dry-run")
-        (line,) = once(h.where, "--max-total=16KiB", "--dry-run")[:1]
+        (line,) = once(h.where, "--keep=16KiB", "--dry-run")[:1]
         check(line.startswith("would make"), line)
         size = os.stat(h.trace).st_blocks * 512 + os.stat(h.trace + ".journal").st_blocks * 512
-        lines = once(h.where, f"--max-total={size + 8 * K}B", code=5)
-        check(any("no room in --max-total" in line for line in lines), lines)
+        lines = once(h.where, f"--keep={size + 8 * K}B", code=5)
+        check(any("no room in --keep" in line for line in lines), lines)
         equal(bundles(h.where), [])
         lines = once(h.where, "--seal")
         equal([line.split(": ")[0] for line in lines], ["sealed", "bundle"])

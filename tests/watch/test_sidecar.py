@@ -162,7 +162,7 @@ def manifest():
     check("shareProcessNamespace" not in pod and pod["securityContext"]["runAsUser"])
     check("runAsUser" not in containers["watch"]["securityContext"])
     size = re.fullmatch(r"(\d+)Gi", names["traces"]["emptyDir"]["sizeLimit"]).group(1)
-    total = re.search(r"--max-total=(\d+)GiB", " ".join(containers["watch"]["command"])).group(1)
+    total = re.search(r"--keep=(\d+)GiB", " ".join(containers["watch"]["command"])).group(1)
     check(int(total) < int(size), "the budget is below the volume's size")
 
 

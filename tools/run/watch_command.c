@@ -33,13 +33,8 @@ static int set_color(struct ct_watch_options *o, const char *text) {
 static int set_keep(struct ct_watch_options *o, const char *text) {
     if (ct_keeper_set_keep(&o->keeper, text))
         return ct_words_fail(CT_WATCH_WRONG_USAGE,
-                             "watch: --keep is a number of traces (5) or a time (7d): %.40s", text);
-    return 0;
-}
-
-static int set_max_total(struct ct_watch_options *o, const char *text) {
-    if (ct_keeper_set_max_total(&o->keeper, text))
-        return ct_words_fail(CT_WATCH_WRONG_USAGE, "watch: --max-total is a size (4GiB): %.40s",
+                             "watch: --keep is a number of traces (5), a time (7d) or a size "
+                             "(4GiB): %.40s",
                              text);
     return 0;
 }
@@ -98,9 +93,6 @@ static int read_words(struct ct_watch_options *o, struct ct_words *w) {
         case CT_WORD_watch_KEEP:
             code = set_keep(o, w->value);
             break;
-        case CT_WORD_watch_MAX_TOTAL:
-            code = set_max_total(o, w->value);
-            break;
         case CT_WORD_watch_BUNDLE_ON:
             code = set_bundle_on(o, w->value);
             break;
@@ -128,16 +120,13 @@ static int check_keeper(const struct ct_watch_options *o) {
     if (is_wanted && o->target && (stat(o->target, &st) || !S_ISDIR(st.st_mode)))
         return ct_words_fail(
             CT_WATCH_WRONG_USAGE,
-            "watch: --seal, --keep, --max-total and --bundle-on are of a folder: %.400s is none",
-            o->target);
+            "watch: --seal, --keep and --bundle-on are of a folder: %.400s is none", o->target);
     if (is_wanted && o->json)
-        return ct_words_fail(
-            CT_WATCH_WRONG_USAGE,
-            "watch: --json goes without --seal, --keep, --max-total and --bundle-on");
+        return ct_words_fail(CT_WATCH_WRONG_USAGE,
+                             "watch: --json goes without --seal, --keep and --bundle-on");
     if (o->keeper.dry_run && (!is_wanted || !o->once))
-        return ct_words_fail(
-            CT_WATCH_WRONG_USAGE,
-            "watch: --dry-run needs --once, and --seal, --keep, --max-total or --bundle-on");
+        return ct_words_fail(CT_WATCH_WRONG_USAGE,
+                             "watch: --dry-run needs --once, and --seal, --keep or --bundle-on");
     return 0;
 }
 

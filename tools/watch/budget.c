@@ -29,7 +29,7 @@ struct enforcement {
 };
 
 int ct_budget_is_given(const struct ct_budget_rules *r) {
-    return r->keep_count || r->keep_ns || r->max_total;
+    return r->keep_count || r->keep_ns || r->keep_bytes;
 }
 
 // ---- what goes last -----------------------------------------------------------------------------
@@ -184,7 +184,7 @@ static void remove_beyond_count(struct enforcement *e, enum ct_folder_kind kind)
 }
 
 static void remove_beyond_total(struct enforcement *e, uint64_t most) {
-    static const char why[] = "more than --max-total";
+    static const char why[] = "more than --keep";
     for (size_t i = 0; e->bytes > most && i < e->count;)
         if (!is_last(e, i) && remove_file(e, i, why))
             forget(e, i);
@@ -200,7 +200,7 @@ static void remove_beyond_total(struct enforcement *e, uint64_t most) {
 static int is_too_much(const struct enforcement *e, uint64_t most) {
     const int64_t now = (int64_t)ct_now_ns(CLOCK_REALTIME);
     const int64_t age = e->folder.count ? now - e->folder.files[0].changed_ns : 0;
-    return (e->of->rules.max_total && e->bytes > most) ||
+    return (e->of->rules.keep_bytes && e->bytes > most) ||
            (e->of->rules.keep_count && e->folder.count > e->of->rules.keep_count) ||
            (e->of->rules.keep_ns && age > 0 && (uint64_t)age > e->of->rules.keep_ns);
 }
@@ -208,7 +208,7 @@ static int is_too_much(const struct enforcement *e, uint64_t most) {
 int ct_budget_enforce(struct ct_budget *b, const char *folder, uint64_t reserve, const char *spare,
                       struct ct_told *told) {
     struct enforcement e = {.of = b, .path = folder, .spare = spare, .told = told};
-    const uint64_t most = b->rules.max_total > reserve ? b->rules.max_total - reserve : 0;
+    const uint64_t most = b->rules.keep_bytes > reserve ? b->rules.keep_bytes - reserve : 0;
     if (ct_folder_read(&e.folder, folder)) {
         ct_told_print_once(told, "cannot read: %s: %s", folder, strerror(errno));
         return -1;
@@ -219,16 +219,15 @@ int ct_budget_enforce(struct ct_budget *b, const char *folder, uint64_t reserve,
         remove_old(&e);
         remove_beyond_count(&e, CT_FOLDER_TRACE);
         remove_beyond_count(&e, CT_FOLDER_BUNDLE);
-        if (b->rules.max_total)
+        if (b->rules.keep_bytes)
             remove_beyond_total(&e, most);
     }
-    const int is_over = b->rules.max_total && e.bytes > most;
+    const int is_over = b->rules.keep_bytes && e.bytes > most;
     if (is_over && !reserve)
-        ct_told_print_once(
-            told,
-            "more than --max-total: %s: what is left is being recorded, or it is not "
-            "certain that it is over",
-            folder);
+        ct_told_print_once(told,
+                           "more than --keep: %s: what is left is being recorded, or it is not "
+                           "certain that it is over",
+                           folder);
     free(e.removable);
     ct_folder_free(&e.folder);
     return is_over || e.has_failed ? -1 : 0;

@@ -6,8 +6,8 @@
 //   2. the newest of these traces in which a call ran out of memory,
 //   3. the newest bundle.
 //
-// The last two go only for the bytes of --max-total; neither age nor number removes them. Nothing
-// else is ever removed.
+// The last two go only for a size; neither age nor number removes them. Nothing else is ever
+// removed.
 #ifndef CT_WATCH_BUDGET_H
 #define CT_WATCH_BUDGET_H
 
@@ -15,7 +15,7 @@
 #include "watch/told.h"
 
 struct ct_budget_rules {
-    uint64_t keep_count, keep_ns, max_total; // 0: not given
+    uint64_t keep_count, keep_ns, keep_bytes; // 0: not given
 };
 
 struct ct_budget {

@@ -17,25 +17,21 @@ enum { MOST_RETRIES = 4096 };
 
 // ---- options ------------------------------------------------------------------------------------
 
-// A number of traces, or a time.
+// A number of traces, a time ("5m" is minutes), or a size.
 int ct_keeper_set_keep(struct ct_keeper_options *o, const char *text) {
     struct ct_time t;
-    o->budget.keep_count = o->budget.keep_ns = 0;
+    struct ct_parsed_size size;
     if (*text && strspn(text, "0123456789") == strlen(text)) {
         o->budget.keep_count = strtoull(text, NULL, 10);
         return o->budget.keep_count ? 0 : -1;
     }
-    if (ct_parse_time(text, &t) || t.kind != CT_TIME_ELAPSED || !t.ns)
-        return -1;
-    o->budget.keep_ns = t.ns;
-    return 0;
-}
-
-int ct_keeper_set_max_total(struct ct_keeper_options *o, const char *text) {
-    struct ct_parsed_size size;
+    if (ct_parse_time(text, &t) == 0 && t.kind == CT_TIME_ELAPSED) {
+        o->budget.keep_ns = t.ns;
+        return t.ns ? 0 : -1;
+    }
     if (ct_parse_size(text, &size) != CT_PARSE_OK || !size.bytes)
         return -1;
-    o->budget.max_total = size.bytes;
+    o->budget.keep_bytes = size.bytes;
     return 0;
 }
 

@@ -25,9 +25,8 @@ struct ct_keeper {
     int has_failed;
 };
 
-// Set what --keep and --max-total ask for. 0, or -1: it cannot be understood.
+// Sets one limit of --keep. 0, or -1: it cannot be understood.
 int ct_keeper_set_keep(struct ct_keeper_options *o, const char *text);
-int ct_keeper_set_max_total(struct ct_keeper_options *o, const char *text);
 // Whether it has anything to do.
 int ct_keeper_is_wanted(const struct ct_keeper_options *o);
 // Lines go to `out`.

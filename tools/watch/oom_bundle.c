@@ -23,7 +23,7 @@
 
 #define SETTLE_NS UINT64_C(3000000000)     // a retry has got its memory by then, or has failed
 #define BUNDLE_BYTES UINT64_C(25000000)    // as cutrace-report bundle
-enum { MOST_JUDGED = 1 << 16, SHARE = 4 }; // a bundle may take that part of --max-total
+enum { MOST_JUDGED = 1 << 16, SHARE = 4 }; // a bundle may take that part of --keep=SIZE
 
 enum { NOT_NEEDED = 1, NEEDED };
 
@@ -153,7 +153,7 @@ static void remove_parts(const struct look *l, const char *name) {
 }
 
 static uint64_t most_bytes(const struct ct_budget *budget) {
-    const uint64_t total = budget->rules.max_total;
+    const uint64_t total = budget->rules.keep_bytes;
     return total && total / SHARE < BUNDLE_BYTES ? total / SHARE : BUNDLE_BYTES;
 }
 
@@ -262,11 +262,11 @@ static int reap(struct look *l, int waits) {
 
 // Makes room for it. Returns -1 if there is none.
 static int make_room(struct look *l, const char *name) {
-    if (!l->budget->rules.max_total ||
+    if (!l->budget->rules.keep_bytes ||
         !ct_budget_enforce(l->budget, l->path, most_bytes(l->budget), name, l->told))
         return 0;
     l->has_failed = 1;
-    ct_told_print_once(l->told, "no bundle: %s/%s: no room in --max-total", l->path, name);
+    ct_told_print_once(l->told, "no bundle: %s/%s: no room in --keep", l->path, name);
     return -1;
 }
 
