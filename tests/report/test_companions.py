@@ -183,7 +183,7 @@ def refused():
         got = companions("oom", trace, *[f"--log={path}" for path in order])
         check(got["log"] and got["metrics"], order)
     code, _, err = report("explain", metrics)
-    equal((code, b"has a server's metrics; name its trace, too" in err), (3, True))
+    equal((code, b"has a server's metrics; use: cutrace-report explain --log=FILE TRACE" in err), (3, True))
 
 
 main()

@@ -52,8 +52,7 @@ static const char *const remedies[CT_FILE_KINDS] = {
     [CT_FILE_XZ] = "is xz; use: xzcat FILE | cutrace-report explain -",
     [CT_FILE_UTF16] = "is UTF-16; use: iconv -f UTF-16 -t UTF-8 FILE | cutrace-report explain -",
     [CT_FILE_ELF] = "is a program or a core dump, no text",
-    [CT_FILE_METRICS] = "has a server's metrics; name its trace, too: "
-                        "cutrace-report explain --log=FILE TRACE",
+    [CT_FILE_METRICS] = "has a server's metrics; use: cutrace-report explain --log=FILE TRACE",
     [CT_FILE_BINARY] = "is neither a text nor a memory snapshot of PyTorch",
 };
 
