@@ -2,8 +2,10 @@
 // A small HTTP/1.1 server: GET and HEAD, a few fixed paths, no TLS. One thread, which never waits
 // for a client: sockets do not block, and a client that is slow, silent or sends rubbish costs a
 // place among CT_HTTP_CLIENTS for a bounded time. When all places or all descriptors are taken, the
-// client that has been silent for the longest time loses its place. It is no library's, because
-// libmicrohttpd brings GnuTLS with it, and cutrace needs only glibc.
+// client that has been silent for the longest time loses its place. It is no library's: Debian's
+// libmicrohttpd.a needs GnuTLS, and libevent's evhttp has 219 KiB of code for these 9 (`size` of a
+// server of ten lines, 2.1.12), asks glibc 2.36 for arc4random, where cutrace runs with 2.28, and
+// has no bound on clients.
 #ifndef CT_WATCH_HTTP_SERVER_H
 #define CT_WATCH_HTTP_SERVER_H
 
