@@ -23,7 +23,9 @@ int ct_host_memory_is_shared(int device) {
     return device >= 0 && device < 64 && atomic_load(&watched) >> device & 1;
 }
 
-uint64_t ct_host_memory_find(const char *text, const char *name) {
+// The figure after a name such as "MemAvailable" of /proc/meminfo, in bytes. Returns 0 if it is not
+// there. `text` ends with a 0.
+static uint64_t find_figure(const char *text, const char *name) {
     const size_t n = strlen(name);
     uint64_t kib = 0;
     while (text && (strncmp(text, name, n) != 0 || text[n] != ':')) {
@@ -46,8 +48,8 @@ void ct_host_memory_sample(void (*record)(struct ct_event *)) {
     if (!atomic_load(&watched))
         return;
     text[ct_read_file("/proc/meminfo", text, sizeof text - 1)] = 0;
-    const uint64_t total = ct_host_memory_find(text, "MemTotal"),
-                   available = ct_host_memory_find(text, "MemAvailable");
+    const uint64_t total = find_figure(text, "MemTotal"),
+                   available = find_figure(text, "MemAvailable");
     if (!total || !available || available > total)
         return;
     const uint64_t used = total - available;

@@ -11,8 +11,5 @@ int ct_host_memory_is_shared(int device);
 // Passes an event to `record` if a device shares the host's memory and what is available differs
 // from the last event by 1/256 of all, or 30 s have passed. Writer thread only.
 void ct_host_memory_sample(void (*record)(struct ct_event *));
-// The figure after a name such as "MemAvailable" of /proc/meminfo, in bytes. Returns 0 if it is
-// not there. `text` ends with a 0.
-uint64_t ct_host_memory_find(const char *text, const char *name);
 
 #endif

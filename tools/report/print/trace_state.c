@@ -74,14 +74,6 @@ int ct_trace_state_print_overwritten(struct ct_view *v) {
     return 1;
 }
 
-int ct_trace_state_print_torn(struct ct_view *v) {
-    const uint64_t n = v->trace->torn;
-    if (n)
-        fprintf(v->out, "%" PRIu64 " event%s being recorded when the process died", n,
-                n == 1 ? " was" : "s were");
-    return n != 0;
-}
-
 const char *ct_trace_state_missing(const struct ct_trace *t) {
     if (!t->incomplete)
         return NULL;
@@ -249,8 +241,8 @@ static void print_missing(struct ct_view *v, uint64_t lost, const char *unclean,
         comma = ", ";
     }
     if (t->torn) {
-        fputs(comma, v->out);
-        ct_trace_state_print_torn(v);
+        fprintf(v->out, "%s%" PRIu64 " event%s being recorded when the process died", comma,
+                t->torn, t->torn == 1 ? " was" : "s were");
         comma = ", ";
     }
     if (end)

@@ -13,9 +13,6 @@ void ct_trace_state_print_estimate(struct ct_view *v);
 // Prints "events 0 to 99 were overwritten (the file is a ring of 16.00 MiB), exact from +3.000 s
 // on". Returns 0 and prints nothing if none was.
 int ct_trace_state_print_overwritten(struct ct_view *v);
-// Prints "1 event was being recorded when the process died". Returns 0 and prints nothing if none
-// was.
-int ct_trace_state_print_torn(struct ct_view *v);
 // Why the end of an incomplete trace is missing, as JSON has it: "cut", "standard_input",
 // "journal_not_read" (--no-journal), "journal_unusable", "journal_missing", "trimmed",
 // "was_missing" (it is a copy of an incomplete one). NULL: it is not.

@@ -4,7 +4,6 @@
 #include "read/new_file.h"
 
 #include <cutrace/format/assert.h>
-#include <cutrace/format/format.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -108,13 +107,6 @@ int ct_new_file_copy(struct ct_new_file *f, const struct ct_source *source, uint
         at += n;
     }
     return 0;
-}
-
-int ct_new_file_align(struct ct_new_file *f) {
-    // A filler frame of zstd, at most 8 + 7 bytes long.
-    const uint32_t fill[4] = {CT_FILLER_MAGIC, (uint32_t)(0 - f->bytes) & (CT_CHUNK_ALIGN - 1), 0,
-                              0};
-    return fill[1] ? ct_new_file_write(f, fill, 8 + fill[1]) : 0;
 }
 
 int ct_new_file_commit(struct ct_new_file *f) {

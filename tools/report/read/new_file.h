@@ -28,8 +28,6 @@ int ct_new_file_write(struct ct_new_file *f, const void *bytes, size_t n);
 // Copies the bytes [from, to) of a source.
 int ct_new_file_copy(struct ct_new_file *f, const struct ct_source *source, uint64_t from,
                      uint64_t to);
-// Writes a filler frame up to the next offset where a chunk may begin.
-int ct_new_file_align(struct ct_new_file *f);
 // Gives the file its name.
 int ct_new_file_commit(struct ct_new_file *f);
 // Removes the partial file.

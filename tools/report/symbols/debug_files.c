@@ -272,9 +272,4 @@ void ct_debug_file_open(struct ct_debug_file *f, const struct ct_debug_search *s
         close_dwarf(s.dw, f);
 }
 
-void ct_debug_file_close(struct ct_debug_file *f) {
-    if (ct_libdw())
-        close_dwarf(ct_libdw(), f);
-}
-
 #endif

@@ -48,7 +48,6 @@ struct ct_debug_file {
 
 void ct_debug_file_open(struct ct_debug_file *file, const struct ct_debug_search *search,
                         const struct ct_debug_module *module);
-void ct_debug_file_close(struct ct_debug_file *file);
 
 #endif
 

@@ -395,30 +395,6 @@ struct ct_dwarf *ct_dwarf_open(const struct ct_debug_search *search) {
     return l;
 }
 
-static void free_file(struct ct_dwarf_file *m) {
-    for (size_t i = 0; i < m->unit_count; i++) {
-        free(m->units[i].ranges.at);
-        free(m->units[i].functions);
-        free(m->units[i].scopes);
-        free(m->units[i].declared);
-    }
-    free(m->units);
-    free(m->ranges.at);
-    free(m->path);
-    ct_debug_file_close(&m->file);
-    free(m);
-}
-
-void ct_dwarf_close(struct ct_dwarf *l) {
-    for (size_t i = 0; i < l->file_count; i++)
-        free_file(l->files[i]);
-    for (size_t i = 0; i < l->name_count; i++)
-        free(l->names[i]);
-    free(l->names);
-    free(l->files);
-    free(l);
-}
-
 const char *ct_dwarf_missing(void) {
     return ct_libdw_missing();
 }
@@ -436,10 +412,6 @@ const char *ct_dwarf_version(void) {
 struct ct_dwarf *ct_dwarf_open(const struct ct_debug_search *search) {
     (void)search;
     return NULL;
-}
-
-void ct_dwarf_close(struct ct_dwarf *l) {
-    (void)l;
 }
 
 struct ct_dwarf_file *ct_dwarf_file(struct ct_dwarf *l, const struct ct_debug_module *module) {

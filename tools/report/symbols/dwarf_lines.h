@@ -23,11 +23,10 @@ const char *ct_dwarf_missing(void);
 // What reads debug information here, in one line for people.
 const char *ct_dwarf_version(void);
 
+// Of the process that reads lines (line_reader.h): it is never closed.
 struct ct_dwarf *ct_dwarf_open(const struct ct_debug_search *search);
-void ct_dwarf_close(struct ct_dwarf *dwarf);
 
-// The debug information of a module, searched for at the first call. Never NULL; valid until
-// ct_dwarf_close.
+// The debug information of a module, searched for at the first call. Never NULL.
 struct ct_dwarf_file;
 struct ct_dwarf_file *ct_dwarf_file(struct ct_dwarf *dwarf, const struct ct_debug_module *module);
 enum ct_debug_found ct_dwarf_found(const struct ct_dwarf_file *file);

@@ -69,7 +69,8 @@ static void skip_blanks(struct cursor *c) {
         c->at++;
 }
 
-int ct_template_match_literal(const char *text, size_t length, size_t *at, const char *literal) {
+// Whether `literal` stands at *at, blanks and ends of lines aside; if so, moves *at after it.
+static int match_literal(const char *text, size_t length, size_t *at, const char *literal) {
     size_t i = *at;
     for (; *literal; literal++) {
         if (*literal == ' ')
@@ -178,7 +179,7 @@ static int64_t read_unit(struct cursor *c) {
         {"kB", 1024}, {"KB", 1024},  {"MB", 1 << 20},  {"GB", 1 << 30},  {"TB", INT64_C(1) << 40},
         {"B", 1},     {"K", 1024},   {"M", 1 << 20},   {"G", 1 << 30}};
     for (size_t i = 0; i < sizeof units / sizeof *units; i++)
-        if (ct_template_match_literal(c->text, c->length, &c->at, units[i].name))
+        if (match_literal(c->text, c->length, &c->at, units[i].name))
             return units[i].factor;
     return 0;
 }
@@ -395,7 +396,7 @@ static int match_sequence(struct cursor *c, const char *t, const char *end, int 
                 return 0;
         } else if (*t != ' ') {
             const char letter[2] = {*t, 0};
-            if (!ct_template_match_literal(c->text, c->length, &c->at, letter))
+            if (!match_literal(c->text, c->length, &c->at, letter))
                 return 0;
         }
         t = close + 1;

@@ -79,8 +79,6 @@ enum ct_text_role ct_template_role(enum ct_text_kind kind);
 struct ct_text_where ct_template_where(enum ct_text_kind kind);
 // Finds the template that matches at `at`, the first of the table. Returns 0 if none does.
 int ct_template_match(const char *text, size_t length, size_t at, struct ct_template_match *m);
-// Whether `literal` stands at *at, blanks and ends of lines aside; if so, moves *at after it.
-int ct_template_match_literal(const char *text, size_t length, size_t *at, const char *literal);
 // Reads a number with its unit, if it has one, as a template's field of type `gib` or `dec` does.
 int ct_template_read_number(const char *text, size_t length, size_t *at, struct ct_text_value *v);
 // Calls `found` for each match that begins in [from, to), in order; text up to `length` may belong
