@@ -249,6 +249,21 @@ def help_of_commands():
             check(report(*example, REFUSED)[0] in (0, 3), str(example))
 
 
+@case("help COMMAND has of each option what is of all commands or of this one, and help has all of it")
+def help_of_one():
+    names, own, clauses = "(?:%s)" % "|".join(COMMANDS), 0, r"; (?![^(]*\))"
+    for name, text in re.findall(r'^CT_ARGUMENT\(\w+, "([\w-]+)", .*, "((?:[^"\\]|\\.)*)"\)$', DEF, re.M):
+        check(text in re.sub(r"\s+", " ", right("help")), name)
+        for clause in re.split(clauses, text):
+            of = re.match(rf"({names}(?:, {names})*): (.*)", clause)
+            for command in OPTIONS[name][2]:
+                row = re.search(rf"^  (?:-\w,|   ) --{name}\b(?:=\S+)? +(.*(?:\n {{30}}.*)*)", right("help", command), re.M)[1]
+                own += bool(of)
+                shown, wanted = (of[2], command in of[1].split(", ")) if of else (clause, True)
+                equal(shown in re.split(clauses, re.sub(r"\s+", " ", row)), wanted, (command, clause, row))
+    check(own > 40, own)
+
+
 @case("cutrace says which command or request was meant, too, and has help")
 def launcher():
     def run(*words):

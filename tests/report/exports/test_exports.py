@@ -726,7 +726,7 @@ def ranges():
 @case("a format refuses the options that it has no use for, and a wrong name lists the right ones")
 def refusals():
     path = sources.golden("refused")
-    for options, word in [(["--format=folded:events"], b"it alone, since it has no tables"),
+    for options, word in [(["--format=folded:events"], b"expected no table, which csv and ndjson have"),
                           (["--format=csv", "--top=7"], b"--format=csv has no use"),
                           (["--format=torch", "--at=end"], b"--format=torch has no use"),
                           (["--format=speedscope", "--at=end"], b"--format=speedscope has no use"),

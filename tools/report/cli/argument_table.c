@@ -99,6 +99,13 @@ const char *ct_argument_table_nearest_name(const char *name, size_t length) {
     return n.best;
 }
 
+size_t ct_argument_table_clause(const char *help) {
+    const char *at = help;
+    for (int depth = 0; *at && (depth || strncmp(at, "; ", 2) != 0); at++)
+        depth += (*at == '(') - (*at == ')');
+    return (size_t)(at - help);
+}
+
 void ct_argument_table_list(enum ct_command command, char *to, size_t size) {
     size_t at = 0;
     *to = 0;

@@ -40,6 +40,8 @@ const char *ct_argument_table_now(const char *word, size_t length);
 // The nearest command, or name of an option, to a mistyped one; NULL: none is near.
 const char *ct_argument_table_nearest_command(const char *word);
 const char *ct_argument_table_nearest_name(const char *name, size_t length);
+// The length of the first clause of a help, which "; " ends outside of parentheses.
+size_t ct_argument_table_clause(const char *help);
 // Lists the options that a command takes: "--json, -n".
 void ct_argument_table_list(enum ct_command command, char *to, size_t size);
 

@@ -275,7 +275,7 @@ static const char *expected(enum ct_argument a, const char *value) {
     return format < 0 ? ct_export_format_names + 1
            : (ct_export_formats[format].options & CT_EXPORT_TABLE)
                ? ct_export_table_names + 1
-               : "it alone, since it has no tables";
+               : "no table, which csv and ndjson have";
 }
 
 static int report_wrong_value(const struct parser *p, enum ct_argument a, const char *value) {
@@ -292,8 +292,9 @@ static int report_wrong_value(const struct parser *p, enum ct_argument a, const 
     if (a == CT_ARGUMENT_ALLOCATOR)
         return ct_error_set(p->error, CT_EXIT_USAGE, "%s: %s", spell(p, a).text,
                             p->o->allocator_error);
-    return ct_error_set(p->error, CT_EXIT_USAGE, "%s%s%.100s: expected %s: %s", spell(p, a).text,
-                        separator, value, expected(a, value), row->help);
+    return ct_error_set(p->error, CT_EXIT_USAGE, "%s%s%.100s: expected %s: %.*s", spell(p, a).text,
+                        separator, value, expected(a, value),
+                        (int)ct_argument_table_clause(row->help), row->help);
 }
 
 static int report_unused_option(const struct parser *p, enum ct_argument a) {
