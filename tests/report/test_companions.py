@@ -182,6 +182,9 @@ def refused():
     for order in ([logs[0], metrics], [metrics, logs[0]]):
         got = companions("oom", trace, *[f"--log={path}" for path in order])
         check(got["log"] and got["metrics"], order)
+    with open(metrics, "rb") as f:
+        piped = json.loads(report("oom", "--json", trace, "--log=-", data=f.read())[1])["companions"]
+    check(piped["metrics"] and not piped["log"], piped)
     code, _, err = report("explain", metrics)
     equal((code, b"has a server's metrics; use: cutrace-report explain --log=FILE TRACE" in err), (3, True))
 
