@@ -185,6 +185,8 @@ def refused():
     with open(metrics, "rb") as f:
         piped = json.loads(report("oom", "--json", trace, "--log=-", data=f.read())[1])["companions"]
     check(piped["metrics"] and not piped["log"], piped)
+    several = json.loads(report("oom", "--json", trace, trace, "--log=-", data=b"EngineDeadError\n")[1])["documents"]
+    equal([d["companions"]["log"]["lines"] for d in several], [1, 1], "a pipe is read once, and of each trace")
     code, _, err = report("explain", metrics)
     equal((code, b"has a server's metrics; use: cutrace-report explain --log=FILE TRACE" in err), (3, True))
 

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -33,13 +34,16 @@ int ct_input_file_open(const char *path, struct stat *st, const char **why) {
     return fd;
 }
 
-FILE *ct_input_file_open_stream(const char *path, const char **why) {
-    struct stat st;
-    const int fd = ct_input_file_open(path, &st, why);
+static FILE *to_stream(int fd, const char **why) {
     FILE *in = fd < 0 ? NULL : fdopen(fd, "r");
     if (fd >= 0 && !in)
         (void)fail(fd, errno, strerror(errno), why);
     return in;
+}
+
+FILE *ct_input_file_open_stream(const char *path, const char **why) {
+    struct stat st;
+    return to_stream(ct_input_file_open(path, &st, why), why);
 }
 
 static int copy(int from, int to) {
@@ -48,20 +52,29 @@ static int copy(int from, int to) {
     while ((n = read(from, bytes, sizeof bytes)) != 0)
         if (n > 0 ? write(to, bytes, (size_t)n) != n : errno != EINTR)
             return -1;
-    return lseek(to, 0, SEEK_SET) == 0 ? 0 : -1;
+    return 0;
+}
+
+// Reads a pipe of one's own to its end, and puts a file in memory in its place: whoever opens the
+// path again reads that from its beginning.
+static int keep_pipe(const char *path, int fd) {
+    const int own = strncmp(path, "/dev/fd/", 8) == 0 ? atoi(path + 8) : STDIN_FILENO;
+    const int memory = memfd_create("input", MFD_CLOEXEC);
+    const int failed = memory < 0 || copy(fd, memory) || dup2(memory, own) < 0 ? errno : 0;
+    if (memory >= 0)
+        close(memory);
+    return failed;
 }
 
 FILE *ct_input_file_open_seekable(const char *path, const char **why) {
     struct stat st;
-    int fd = ct_input_file_open(strcmp(path, "-") == 0 ? "/dev/stdin" : path, &st, why);
+    if (strcmp(path, "-") == 0)
+        path = "/dev/stdin";
+    int fd = ct_input_file_open(path, &st, why);
     if (fd >= 0 && !S_ISREG(st.st_mode)) {
-        const int memory = memfd_create("input", MFD_CLOEXEC);
-        const int failed = memory < 0 || copy(fd, memory) ? errno : 0;
+        const int failed = keep_pipe(path, fd);
         close(fd);
-        fd = failed ? fail(memory, failed, strerror(failed), why) : memory;
+        fd = failed ? fail(-1, failed, strerror(failed), why) : ct_input_file_open(path, &st, why);
     }
-    FILE *in = fd < 0 ? NULL : fdopen(fd, "r");
-    if (fd >= 0 && !in)
-        (void)fail(fd, errno, strerror(errno), why);
-    return in;
+    return to_stream(fd, why);
 }

@@ -12,7 +12,8 @@
 int ct_input_file_open(const char *path, struct stat *st, const char **why);
 // The same as a stream; NULL with why not.
 FILE *ct_input_file_open_stream(const char *path, const char **why);
-// A stream that can be rewound: what a pipe gives ("-", <(command)) is kept in memory.
+// A stream that can be rewound, of a path that may be opened again: what a pipe gives ("-",
+// <(command)) is kept in memory, which takes the place of its descriptor.
 FILE *ct_input_file_open_seekable(const char *path, const char **why);
 
 #endif
