@@ -48,9 +48,11 @@ function finish(root, inverted) {
         const node = todo.pop();
         let children = [...node.children.values()];
         while (children.length === 1 && children[0].weight === node.weight && node !== root) {
-            node.frames = inverted ? [...children[0].frames, ...node.frames] : [...node.frames, ...children[0].frames];
+            node.frames.push(...children[0].frames);
             children = [...children[0].children.values()];
         }
+        if (inverted)
+            node.frames.reverse();
         node.children = children.sort((a, b) => b.weight - a.weight);
         children.forEach((child) => {
             child.parent = node;
