@@ -178,10 +178,9 @@ static struct ct_ring *make_ring(uint64_t me) {
     return r;
 }
 
-// To clear it is the owner's last store for an event: it releases all that the owner has stored to
-// the next one.
-static inline void set_publishing(struct ct_ring *r, uintptr_t frame) {
-    atomic_store_explicit(&r->publishing, frame, memory_order_release);
+// The owner's last store for an event: it releases all that the owner has stored to the next one.
+static inline void end_publishing(struct ct_ring *r) {
+    atomic_store_explicit(&r->publishing, 0, memory_order_release);
 }
 
 static __attribute__((noinline)) struct ct_ring *claim_ring(void) {
@@ -201,7 +200,7 @@ static __attribute__((noinline)) struct ct_ring *claim_ring(void) {
         atomic_store_explicit(&r->shared->announced, CT_JOURNAL_IDLE, memory_order_release);
         atomic_store_explicit(&r->unwinding, 0, memory_order_release);
         atomic_store_explicit(&r->in_python, 0, memory_order_release);
-        set_publishing(r, 0);
+        end_publishing(r);
         r->claim = (uint32_t)(me >> 32);
         atomic_store_explicit(&r->shared->thread, thread_number(tid), memory_order_relaxed);
         self.ring = r;
@@ -358,11 +357,12 @@ int ct_ring_publish(struct ct_event *event) {
         return -ENOMEM;
     if (atomic_load_explicit(&r->publishing, memory_order_relaxed))
         return -EBUSY;
-    set_publishing(r, (uintptr_t)__builtin_frame_address(0));
+    atomic_store_explicit(&r->publishing, (uintptr_t)__builtin_frame_address(0),
+                          memory_order_relaxed);
     atomic_signal_fence(memory_order_seq_cst);
     const int rc = publish(r, event);
     atomic_signal_fence(memory_order_seq_cst);
-    set_publishing(r, 0);
+    end_publishing(r);
     return rc;
 }
 
@@ -378,7 +378,7 @@ void ct_ring_give_up(void) {
     atomic_store_explicit(&r->shared->announced, CT_JOURNAL_IDLE, memory_order_release);
     if (atomic_load_explicit(&r->shared->head, memory_order_relaxed) == r->begun_at) // R4
         ct_ring_count_lost(1);
-    set_publishing(r, 0);
+    end_publishing(r);
 }
 
 uint64_t ct_ring_announced_bound(struct ct_ring *ring) {

@@ -61,13 +61,15 @@ static void read_input(const uint8_t *bytes, size_t n) {
     struct ct_text_facts f;
     struct ct_verdicts l = {0};
     struct ct_metrics m;
+    FILE *in = fmemopen((void *)(uintptr_t)bytes, n, "r");
     ct_text_facts_init(&f);
-    ct_read_text_bytes((const char *)bytes, n, &f);
+    if (in)
+        (void)ct_read_text_rest("", 0, in, &f);
     ct_text_verdicts_find(&f, &l);
     if (!l.count)
         abort();
-    FILE *in = fmemopen((void *)(uintptr_t)bytes, n, "r");
     if (in) {
+        rewind(in);
         (void)ct_metrics_read(in, &m);
         ct_metrics_verdicts_find(&m, &(struct ct_facts){.program = NULL}, &l);
         ct_metrics_free(&m);

@@ -154,13 +154,20 @@ static void letters_are_plain(void **state) {
     assert_string_equal(to, "abc d e f\vg h >");
 }
 
+static void read_text(const char *text, size_t length, struct ct_text_facts *f) {
+    FILE *in = fmemopen((void *)(uintptr_t)text, length, "r");
+    assert_non_null(in);
+    assert_int_equal(ct_read_text_rest("", 0, in, f), 0);
+    fclose(in);
+}
+
 static void lines_and_offsets_are_those_of_the_text(void **state) {
     (void)state;
     struct ct_text_facts f;
     const char text[] =
         "\n\nsome words\nRuntimeError: CUDA error: out of mem\nory\r\nEngineDeadError";
     ct_text_facts_init(&f);
-    ct_read_text_bytes(text, sizeof text - 1, &f);
+    read_text(text, sizeof text - 1, &f);
     assert_int_equal(f.lines, 6);
     assert_int_equal(f.bytes, sizeof text - 1);
     assert_int_equal(f.count, 2);
@@ -178,7 +185,7 @@ static void a_setting_is_a_whole_name(void **state) {
         "x_max_num_seqs=7 'max_num_seqs': 64, --max-model-len 32k max_model_len=1 gpu_memory_utilization=x\n"
         "vllm serve m \\\n  --gpu-memory-utilization=0.85 --enforce-eager";
     ct_text_facts_init(&f);
-    ct_read_text_bytes(text, sizeof text - 1, &f);
+    read_text(text, sizeof text - 1, &f);
     assert_string_equal(f.settings[CT_TEXT_FLAG_MAX_NUM_SEQS].value, "64");
     assert_string_equal(f.settings[CT_TEXT_FLAG_MAX_MODEL_LEN].value, "32k");
     assert_int_equal(f.settings[CT_TEXT_FLAG_MAX_MODEL_LEN].number.value, INT64_C(32000000000));

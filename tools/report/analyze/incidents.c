@@ -66,12 +66,12 @@ void ct_incidents_add(struct ct_incidents *n, const struct ct_oom_event *o,
     CT_HEAP_GROW(n->ooms, n->oom_count, n->oom_room);
     n->ooms[n->oom_count++] = *o;
     join_incident(n, incident);
-    if (o->op == CT_OP_BLOCK_OOM)
+    if (o->op == CT_OP_BLOCK_OOM) {
         n->ooms[n->oom_count - 1].segment_bytes = find_segment(n, incident, o->device);
+        note_block(n, o->bytes);
+    }
     if (!o->bytes_known)
         return;
-    if (o->op == CT_OP_BLOCK_OOM)
-        note_block(n, o->bytes);
     uint64_t *last = ct_map_add(&n->unrecovered, request_key(o));
     n->ooms[n->oom_count - 1].earlier = (uint32_t)*last;
     *last = n->oom_count;

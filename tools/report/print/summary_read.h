@@ -62,9 +62,9 @@ void ct_summary_read_with(struct ct_summary *s, struct ct_view *v, struct ct_pha
 // Tells what other traced processes held in the account of a device at a time.
 void ct_summary_set_siblings(const struct ct_view *v, struct ct_account *a, int device,
                              uint64_t t_ns, struct ct_siblings *siblings);
-// Joins the verdicts of --log. `facts` are those of the trace; `capacity` of its
-// device, 0: not known; `fit`: the bounds of its settings, NULL: not known. `source` is how
-// evidence names the log.
+// Joins the verdicts of --log. `facts` are those of the trace; `capacity` of its device, 0: not
+// known; `fit`: the bounds of its settings, NULL: not known. `source` is how evidence names the
+// log.
 void ct_summary_join_companions(struct ct_verdicts *to, const struct ct_companions *c,
                                 const struct ct_facts *facts, uint64_t capacity,
                                 const struct ct_vllm_fit *fit, const char *source);

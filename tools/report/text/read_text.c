@@ -297,13 +297,6 @@ int ct_read_text_rest(const char *ahead, size_t n, FILE *in, struct ct_text_fact
     return read_stream(ahead, n, in, f, NULL);
 }
 
-void ct_read_text_bytes(const char *text, size_t length, struct ct_text_facts *f) {
-    struct reader r;
-    begin(&r, f, NULL);
-    (void)feed(&r, text, length, 1);
-    finish(&r);
-}
-
 void ct_process_lines_free(struct ct_process_lines *l) {
     for (size_t i = 0; i < l->count; i++) {
         ct_text_facts_free(&l->list[i]->facts);

@@ -24,6 +24,5 @@ struct ct_process_lines {
 };
 int ct_read_text_by_process(FILE *in, struct ct_text_facts *f, struct ct_process_lines *l);
 void ct_process_lines_free(struct ct_process_lines *l);
-void ct_read_text_bytes(const char *text, size_t length, struct ct_text_facts *f);
 
 #endif
