@@ -77,7 +77,7 @@ $(BUILD)/cutrace: $(RUN_OBJS) $(BUILD)/tools/report.a $(TOOLS_START)
 	$(call link_tool,$(RUN_OBJS) $(BUILD)/tools/report.a $(REPORT_ARCHIVES),-lm -ldl)
 
 # Manual pages and completion: made from the tables of commands and options by a program of the tree.
-MANUAL_OBJS := $(patsubst %.c,$(BUILD)/%.o,$(wildcard tools/manual/*.c)) $(BUILD)/tools/report/cli/argument_table.o $(BUILD)/tools/base/nearest.o
+MANUAL_OBJS := $(patsubst %.c,$(BUILD)/%.o,$(wildcard tools/manual/*.c)) $(BUILD)/tools/run/words.o $(BUILD)/tools/report.a
 $(BUILD)/make-manual: $(MANUAL_OBJS)
 	$(CC) $(LDFLAGS_ALL) $(TOOLS_LDFLAGS) $^ -o $@
 MANUALS := $(addprefix $(BUILD)/manual/,cutrace.1 cutrace-report.1 cutrace-trace.5 cutrace.bash _cutrace)

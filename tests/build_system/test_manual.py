@@ -74,7 +74,7 @@ def help_text():
         words = set(re.split(r"[^\w-]+", run(os.path.join(BUILD, program), "--help").stdout))
         equal([c for c in COMMANDS[program] if c not in words] + [o for o in OPTIONS[program] if "--" + o not in words], [])
         listed = set.union(*(helped(program, c) for c in COMMANDS[program] if c != "help"))
-        equal(OPTIONS[program] - listed - {"help"}, set())
+        equal(OPTIONS[program] - listed - {"help", "version"}, set())
     text = run(os.path.join(BUILD, "cutrace"), "help", "run").stdout
     equal([v for v in VARIABLES if v not in text], [])
 

@@ -93,7 +93,7 @@ static void compare(struct ct_view *end) {
 
 static void view_all(struct ct_trace *t) {
     static int (*const views[])(struct ct_view *) = {
-#define CT_COMMAND(name, help, example) ct_view_##name,
+#define CT_COMMAND(name, usage, help, example) ct_view_##name,
 #include "cli/arguments.def"
     };
     static unsigned turn;

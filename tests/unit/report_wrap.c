@@ -12,7 +12,7 @@
 
 #include "base/elide.h"
 #include "base/utf8.h"
-#include "cli/wrap.h"
+#include "base/wrap.h"
 
 #define BOLD "\033[1m"
 #define RESET "\033[0m"

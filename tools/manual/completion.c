@@ -4,8 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "cli/argument_table.h"
 #include "manual/generate.h"
-#include "manual/tables.h"
+#include "run/words.h"
 
 // Whether the name of an option's value lists its values: "auto|always|never", without a
 // placeholder such as TIME.
@@ -36,48 +37,45 @@ static int has_values(const char *argument) {
     return argument && (strchr(argument, '|') || is_list(argument));
 }
 
-static void put_command_names(enum ct_program program, const char *between) {
-    for (size_t c = 0, n = 0; c < ct_manual_command_count; c++)
-        if (ct_manual_commands[c].program == program)
-            printf("%s%s", n++ ? between : "", ct_manual_commands[c].name);
+static void put_command_names(const struct ct_command_line *table, const char *between) {
+    for (int c = 0; c < table->command_count; c++)
+        printf("%s%s", c ? between : "", table->commands[c].name);
+    if (table == &ct_argument_table)
+        printf("%shelp", between);
 }
 
 // The requests of `cutrace ctl`: the alternatives at the end of its usage.
 static const char *get_requests(void) {
-    for (size_t c = 0; c < ct_manual_command_count; c++)
-        if (strcmp(ct_manual_commands[c].name, "ctl") == 0)
-            return strrchr(ct_manual_commands[c].usage, ' ') + 1;
-    return "";
+    return strrchr(ct_run_table.commands[CT_RUN_ctl].usage, ' ') + 1;
 }
 
 // ---- bash
 // -----------------------------------------------------------------------------------------
 
-static void put_bash_options(enum ct_program program) {
+static void put_bash_options(const struct ct_command_line *table) {
     fputs("    case $command in\n", stdout);
-    for (size_t c = 0; c < ct_manual_command_count; c++) {
-        if (ct_manual_commands[c].program != program)
-            continue;
-        printf("    %s) options='", ct_manual_commands[c].name);
-        for (size_t o = 0, n = 0; o < ct_manual_option_count; o++)
-            if (ct_manual_takes(c, o)) {
-                printf("%s--%s%s", n++ ? " " : "", ct_manual_options[o].name,
-                       ct_manual_options[o].argument ? "=" : "");
-                if (is_optional(ct_manual_options[o].argument))
-                    printf(" --%s", ct_manual_options[o].name);
-                if (ct_manual_options[o].letter)
-                    printf(" -%c", ct_manual_options[o].letter);
-            }
+    for (int c = 0; c < table->command_count; c++) {
+        printf("    %s) options='", table->commands[c].name);
+        for (int o = 0, n = 0; o < table->option_count; o++) {
+            const struct ct_option_row *row = &table->options[o];
+            if (!ct_command_line_takes(table, c, o))
+                continue;
+            printf("%s--%s%s", n++ ? " " : "", row->name, row->argument ? "=" : "");
+            if (is_optional(row->argument))
+                printf(" --%s", row->name);
+            if (row->letter)
+                printf(" -%c", row->letter);
+        }
         fputs("' ;;\n", stdout);
     }
     fputs("    esac\n", stdout);
 }
 
-static void put_bash_values(enum ct_program program) {
+static void put_bash_values(const struct ct_command_line *table) {
     fputs("    case $option in\n", stdout);
-    for (size_t o = 0; o < ct_manual_option_count; o++) {
-        const struct ct_manual_option *one = &ct_manual_options[o];
-        if (one->program != program || !one->argument)
+    for (int o = 0; o < table->option_count; o++) {
+        const struct ct_option_row *one = &table->options[o];
+        if (!one->argument)
             continue;
         printf("    --%s", one->name);
         if (one->letter)
@@ -123,20 +121,20 @@ static void put_bash_report(void) {
     begin_bash("_cutrace_report");
     fputs("    for ((i = 1; i < COMP_CWORD; i++)); do\n        case ${COMP_WORDS[i]} in\n        ",
           stdout);
-    put_command_names(CT_PROGRAM_REPORT, " | ");
+    put_command_names(&ct_argument_table, " | ");
     fputs(") command=${COMP_WORDS[i]} && break ;;\n        esac\n    done\n", stdout);
-    put_bash_values(CT_PROGRAM_REPORT);
+    put_bash_values(&ct_argument_table);
     fputs("    [ -n \"$command\" ] || { [[ $current != -* ]] && COMPREPLY=($(compgen -W '", stdout);
-    put_command_names(CT_PROGRAM_REPORT, " ");
+    put_command_names(&ct_argument_table, " ");
     fputs("' -- \"$current\")); }\n    command=${command:-summary}\n", stdout);
-    put_bash_options(CT_PROGRAM_REPORT);
+    put_bash_options(&ct_argument_table);
     fputs(
         "    if [[ $current = -* ]]; then\n"
         "        COMPREPLY=($(compgen -W \"$options\" -- \"$current\"))\n"
         "        [[ ${COMPREPLY[0]-} = *= ]] && type compopt >/dev/null 2>&1 && compopt -o nospace\n"
         "    elif [ \"$command\" = help ]; then\n        COMPREPLY=($(compgen -W '",
         stdout);
-    put_command_names(CT_PROGRAM_REPORT, " ");
+    put_command_names(&ct_argument_table, " ");
     fputs("' -- \"$current\"))\n    else\n"
           "        COMPREPLY+=($(compgen -f -- \"$current\"))\n    fi\n} 2>/dev/null\n",
           stdout);
@@ -145,7 +143,7 @@ static void put_bash_report(void) {
 static void put_bash_cutrace(void) {
     begin_bash("_cutrace");
     fputs("    if [ \"$COMP_CWORD\" = 1 ]; then\n        COMPREPLY=($(compgen -W '", stdout);
-    put_command_names(CT_PROGRAM_CUTRACE, " ");
+    put_command_names(&ct_run_table, " ");
     fputs(" --help --version' -- \"$current\"))\n        return\n    fi\n"
           "    command=${COMP_WORDS[1]}\n",
           stdout);
@@ -160,8 +158,8 @@ static void put_bash_cutrace(void) {
           "            COMPREPLY=($(compgen -f -- \"$current\"))\n            return\n        fi\n"
           "    fi\n",
           stdout);
-    put_bash_values(CT_PROGRAM_CUTRACE);
-    put_bash_options(CT_PROGRAM_CUTRACE);
+    put_bash_values(&ct_run_table);
+    put_bash_options(&ct_run_table);
     fputs(
         "    if [[ $current = -* ]]; then\n"
         "        COMPREPLY=($(compgen -W \"$options\" -- \"$current\"))\n"
@@ -171,7 +169,7 @@ static void put_bash_cutrace(void) {
         "    run | doctor) COMPREPLY=($(compgen -c -- \"$current\") $(compgen -f -- \"$current\")) ;;\n"
         "    help) COMPREPLY=($(compgen -W '",
         stdout);
-    put_command_names(CT_PROGRAM_CUTRACE, " ");
+    put_command_names(&ct_run_table, " ");
     fputs("' -- \"$current\")) ;;\n    ctl)\n        if [ \"$COMP_CWORD\" = 3 ]; then\n"
           "            COMPREPLY=($(compgen -W '",
           stdout);
@@ -220,7 +218,7 @@ static void put_zsh_action(const char *argument) {
     }
 }
 
-static void put_zsh_option(const struct ct_manual_option *o) {
+static void put_zsh_option(const struct ct_option_row *o) {
     if (o->letter) {
         printf(" '-%c%s[", o->letter, o->argument ? "+" : "");
         put_zsh_text(o->help);
@@ -238,27 +236,26 @@ static void put_zsh_option(const struct ct_manual_option *o) {
     putchar('\'');
 }
 
-static void put_zsh_program(enum ct_program program, const char *function) {
+static void put_zsh_program(const struct ct_command_line *table, const char *function) {
     printf(
         "%s() {\n    local command=%s word\n    local -a commands options rest\n    commands=(\n",
-        function, program == CT_PROGRAM_REPORT ? "summary" : "");
-    for (size_t c = 0; c < ct_manual_command_count; c++)
-        if (ct_manual_commands[c].program == program) {
-            printf("        '%s:", ct_manual_commands[c].name);
-            put_zsh_text(ct_manual_commands[c].help);
-            fputs("'\n", stdout);
-        }
+        function, table == &ct_argument_table ? "summary" : "");
+    for (int c = 0; c < table->command_count; c++) {
+        printf("        '%s:", table->commands[c].name);
+        put_zsh_text(table->commands[c].help);
+        fputs("'\n", stdout);
+    }
+    if (table == &ct_argument_table)
+        fputs("        'help:all commands and options, or those of a command'\n", stdout);
     fputs("    )\n    for word in ${words[2,CURRENT-1]}; do\n        case $word in\n        (",
           stdout);
-    put_command_names(program, "|");
+    put_command_names(table, "|");
     fputs(") command=$word; break ;;\n        esac\n    done\n    case $command in\n", stdout);
-    for (size_t c = 0; c < ct_manual_command_count; c++) {
-        if (ct_manual_commands[c].program != program)
-            continue;
-        printf("    (%s) options=(", ct_manual_commands[c].name);
-        for (size_t o = 0; o < ct_manual_option_count; o++)
-            if (ct_manual_takes(c, o))
-                put_zsh_option(&ct_manual_options[o]);
+    for (int c = 0; c < table->command_count; c++) {
+        printf("    (%s) options=(", table->commands[c].name);
+        for (int o = 0; o < table->option_count; o++)
+            if (ct_command_line_takes(table, c, o))
+                put_zsh_option(&table->options[o]);
         fputs(") ;;\n", stdout);
     }
     fputs("    esac\n", stdout);
@@ -268,20 +265,20 @@ void ct_generate_zsh(void) {
     fputs("#compdef cutrace cutrace-report\n# SPDX-License-Identifier: Apache-2.0\n"
           "# Completion of cutrace and cutrace-report for zsh, made from the programs' tables.\n",
           stdout);
-    put_zsh_program(CT_PROGRAM_CUTRACE, "_cutrace_launcher");
+    put_zsh_program(&ct_run_table, "_cutrace_launcher");
     fputs(
         "    if ((CURRENT == 2)); then\n        _describe command commands\n        return\n    fi\n"
         "    case $command in\n"
         "    (run|doctor) rest=('*:::program:_normal') ;;\n"
         "    (help) rest=('2:command:(",
         stdout);
-    put_command_names(CT_PROGRAM_CUTRACE, " ");
+    put_command_names(&ct_run_table, " ");
     fputs(")') ;;\n    (ctl) rest=('2:process or trace:_files' '3:request:(", stdout);
     put_values(get_requests());
     fputs(")') ;;\n    esac\n    shift words\n    ((CURRENT--))\n"
           "    _arguments -s $options $rest\n}\n",
           stdout);
-    put_zsh_program(CT_PROGRAM_REPORT, "_cutrace_report");
+    put_zsh_program(&ct_argument_table, "_cutrace_report");
     fputs("    ((CURRENT == 2)) && _describe command commands\n"
           "    _arguments -s $options '*:trace:_files'\n}\n"
           "case $service in\n(cutrace) _cutrace_launcher \"$@\" ;;\n"

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Manual pages with the macros of man(7).
 #include <stdio.h>
-#include <string.h>
 
 #include "base/version.h"
+#include "cli/argument_table.h"
 #include "cli/help_texts.h"
 #include "manual/generate.h"
-#include "manual/tables.h"
+#include "run/words.h"
 
 // Text in which nothing is a request or an escape; a hyphen is one that can be copied.
 static void put(const char *text) {
@@ -49,7 +49,7 @@ static void begin(const char *name, const char *section, const char *what) {
     put_line(what);
 }
 
-static void put_option(const struct ct_manual_option *o) {
+static void put_option(const struct ct_option_row *o) {
     fputs(".TP\n", stdout);
     if (o->letter)
         printf("\\fB\\-%c\\fR, ", o->letter);
@@ -66,40 +66,53 @@ static void put_option(const struct ct_manual_option *o) {
     put_line(o->help);
 }
 
-static void put_commands_of(const struct ct_manual_option *o, size_t option) {
-    size_t takes = 0, all = 0;
-    for (size_t c = 0; c < ct_manual_command_count; c++)
-        if (ct_manual_commands[c].program == o->program && ct_manual_commands[c].example) {
-            takes += (size_t)ct_manual_takes(c, option);
-            all += strcmp(ct_manual_commands[c].name, "help") != 0;
-        }
-    if (takes == all)
+static void put_commands_of(const struct ct_command_line *table, unsigned commands) {
+    const char *separator = "(of";
+    if (commands == (1u << table->command_count) - 1)
         return;
-    fputs("(of", stdout);
-    for (size_t c = 0, n = 0; c < ct_manual_command_count; c++)
-        if (ct_manual_takes(c, option))
-            printf("%s \\fB%s\\fR", n++ ? "," : "", ct_manual_commands[c].name);
+    for (int c = 0; c < table->command_count; c++)
+        if (commands >> c & 1) {
+            printf("%s \\fB%s\\fR", separator, table->commands[c].name);
+            separator = ",";
+        }
     fputs(")\n", stdout);
 }
 
+static void put_examples(const struct ct_command_line *table) {
+    fputs(".SH EXAMPLES\n.nf\n", stdout);
+    for (int c = 0; c < table->command_count; c++)
+        if (table->commands[c].example) {
+            put(table->program);
+            putchar(' ');
+            put_line(table->commands[c].example);
+        }
+    fputs(".fi\n", stdout);
+}
+
 static void put_environment(void) {
+    static const struct {
+        const char *name, *value, *help;
+    } variables[] = {
+#define CT_OPTION(NAME, TYPE, text, lowest, highest, help) {"CUTRACE_" #NAME, text, help},
+#define CT_INTERNAL(NAME, TYPE, text, lowest, highest, help)
+#include <cutrace/format/options.def>
+    };
     fputs(".SH ENVIRONMENT\n.TP\n\\fBCUTRACE\\fR=0\nSwitches the tracer off.\n", stdout);
-    for (size_t i = 0; i < ct_manual_variable_count; i++) {
-        const struct ct_manual_variable *v = &ct_manual_variables[i];
+    for (size_t i = 0; i < sizeof variables / sizeof *variables; i++) {
         fputs(".TP\n\\fB", stdout);
-        put(v->name);
+        put(variables[i].name);
         fputs("\\fR", stdout);
-        if (*v->value) {
+        if (*variables[i].value) {
             putchar('=');
-            put(v->value);
+            put(variables[i].value);
         }
         putchar('\n');
-        put_line(v->help);
+        put_line(variables[i].help);
     }
 }
 
-static void put_run_command(size_t c) {
-    const struct ct_manual_command *command = &ct_manual_commands[c];
+static void put_run_command(int c) {
+    const struct ct_command_row *command = &ct_run_table.commands[c];
     fputs(".SS cutrace ", stdout);
     put_line(command->name);
     fputs(".B cutrace ", stdout);
@@ -108,9 +121,9 @@ static void put_run_command(size_t c) {
     put_line(command->usage);
     fputs(".PP\n", stdout);
     put_line(command->help);
-    for (size_t o = 0; o < ct_manual_option_count; o++)
-        if (ct_manual_takes(c, o))
-            put_option(&ct_manual_options[o]);
+    for (int o = 0; o < CT_RUN_WORDS; o++)
+        if (o != CT_WORD_HELP && ct_command_line_takes(&ct_run_table, c, o))
+            put_option(&ct_run_table.options[o]);
     if (*command->more) {
         fputs(".PP\n", stdout);
         put_line(command->more);
@@ -120,33 +133,29 @@ static void put_run_command(size_t c) {
 void ct_generate_cutrace_1(void) {
     begin("CUTRACE", "1", "record how a program uses GPU memory");
     fputs(".SH SYNOPSIS\n", stdout);
-    for (size_t c = 0; c < ct_manual_command_count; c++)
-        if (ct_manual_commands[c].program == CT_PROGRAM_CUTRACE) {
-            fputs(c ? ".br\n.B cutrace " : ".B cutrace ", stdout);
-            put_line(ct_manual_commands[c].name);
-            put_line(ct_manual_commands[c].usage);
-        }
+    for (int c = 0; c < CT_RUN_COMMANDS; c++) {
+        fputs(c ? ".br\n.B cutrace " : ".B cutrace ", stdout);
+        put_line(ct_run_table.commands[c].name);
+        put_line(ct_run_table.commands[c].usage);
+    }
     fputs(".SH DESCRIPTION\n", stdout);
     put_line("cutrace preloads a library into a program and its children, which records every call "
              "that allocates, maps, shares or frees GPU memory. Each process that uses CUDA writes "
              "a trace, which cutrace-report(1) reads. The same without cutrace: "
              "LD_PRELOAD=/path/libcutrace.so in the environment of the program.");
     fputs(".SH COMMANDS\n", stdout);
-    for (size_t c = 0; c < ct_manual_command_count; c++)
-        if (ct_manual_commands[c].program == CT_PROGRAM_CUTRACE)
-            put_run_command(c);
-    fputs(".SH OPTIONS\n.TP\n\\fB\\-h\\fR, \\fB\\-\\-help\\fR\nAll commands and options.\n"
-          ".TP\n\\fB\\-V\\fR, \\fB\\-\\-version\\fR\nThe version.\n",
-          stdout);
+    for (int c = 0; c < CT_RUN_COMMANDS; c++)
+        put_run_command(c);
+    fputs(".SH OPTIONS\n", stdout);
+    put_option(&ct_run_table.options[CT_WORD_HELP]);
+    put_option(&ct_run_table.options[CT_WORD_VERSION]);
     put_environment();
-    fputs(
-        ".SH FILES\n.TP\n\\fIcutrace.PROGRAM.PID.zst\\fR\nThe trace of a process; see "
-        "cutrace\\-trace(5).\n"
-        ".SH EXAMPLES\n.nf\ncutrace run \\-\\- python train.py\n"
-        "cutrace run \\-o /traces/%h.%r.%p.zst \\-\\- torchrun \\-\\-nproc\\-per\\-node=8 train.py\n"
-        "cutrace doctor python train.py\ncutrace ctl 4711 flush\n.fi\n"
-        ".SH SEE ALSO\n.BR cutrace\\-report (1),\n.BR cutrace\\-trace (5),\n.BR ld.so (8)\n",
-        stdout);
+    fputs(".SH FILES\n.TP\n\\fIcutrace.PROGRAM.PID.zst\\fR\nThe trace of a process; see "
+          "cutrace\\-trace(5).\n",
+          stdout);
+    put_examples(&ct_run_table);
+    fputs(".SH SEE ALSO\n.BR cutrace\\-report (1),\n.BR cutrace\\-trace (5),\n.BR ld.so (8)\n",
+          stdout);
 }
 
 void ct_generate_cutrace_report_1(void) {
@@ -160,18 +169,18 @@ void ct_generate_cutrace_report_1(void) {
         "program it came from. \"-\" is standard input. Command, options and traces may come in "
         "any order; a trace whose name is a command's is ./NAME.");
     fputs(".SH COMMANDS\n", stdout);
-    for (size_t c = 0; c < ct_manual_command_count; c++)
-        if (ct_manual_commands[c].program == CT_PROGRAM_REPORT) {
-            printf(".TP\n\\fB%s\\fR\n", ct_manual_commands[c].name);
-            put_line(ct_manual_commands[c].help);
-        }
+    for (int c = 0; c < CT_COMMANDS; c++) {
+        printf(".TP\n\\fB%s\\fR\n", ct_argument_table.commands[c].name);
+        put_line(ct_argument_table.commands[c].help);
+    }
+    fputs(".TP\n\\fBhelp\\fR\n", stdout);
+    put_line("all commands and options; help COMMAND: of the command");
     fputs(".SH OPTIONS\n", stdout);
     put_line("An option that a command does not take is refused.");
-    for (size_t o = 0; o < ct_manual_option_count; o++)
-        if (ct_manual_options[o].program == CT_PROGRAM_REPORT) {
-            put_option(&ct_manual_options[o]);
-            put_commands_of(&ct_manual_options[o], o);
-        }
+    for (int o = 0; o < CT_ARGUMENTS; o++) {
+        put_option(&ct_argument_table.options[o]);
+        put_commands_of(&ct_argument_table, ct_argument_table.options[o].commands);
+    }
     fputs(".SH SIZES AND TIMES\n", stdout);
     put_line(CT_HELP_SIZES ".");
     fputs(".PP\n", stdout);
@@ -180,14 +189,10 @@ void ct_generate_cutrace_report_1(void) {
     put_line(CT_HELP_EXIT_CODES ".");
     fputs(
         ".SH ENVIRONMENT\nNO_COLOR, CLICOLOR_FORCE, PAGER, COLUMNS, TERM and DEBUGINFOD_URLS mean "
-        "what they mean to other programs.\n.SH EXAMPLES\n.nf\n",
+        "what they mean to other programs.\n",
         stdout);
-    for (size_t c = 0; c < ct_manual_command_count; c++)
-        if (ct_manual_commands[c].example) {
-            fputs("cutrace\\-report ", stdout);
-            put_line(ct_manual_commands[c].example);
-        }
-    fputs(".fi\n.SH SEE ALSO\n.BR cutrace (1),\n.BR cutrace\\-trace (5)\n", stdout);
+    put_examples(&ct_argument_table);
+    fputs(".SH SEE ALSO\n.BR cutrace (1),\n.BR cutrace\\-trace (5)\n", stdout);
 }
 
 void ct_generate_cutrace_trace_5(void) {

@@ -252,10 +252,8 @@ static const struct {
 
 int ct_ctl_main(int argc, char **argv) {
     struct target t = {.journal = NULL};
-    if (argc && (strcmp(argv[0], "-h") == 0 || strcmp(argv[0], "--help") == 0)) {
-        ct_words_print_help(stdout, CT_RUN_ctl);
-        return fflush(stdout) ? NOT_ALLOWED : DONE;
-    }
+    if (argc && (strcmp(argv[0], "-h") == 0 || strcmp(argv[0], "--help") == 0))
+        return ct_words_print_help(CT_RUN_ctl) ? NOT_ALLOWED : DONE;
     if (argc != 2)
         return ct_words_fail(USAGE, "ctl: usage: cutrace ctl PID|TRACE on|off|flush|status");
     for (size_t i = 0; i < sizeof requests / sizeof *requests; i++) {

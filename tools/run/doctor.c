@@ -38,13 +38,13 @@ static int read_words(struct request *r, struct ct_words *w) {
     int code = 0;
     while (!code) {
         switch (ct_words_next(w)) {
-        case CT_WORD_doctor_JSON:
+        case CT_WORD_DOCTOR_JSON:
             r->json = 1;
             break;
-        case CT_WORD_doctor_OUTPUT:
+        case CT_WORD_DOCTOR_OUTPUT:
             r->output = w->value;
             break;
-        case CT_WORD_doctor_PID:
+        case CT_WORD_DOCTOR_PID:
             code = set_pid(r, w->value);
             break;
         case CT_WORD_PLAIN:
@@ -55,7 +55,7 @@ static int read_words(struct request *r, struct ct_words *w) {
         case CT_WORD_END:
             return r->pid ? 0 : fail("no command given; see cutrace doctor --help");
         default:
-            return USAGE;
+            return ct_words_fail_wrong(USAGE, w);
         }
     }
     return code;
@@ -74,18 +74,16 @@ static void inspect(struct ct_findings *f, const struct request *r) {
 }
 
 int ct_doctor_main(int argc, char **argv) {
-    struct ct_words words = {.command = CT_RUN_doctor, .argc = argc, .argv = argv};
+    struct ct_words words = ct_words_of(CT_RUN_doctor, argc, argv);
     struct request r = {.json = 0};
     struct ct_findings f = {.count = 0};
     int code = read_words(&r, &words);
     if (code > 0)
         return code;
-    if (code < 0) {
-        ct_words_print_help(stdout, CT_RUN_doctor);
-    } else {
-        inspect(&f, &r);
-        (r.json ? ct_findings_print_json : ct_findings_print)(&f, stdout);
-    }
+    if (code < 0)
+        return ct_words_print_help(CT_RUN_doctor) ? CANNOT_PRINT : WORKS;
+    inspect(&f, &r);
+    (r.json ? ct_findings_print_json : ct_findings_print)(&f, stdout);
     code = ct_findings_work(&f) ? WORKS : DOES_NOT_WORK;
     ct_findings_free(&f);
     return fflush(stdout) ? CANNOT_PRINT : code;

@@ -13,7 +13,7 @@ enum { CANNOT_PRINT = 125, WRONG_USAGE = 125 };
 
 static int fail_command(const char *word) {
     const char *nearest = NULL;
-    (void)ct_words_find_command(word, &nearest);
+    (void)ct_command_line_find_command(&ct_run_table, word, &nearest);
     if (nearest)
         fprintf(stderr, "cutrace: %s: no such command; did you mean `%s`?\n", word, nearest);
     else
@@ -30,13 +30,13 @@ static int end_output(void) {
 
 static int print_help(int argc, char **argv) {
     const char *nearest;
-    const int command = argc ? ct_words_find_command(argv[0], &nearest) : CT_RUN_help;
+    const int command =
+        argc ? ct_command_line_find_command(&ct_run_table, argv[0], &nearest) : CT_RUN_help;
     if (command < 0)
         return fail_command(argv[0]);
-    if (command == CT_RUN_help)
-        ct_words_print_all_help(stdout);
-    else
-        ct_words_print_help(stdout, (enum ct_run_command)command);
+    if (command != CT_RUN_help)
+        return ct_words_print_help((enum ct_run_command)command) ? CANNOT_PRINT : 0;
+    ct_words_print_all_help(stdout);
     return end_output();
 }
 
@@ -57,6 +57,6 @@ int main(int argc, char **argv) {
         printf("cutrace %s\n", CT_VERSION);
         return end_output();
     }
-    const int command = ct_words_find_command(argv[1], &nearest);
+    const int command = ct_command_line_find_command(&ct_run_table, argv[1], &nearest);
     return command < 0 ? fail_command(argv[1]) : mains[command](argc - 2, argv + 2);
 }

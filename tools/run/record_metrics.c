@@ -82,20 +82,20 @@ static int set_size(struct recording *r, const char *text) {
 }
 
 static const struct {
-    enum ct_word word;
+    enum ct_run_word word;
     int (*set)(struct recording *r, const char *text); // -1: it is no value of this option
     const char *name, *value;
 } options[] = {
-    {CT_WORD_record_metrics_OUTPUT, set_output, "--output", "FILE"},
-    {CT_WORD_record_metrics_INTERVAL, set_interval, "--interval",
+    {CT_WORD_RECORD_METRICS_OUTPUT, set_output, "--output", "FILE"},
+    {CT_WORD_RECORD_METRICS_INTERVAL, set_interval, "--interval",
      "a time such as 5s or 500ms, at least 100ms"},
-    {CT_WORD_record_metrics_DURATION, set_duration, "--duration",
+    {CT_WORD_RECORD_METRICS_DURATION, set_duration, "--duration",
      "a time such as 90s or 1h30m, at least 100ms"},
-    {CT_WORD_record_metrics_MAX_SIZE, set_size, "--max-size",
+    {CT_WORD_RECORD_METRICS_MAX_SIZE, set_size, "--max-size",
      "a size such as 64MiB, at least 64KiB"},
 };
 
-static int set_option(struct recording *r, enum ct_word word, const char *value) {
+static int set_option(struct recording *r, enum ct_run_word word, const char *value) {
     for (size_t k = 0; k < sizeof options / sizeof *options; k++)
         if (options[k].word == word && options[k].set(r, value)) {
             say("%s needs %s", options[k].name, options[k].value);
@@ -117,17 +117,17 @@ static int set_url(struct recording *r, const char *word) {
 static int read_arguments(struct recording *r, struct ct_words *words) {
     int code = DONE;
     while (!code) {
-        const enum ct_word word = ct_words_next(words);
+        const int word = ct_words_next(words);
         if (word == CT_WORD_END)
             break;
         if (word == CT_WORD_HELP)
             return -1;
         if (word == CT_WORD_WRONG)
-            code = USAGE;
+            code = ct_words_fail_wrong(USAGE, words);
         else if (word == CT_WORD_PLAIN)
             code = set_url(r, words->value);
         else
-            code = set_option(r, word, words->value);
+            code = set_option(r, (enum ct_run_word)word, words->value);
     }
     if (!code && (!r->url || !r->output)) {
         say("%s is missing; use: cutrace record-metrics URL -o FILE", r->url ? "-o FILE" : "URL");
@@ -279,12 +279,10 @@ static int run(struct recording *r) {
 
 int ct_record_metrics_main(int argc, char **argv) {
     static struct recording r = {.interval_ns = 5 * SECOND, .most_bytes = 64 * MIB};
-    struct ct_words words = {.command = CT_RUN_record_metrics, .argc = argc, .argv = argv};
+    struct ct_words words = ct_words_of(CT_RUN_record_metrics, argc, argv);
     const int code = read_arguments(&r, &words);
-    if (code < 0) {
-        ct_words_print_help(stdout, CT_RUN_record_metrics);
-        return fflush(stdout) ? NO_FILE : DONE;
-    }
+    if (code < 0)
+        return ct_words_print_help(CT_RUN_record_metrics) ? NO_FILE : DONE;
     if (code)
         return code;
     char *url = complete_url(r.url);

@@ -19,13 +19,13 @@ enum { OWN_FAILURE = 125, NOT_EXECUTABLE = 126, NOT_FOUND = 127 };
 static int read_words(struct ct_words *w, struct ct_preload *p) {
     for (;;) {
         switch (ct_words_next(w)) {
-        case CT_WORD_run_OUTPUT:
+        case CT_WORD_RUN_OUTPUT:
             p->output = w->value;
             break;
-        case CT_WORD_run_QUIET:
+        case CT_WORD_RUN_QUIET:
             p->quiet = 1;
             break;
-        case CT_WORD_run_INJECT:
+        case CT_WORD_RUN_INJECT:
             p->inject = 1;
             break;
         case CT_WORD_PLAIN: // the command, and all after it is its own
@@ -36,7 +36,7 @@ static int read_words(struct ct_words *w, struct ct_preload *p) {
         case CT_WORD_END:
             return ct_words_fail(OWN_FAILURE, "run: no command given; see cutrace run --help");
         default:
-            return OWN_FAILURE;
+            return ct_words_fail_wrong(OWN_FAILURE, w);
         }
     }
 }
@@ -77,13 +77,11 @@ static int run(char **command, struct ct_preload *p) {
 }
 
 int ct_run_main(int argc, char **argv) {
-    struct ct_words words = {.command = CT_RUN_run, .argc = argc, .argv = argv};
+    struct ct_words words = ct_words_of(CT_RUN_run, argc, argv);
     struct ct_preload preload = {.quiet = 0};
     int code = read_words(&words, &preload);
-    if (code < 0) {
-        ct_words_print_help(stdout, CT_RUN_run);
-        return fflush(stdout) ? OWN_FAILURE : 0;
-    }
+    if (code < 0)
+        return ct_words_print_help(CT_RUN_run) ? OWN_FAILURE : 0;
     if (code)
         return code;
     const char *folder = ct_preload_own_folder();

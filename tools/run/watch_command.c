@@ -66,37 +66,37 @@ static int read_words(struct ct_watch_options *o, struct ct_words *w) {
     int code = 0;
     while (!code) {
         switch (ct_words_next(w)) {
-        case CT_WORD_watch_ONCE:
+        case CT_WORD_WATCH_ONCE:
             o->once = 1;
             break;
-        case CT_WORD_watch_JSON:
+        case CT_WORD_WATCH_JSON:
             o->json = 1;
             break;
-        case CT_WORD_watch_INTERVAL:
+        case CT_WORD_WATCH_INTERVAL:
             code = set_interval(o, w->value);
             break;
-        case CT_WORD_watch_SERVE:
+        case CT_WORD_WATCH_SERVE:
             o->serve = w->value;
             break;
-        case CT_WORD_watch_I_KNOW:
+        case CT_WORD_WATCH_I_KNOW:
             o->may_be_public = 1;
             break;
-        case CT_WORD_watch_LOG:
+        case CT_WORD_WATCH_LOG:
             code = set_log(o, w->value);
             break;
-        case CT_WORD_watch_COLOR:
+        case CT_WORD_WATCH_COLOR:
             code = set_color(o, w->value);
             break;
-        case CT_WORD_watch_SEAL:
+        case CT_WORD_WATCH_SEAL:
             o->keeper.seal = 1;
             break;
-        case CT_WORD_watch_KEEP:
+        case CT_WORD_WATCH_KEEP:
             code = set_keep(o, w->value);
             break;
-        case CT_WORD_watch_BUNDLE_ON:
+        case CT_WORD_WATCH_BUNDLE_ON:
             code = set_bundle_on(o, w->value);
             break;
-        case CT_WORD_watch_DRY_RUN:
+        case CT_WORD_WATCH_DRY_RUN:
             o->keeper.dry_run = 1;
             break;
         case CT_WORD_PLAIN:
@@ -107,7 +107,7 @@ static int read_words(struct ct_watch_options *o, struct ct_words *w) {
         case CT_WORD_END:
             return 0;
         default:
-            return CT_WATCH_WRONG_USAGE;
+            return ct_words_fail_wrong(CT_WATCH_WRONG_USAGE, w);
         }
     }
     return code;
@@ -147,14 +147,12 @@ static int check(const struct ct_watch_options *o) {
 }
 
 int ct_watch_main(int argc, char **argv) {
-    struct ct_words words = {.command = CT_RUN_watch, .argc = argc, .argv = argv};
+    struct ct_words words = ct_words_of(CT_RUN_watch, argc, argv);
     struct ct_watch_options o = {.interval_ms = USUAL_MS};
     const int code = read_words(&o, &words);
     if (code > 0)
         return code;
-    if (code < 0) {
-        ct_words_print_help(stdout, CT_RUN_watch);
-        return fflush(stdout) ? CT_WATCH_CANNOT_WRITE : CT_WATCH_DONE;
-    }
+    if (code < 0)
+        return ct_words_print_help(CT_RUN_watch) ? CT_WATCH_CANNOT_WRITE : CT_WATCH_DONE;
     return check(&o) ? CT_WATCH_WRONG_USAGE : ct_watch(&o);
 }

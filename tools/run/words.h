@@ -1,48 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0
-// The command line of cutrace, by the table of its commands (commands.def), and --help.
-#ifndef CT_WORDS_H
-#define CT_WORDS_H
+// The commands and options of cutrace (commands.def) as a table, its help, and its errors.
+#ifndef CT_RUN_WORDS_H
+#define CT_RUN_WORDS_H
 
-#include <stddef.h>
-#include <stdio.h>
+#include "base/command_line.h"
 
 enum ct_run_command {
-#define CT_COMMAND(id, name, usage, help, more) CT_RUN_##id,
+#define CT_COMMAND(id, name, usage, help, more, example) CT_RUN_##id,
 #include "run/commands.def"
     CT_RUN_COMMANDS
 };
 
-// Names of options begin with their command's: CT_WORD_run_OUTPUT.
-enum ct_word {
-#define CT_ARGUMENT(id, NAME, name, letter, argument, help) CT_WORD_##id##_##NAME,
+// Names begin with their command's: CT_WORD_RUN_OUTPUT.
+enum ct_run_word {
+#define CT_ARGUMENT(NAME, name, letter, argument, commands, help) CT_WORD_##NAME,
 #include "run/commands.def"
-    CT_WORDS,
-    CT_WORD_PLAIN, // no option: `value`
-    CT_WORD_HELP,  // -h, --help, of every command
-    CT_WORD_END,
-    CT_WORD_WRONG, // and one line on stderr says why
+    CT_RUN_WORDS
 };
 
-struct ct_words {
-    enum ct_run_command command;
-    int argc; // of `argv`, which begins after the command
-    char **argv;
-    int at;            // the next word
-    int options_ended; // by --
-    const char *value;
-};
+extern const struct ct_command_line ct_run_table;
 
-// -1: there is no such command; `nearest` is the one that may have been meant, or NULL.
-int ct_words_find_command(const char *name, const char **nearest);
-// Reads the next word. The value of an option may be the word after it, unless the table has it in
-// brackets: then it may be left out, and `value` is NULL.
-enum ct_word ct_words_next(struct ct_words *w);
+// The words that follow a command.
+struct ct_words ct_words_of(enum ct_run_command command, int argc, char **argv);
 
-// The help of one command, or of all.
-void ct_words_print_help(FILE *out, enum ct_run_command command);
+// Prints the help of one command, or of all, on standard output. Returns 0 if that worked.
+int ct_words_print_help(enum ct_run_command command);
 void ct_words_print_all_help(FILE *out);
 
 // Says on stderr, after "cutrace: ", why a command fails, and returns the exit code.
 int ct_words_fail(int code, const char *format, ...) __attribute__((format(printf, 2, 3)));
+// The same of CT_WORD_WRONG.
+int ct_words_fail_wrong(int code, const struct ct_words *w);
 
 #endif

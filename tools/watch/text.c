@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/utf8.h"
-#include "cli/wrap.h"
+#include "base/wrap.h"
 
 #define LEAST_RATE_NS UINT64_C(5000000000)
 #define STALE_NS UINT64_C(2000000000)

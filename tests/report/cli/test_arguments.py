@@ -273,7 +273,7 @@ def launcher():
     equal(run("rnu", "true")[2], "cutrace: rnu: no such command; did you mean `run`?\n")
     equal(run("clt", "1")[2], "cutrace: clt: no such command; did you mean `ctl`?\n")
     equal(run("ctl", "1", "flsh")[2], "cutrace: ctl: flsh: no such request; did you mean `flush`?\n")
-    equal(run("run", "--ouput=x", "true")[2], "cutrace: run: --ouput=x: unknown option; did you mean --output?\n")
+    equal(run("run", "--ouput=x", "true")[2], "cutrace: run: unknown option --ouput=x; did you mean --output?\n")
     equal(run("run", "-o")[2], "cutrace: run: -o needs a value: PATTERN\n")
     equal(run("help"), run("--help"))
     for command in ("run", "doctor", "ctl", "record-metrics"):

@@ -254,7 +254,7 @@ static int check_request(const struct ct_arguments *o, struct ct_error *error) {
     if (!o->path_count || !o->output)
         return ct_error_set(error, CT_EXIT_USAGE,
                             "%s: name traces, and the new file with --output=FILE.zip",
-                            ct_arguments_command_name(o->command));
+                            ct_argument_table_name(o->command));
     if (!is_zip(o->output))
         return ct_error_set(error, CT_EXIT_USAGE,
                             "%.400s: the file is a zip file (each process keeps its own trace in "
@@ -263,7 +263,7 @@ static int check_request(const struct ct_arguments *o, struct ct_error *error) {
     for (int i = 0; i < o->path_count; i++) {
         if (strcmp(o->paths[i], "-") == 0)
             return ct_error_set(error, CT_EXIT_USAGE, "%s reads traces more than once; name files",
-                                ct_arguments_command_name(o->command));
+                                ct_argument_table_name(o->command));
         if (ct_new_trace_check_output(o->paths[i], o, error))
             return -1;
     }

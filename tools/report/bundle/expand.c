@@ -82,7 +82,7 @@ int ct_bundle_expand(struct ct_bundle_paths *l, struct ct_arguments *o, struct c
     if (takes_one(o) && l->count > 1)
         return ct_error_set(error, CT_EXIT_USAGE,
                             "%s takes one trace; name one of those in the zip file: %.300s",
-                            ct_arguments_command_name(o->command), l->paths[0]);
+                            ct_argument_table_name(o->command), l->paths[0]);
     o->paths = l->paths;
     o->path_count = (int)l->count;
     return 0;

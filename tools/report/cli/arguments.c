@@ -17,9 +17,7 @@ enum {
 
 struct parser {
     struct ct_arguments *o;
-    char **argv;
-    int argc, at;             // the word that is parsed
-    int only_paths;           // "--" was read
+    struct ct_words words;
     int asks_help;            // "help" was read
     char given[CT_ARGUMENTS]; // 0, '-' as --name, or the letter
     struct ct_error *error;
@@ -29,14 +27,10 @@ struct parser {
 static struct ct_human_text spell(const struct parser *p, enum ct_argument a) {
     struct ct_human_text s;
     if (p->given[a] == '-')
-        (void)snprintf(s.text, sizeof s.text, "--%s", ct_argument_table[a].name);
+        (void)snprintf(s.text, sizeof s.text, "--%s", ct_argument_table.options[a].name);
     else
         (void)snprintf(s.text, sizeof s.text, "-%c", p->given[a]);
     return s;
-}
-
-const char *ct_arguments_command_name(enum ct_command command) {
-    return ct_argument_table_commands[command].name;
 }
 
 static int parse_whole(const char *value, unsigned long most, unsigned long *to) {
@@ -94,8 +88,8 @@ static int parse_choice_and_word(const char *value, const char *choices, const c
 }
 
 static int set_scrub(struct ct_arguments *o, const char *value) {
-    const int level =
-        parse_choice_and_word(value, ct_argument_table[CT_ARGUMENT_SCRUB].argument, &o->salt);
+    const int level = parse_choice_and_word(
+        value, ct_argument_table.options[CT_ARGUMENT_SCRUB].argument, &o->salt);
     o->level = (enum ct_scrub_level)level;
     return level < 0 || (o->salt && level == CT_SCRUB_NO) ? -1 : 0;
 }
@@ -112,7 +106,7 @@ static int set_format(struct ct_arguments *o, const char *value) {
 }
 
 static int set_choice(struct ct_arguments *o, enum ct_argument a, const char *value) {
-    const int choice = ct_parse_choice(value, ct_argument_table[a].argument);
+    const int choice = ct_parse_choice(value, ct_argument_table.options[a].argument);
     if (choice < 0)
         return -1;
     switch (a) {
@@ -244,33 +238,11 @@ static int set_argument(struct ct_arguments *o, enum ct_argument a, const char *
 
 // ---- errors -------------------------------------------------------------------------------------
 
-// Says what is written now in place of a name of before. Returns 0 if the word is none.
-static int report_old_name(const struct parser *p, const char *word, size_t length) {
-    const char *now = ct_argument_table_now(word, length);
-    return now ? ct_error_set(p->error, CT_EXIT_USAGE, "%.*s is the old name; write now: %s",
-                              (int)length, word, now)
-               : 0;
-}
-
-static int report_unknown_option(const struct parser *p) {
-    const char *word = p->argv[p->at], *name = word + strspn(word, "-");
-    if (report_old_name(p, word, strcspn(word, "=")))
-        return -1;
-    const char *nearest = ct_argument_table_nearest_name(name, strcspn(name, "="));
-    if (word[1] != '-' && !word[2]) // (a letter is near to nothing)
-        nearest = NULL;
-    if (nearest)
-        return ct_error_set(p->error, CT_EXIT_USAGE, "unknown option %.100s; did you mean --%s?",
-                            word, nearest);
-    return ct_error_set(p->error, CT_EXIT_USAGE, "unknown option %.100s; see cutrace-report --help",
-                        word);
-}
-
 // What a value may be: of a format whose tables are wrong, these.
 static const char *expected(enum ct_argument a, const char *value) {
     const char *word;
     if (a != CT_ARGUMENT_FORMAT)
-        return ct_argument_table[a].argument;
+        return ct_argument_table.options[a].argument;
     const int format = parse_choice_and_word(value, ct_export_format_names + 1, &word);
     return format < 0 ? ct_export_format_names + 1
            : (ct_export_formats[format].options & CT_EXPORT_TABLE)
@@ -279,7 +251,7 @@ static const char *expected(enum ct_argument a, const char *value) {
 }
 
 static int report_wrong_value(const struct parser *p, enum ct_argument a, const char *value) {
-    const struct ct_argument_row *row = &ct_argument_table[a];
+    const struct ct_option_row *row = &ct_argument_table.options[a];
     const char *separator = p->given[a] == '-' ? "=" : " ";
     struct ct_parsed_size size;
     if (a == CT_ARGUMENT_CAPACITY && ct_parse_size(value, &size) == CT_PARSE_NO_UNIT)
@@ -294,19 +266,19 @@ static int report_wrong_value(const struct parser *p, enum ct_argument a, const 
                             p->o->allocator_error);
     return ct_error_set(p->error, CT_EXIT_USAGE, "%s%s%.100s: expected %s: %.*s", spell(p, a).text,
                         separator, value, expected(a, value),
-                        (int)ct_argument_table_clause(row->help), row->help);
+                        (int)ct_command_line_clause(row->help), row->help);
 }
 
 static int report_unused_option(const struct parser *p, enum ct_argument a) {
-    const char *command = ct_arguments_command_name(p->o->command);
+    const char *command = ct_argument_table_name(p->o->command);
     char list[400];
-    ct_argument_table_list(p->o->command, list, sizeof list);
+    ct_command_line_list(&ct_argument_table, (int)p->o->command, list, sizeof list);
     return ct_error_set(p->error, CT_EXIT_USAGE, "%s: %s has no use for it; it takes %s",
                         spell(p, a).text, command, list);
 }
 
-static int report_mistyped(const struct parser *p, const char *word, const char *what) {
-    const char *nearest = ct_argument_table_nearest_command(word);
+static int report_mistyped(const struct parser *p, const char *word, const char *what,
+                           const char *nearest) {
     if (nearest)
         return ct_error_set(p->error, CT_EXIT_USAGE, "%.100s: %s; did you mean `%s`?", word, what,
                             nearest);
@@ -316,56 +288,38 @@ static int report_mistyped(const struct parser *p, const char *word, const char 
 
 // ---- words --------------------------------------------------------------------------------------
 
-// Parses one option and, where it has one, its value from the same or the next word.
-static int parse_option(struct parser *p) {
-    const char *word = p->argv[p->at], *value = NULL;
-    const int is_name = word[1] == '-';
-    const size_t length = is_name ? strcspn(word + 2, "=") : 0;
-    const int found = is_name ? ct_argument_table_find_name(word + 2, length)
-                              : ct_argument_table_find_letter(word[1]);
-    if (found < 0)
-        return report_unknown_option(p);
-    const enum ct_argument a = (enum ct_argument)found;
-    const struct ct_argument_row *row = &ct_argument_table[a];
-    p->given[a] = is_name ? '-' : row->letter;
-    if (is_name && word[2 + length])
-        value = word + 3 + length;
-    else if (!is_name && word[2])
-        value = word + 2;
-    if (!row->argument && value)
-        return ct_error_set(p->error, CT_EXIT_USAGE, "%s takes no value", spell(p, a).text);
-    if (row->argument && !value) {
-        if (p->at + 1 >= p->argc)
-            return ct_error_set(p->error, CT_EXIT_USAGE, "%s needs a value: %s", spell(p, a).text,
-                                row->argument);
-        value = p->argv[++p->at];
-    }
-    return set_argument(p->o, a, value) ? report_wrong_value(p, a, value) : 0;
+static int parse_option(struct parser *p, enum ct_argument a, const char *word) {
+    p->given[a] = word[1];
+    return set_argument(p->o, a, p->words.value) ? report_wrong_value(p, a, p->words.value) : 0;
 }
 
 // Parses a word that is no option: "help", a command, or a path. A name of a command, also an old
 // one, is never a path; ./top is one.
-static int parse_word(struct parser *p) {
+static int parse_word(struct parser *p, char *word) {
     struct ct_arguments *o = p->o;
-    char *word = p->argv[p->at];
-    const int command = p->only_paths ? -1 : ct_argument_table_find_command(word);
-    if (!p->only_paths && !o->have_command && report_old_name(p, word, strlen(word)))
-        return -1;
+    const char *nearest = NULL;
+    const int is_path = p->words.only_plain, is_first = !is_path && !o->have_command;
+    const int command =
+        is_path ? -1 : ct_command_line_find_command(&ct_argument_table, word, &nearest);
+    const char *now = is_first ? ct_command_line_now(&ct_argument_table, word, strlen(word)) : NULL;
+    if (now)
+        return ct_error_set(p->error, CT_EXIT_USAGE, "%s is the old name; write now: %s", word,
+                            now);
     if (command >= 0 && o->have_command)
         return ct_error_set(p->error, CT_EXIT_USAGE,
                             "two commands, %s and %s; a trace of that name is ./%s",
-                            ct_arguments_command_name(o->command), word, word);
+                            ct_argument_table_name(o->command), word, word);
     if (command >= 0) {
         o->command = (enum ct_command)command;
         o->have_command = 1;
-    } else if (!p->only_paths && !o->have_command && strcmp(word, "help") == 0) {
+    } else if (is_first && strcmp(word, "help") == 0) {
         p->asks_help = o->help = 1;
     } else if (p->asks_help && strcmp(word, "noise") == 0) {
         o->topic = CT_HELP_OF_NOISE;
     } else if (p->asks_help && strcmp(word, "licenses") == 0) {
         o->topic = CT_HELP_OF_LICENSES;
     } else if (p->asks_help) {
-        return report_mistyped(p, word, "not a command");
+        return report_mistyped(p, word, "not a command", nearest);
     } else {
         o->paths[o->path_count++] = word;
     }
@@ -408,15 +362,18 @@ static int check_log(const struct parser *p) {
 
 static int check_paths(const struct parser *p) {
     const struct ct_arguments *o = p->o;
+    const char *nearest;
     if (o->command == CT_COMMAND_explain)
         return 0; // (standard input, if there is none)
-    for (int i = 0; i < o->path_count && !o->have_command && !p->only_paths; i++)
-        if (is_mistyped(o->paths[i]))
-            return report_mistyped(p, o->paths[i], "neither a command nor a file");
+    for (int i = 0; i < o->path_count && !o->have_command && !p->words.only_plain; i++)
+        if (is_mistyped(o->paths[i])) {
+            (void)ct_command_line_find_command(&ct_argument_table, o->paths[i], &nearest);
+            return report_mistyped(p, o->paths[i], "neither a command nor a file", nearest);
+        }
     if (!o->path_count)
         return ct_error_set(p->error, CT_EXIT_USAGE,
                             "no trace named; usage: cutrace-report %s [OPTION...] TRACE...",
-                            o->have_command ? ct_arguments_command_name(o->command) : "[COMMAND]");
+                            o->have_command ? ct_argument_table_name(o->command) : "[COMMAND]");
     return 0;
 }
 
@@ -536,15 +493,22 @@ static int check_arguments(const struct parser *p) {
 }
 
 int ct_arguments_parse(struct ct_arguments *o, int argc, char **argv, struct ct_error *error) {
-    struct parser p = {.o = o, .argv = argv, .argc = argc, .error = error};
+    struct parser p = {.o = o, .error = error};
+    p.words = (struct ct_words){
+        .table = &ct_argument_table, .command = -1, .argc = argc, .argv = argv, .at = 1};
     *o = (struct ct_arguments){.device = -1};
     o->paths = argv; // filled in place, never ahead of the word that is read
-    for (p.at = 1; p.at < argc; p.at++) {
-        const char *word = argv[p.at];
-        const int is_option = !p.only_paths && word[0] == '-' && word[1];
-        if (is_option && strcmp(word, "--") == 0)
-            p.only_paths = 1;
-        else if (is_option ? parse_option(&p) : parse_word(&p))
+    for (;;) {
+        const char *word = argv[p.words.at];
+        const int found = ct_words_next(&p.words);
+        if (found == CT_WORD_END)
+            break;
+        if (found == CT_WORD_WRONG) {
+            *error = p.words.error;
+            return -1;
+        }
+        if (found == CT_WORD_PLAIN ? parse_word(&p, argv[p.words.at - 1])
+                                   : parse_option(&p, (enum ct_argument)found, word))
             return -1;
     }
     if (!o->max_bytes)

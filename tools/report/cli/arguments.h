@@ -66,6 +66,5 @@ struct ct_arguments {
 
 // Returns 0, or -1 with the error set (exit code 2).
 int ct_arguments_parse(struct ct_arguments *o, int argc, char **argv, struct ct_error *error);
-const char *ct_arguments_command_name(enum ct_command command);
 
 #endif

@@ -4,8 +4,8 @@
 #define CT_TERMINAL_H
 
 #include "base/buffer.h"
+#include "base/wrap.h"
 #include "cli/arguments.h"
-#include "cli/wrap.h"
 
 struct ct_terminal {
     int is_terminal; // stdout is one

@@ -24,7 +24,7 @@ int ct_report_error(const struct ct_error *error, int in_list) {
 }
 
 static int (*const views[CT_COMMANDS])(struct ct_view *) = {
-#define CT_COMMAND(name, help, example) ct_view_##name,
+#define CT_COMMAND(name, usage, help, example) ct_view_##name,
 #include "cli/arguments.def"
 };
 

@@ -34,8 +34,8 @@ void ct_document_add_process(struct ct_json *j, const struct ct_view *v) {
 void ct_document_begin_bare(struct ct_json *j, const struct ct_view *v) {
     char schema[64];
     (void)snprintf(schema, sizeof schema, "cutrace.%s%s/%d",
-                   ct_arguments_command_name(v->options->command),
-                   v->options->quick ? "-quick" : "", CT_DOCUMENT_VERSION);
+                   ct_argument_table_name(v->options->command), v->options->quick ? "-quick" : "",
+                   CT_DOCUMENT_VERSION);
     ct_json_open(j, NULL, '{');
     ct_json_text(j, "schema", schema);
     ct_json_text(j, "file", v->trace->source.name);

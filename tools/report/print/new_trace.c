@@ -20,7 +20,7 @@ static int is_same_file(const char *a, const char *b) {
 
 int ct_new_trace_check_output(const char *trace, const struct ct_arguments *o,
                               struct ct_error *error) {
-    const char *command = ct_arguments_command_name(o->command);
+    const char *command = ct_argument_table_name(o->command);
     if (!o->output)
         return ct_error_set(error, CT_EXIT_USAGE, "%s: name the new file with --output=FILE",
                             command);

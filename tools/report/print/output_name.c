@@ -15,7 +15,7 @@ int ct_output_name(const struct ct_arguments *o, const char *trace, const char *
                             : snprintf(to, size, "%.*s%s", (int)length, trace, ending);
     if (!o->output && strcmp(trace, "-") == 0)
         return ct_error_set(error, CT_EXIT_USAGE, "%s: name the new file with --output=FILE",
-                            ct_arguments_command_name(o->command));
+                            ct_argument_table_name(o->command));
     if (n < 0 || (size_t)n >= size)
         return ct_error_set(error, CT_EXIT_OUTPUT, "%.400s: the name is too long", to);
     if (ct_new_file_would_replace(to) && !o->force)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "print/program_marks_text.h"
 
-#include "cli/wrap.h"
+#include "base/wrap.h"
 #include "print/label.h"
 
 enum { TEXT_MARKS = 8 };

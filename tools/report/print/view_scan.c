@@ -66,8 +66,7 @@ enum ct_moment_kind ct_view_scan_wanted_moment(const struct ct_arguments *o,
 void ct_view_scan_warn_moment(const struct ct_view *v, enum ct_moment_kind described) {
     char text[100];
     (void)snprintf(text, sizeof text, "warning: --at: there is no such moment; %s describes the %s",
-                   ct_argument_table_commands[v->options->command].name,
-                   ct_moment_kind_name(described));
+                   ct_argument_table_name(v->options->command), ct_moment_kind_name(described));
     ct_terminal_warn(text);
 }
 

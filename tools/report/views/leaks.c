@@ -3,7 +3,7 @@
 // PyTorch's that grows without need; and untracked memory that grows.
 #include "views/leaks.h"
 
-#include "cli/wrap.h"
+#include "base/wrap.h"
 #include "print/document.h"
 #include "print/label.h"
 #include "print/resumed.h"

@@ -5,7 +5,7 @@
 
 #include <inttypes.h>
 
-#include "cli/wrap.h"
+#include "base/wrap.h"
 #include "print/label.h"
 #include "print/verdicts_text.h"
 #include "views/processes_rows.h"

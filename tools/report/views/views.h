@@ -8,7 +8,7 @@
 
 // int ct_view_summary(struct ct_view *v) and its like: each is defined in its command's own file
 // and returns an exit code.
-#define CT_COMMAND(name, help, example) int ct_view_##name(struct ct_view *v);
+#define CT_COMMAND(name, usage, help, example) int ct_view_##name(struct ct_view *v);
 #include "cli/arguments.def"
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/wrap.h"
+#include "base/wrap.h"
 
 #include <string.h>
 
