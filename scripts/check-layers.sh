@@ -10,7 +10,7 @@ build=${CUTRACE_BUILD:-build}
 rooms=$(tr -s '\n' ' ' <<'LIST'
 preload/intercept preload/record preload/stack preload/write preload/store preload/base
 tools/run tools/watch
-tools/report/command tools/report/bundle tools/report/page tools/report/views tools/report/print tools/report/cli tools/report/export tools/report/diagnose tools/report/compare tools/report/layout tools/report/processes tools/report/sites tools/report/allocator tools/report/question tools/report/analyze tools/report/snapshot tools/report/copy tools/report/replay tools/report/text tools/report/symbols tools/report/read
+tools/report/command tools/report/bundle tools/report/page tools/report/views tools/report/print tools/report/answer tools/report/cli tools/report/export tools/report/diagnose tools/report/compare tools/report/layout tools/report/processes tools/report/sites tools/report/allocator tools/report/question tools/report/analyze tools/report/snapshot tools/report/copy tools/report/replay tools/report/text tools/report/symbols tools/report/read
 tools/base
 include/cutrace/model include/cutrace/format
 LIST

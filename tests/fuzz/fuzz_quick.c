@@ -14,8 +14,8 @@
 
 #include "seeds.h"
 
-#include "print/time_range.h"
-#include "print/view_scan.h"
+#include "answer/time_range.h"
+#include "answer/view_scan.h"
 #include "question/question.h"
 #include "read/digest.h"
 #include "read/recorder_notes.h"

@@ -7,9 +7,9 @@
 #include <inttypes.h>
 
 #include "analyze/capacity.h"
+#include "answer/summary_read.h"
 #include "base/now.h"
 #include "base/utf8.h"
-#include "print/summary_read.h"
 #include "question/question.h"
 #include "sites/site_groups.h"
 #include "watch/series.h"

@@ -6,12 +6,12 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "answer/time_range.h"
 #include "base/sha256.h"
 #include "base/utf8.h"
 #include "base/version.h"
 #include "bundle/bundle_text.h"
 #include "copy/zip_write.h"
-#include "print/time_range.h"
 #include "symbols/source_locations.h"
 #include "views/views.h"
 

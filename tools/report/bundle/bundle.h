@@ -4,7 +4,7 @@
 #ifndef CT_BUNDLE_H
 #define CT_BUNDLE_H
 
-#include "print/view.h"
+#include "answer/view.h"
 #include "symbols/phase_rules.h"
 
 // Whether the command is bundle, or copy of several traces or into FILE.zip.

@@ -4,14 +4,14 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "answer/companions.h"
+#include "answer/view_scan.h"
 #include "base/utf8.h"
 #include "base/version.h"
 #include "page/page.h"
 #include "page/page_bundle.h"
-#include "print/companions.h"
 #include "print/recorder_line.h"
 #include "print/trace_state.h"
-#include "print/view_scan.h"
 #include "question/question.h"
 #include "views/processes.h"
 #include "views/processes_json.h"

@@ -3,7 +3,7 @@
 #ifndef CT_COMMAND_OPENED_TRACE_H
 #define CT_COMMAND_OPENED_TRACE_H
 
-#include "print/view.h"
+#include "answer/view.h"
 
 // The options are its own: of two traces that are compared, each has its own moment. Must not be
 // moved: the view refers to the rest.

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "command/report.h"
 
+#include "answer/time_range.h"
 #include "command/opened_trace.h"
 #include "command/restrictions.h"
-#include "print/time_range.h"
 #include "views/gate.h"
 #include "views/views.h"
 

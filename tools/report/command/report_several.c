@@ -3,11 +3,11 @@
 
 #include <string.h>
 
+#include "answer/time_range.h"
 #include "base/utf8.h"
 #include "command/opened_trace.h"
 #include "command/restrictions.h"
 #include "page/page.h"
-#include "print/time_range.h"
 #include "views/explain.h"
 #include "views/gate.h"
 #include "views/processes.h"

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "command/report.h"
 
+#include "answer/companions.h"
+#include "answer/time_range.h"
+#include "answer/view_scan.h"
 #include "command/opened_trace.h"
 #include "command/restrictions.h"
 #include "command/traits.h"
-#include "print/companions.h"
 #include "print/document.h"
-#include "print/time_range.h"
 #include "print/trace_state.h"
-#include "print/view_scan.h"
 #include "read/trace_headers.h"
 #include "views/explain.h"
 #include "views/gate.h"

@@ -3,7 +3,7 @@
 #ifndef CT_COMMAND_RESTRICTIONS_H
 #define CT_COMMAND_RESTRICTIONS_H
 
-#include "print/view.h"
+#include "answer/view.h"
 
 // Warns in one line if the trace is damaged or incomplete, unless the view's first line says it.
 void ct_restrictions_warn(const struct ct_view *v);

@@ -4,10 +4,10 @@
 #ifndef CT_DEVICE_SERIES_H
 #define CT_DEVICE_SERIES_H
 
+#include "answer/view.h"
 #include "layout/address_picture.h"
 #include "layout/held_now.h"
 #include "layout/notable_moments.h"
-#include "print/view.h"
 
 // Blocks that are listed at a moment.
 enum { CT_SERIES_BLOCKS = 2000 };

@@ -4,12 +4,12 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "answer/output_name.h"
 #include "base/utf8.h"
 #include "page/html.h"
 #include "page/page_bundle.h"
 #include "page/page_sections.h"
 #include "print/document.h"
-#include "print/output_name.h"
 #include "read/new_file.h"
 #include "views/processes_json.h"
 #include "views/views.h"

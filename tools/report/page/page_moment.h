@@ -3,7 +3,7 @@
 #ifndef CT_PAGE_MOMENT_H
 #define CT_PAGE_MOMENT_H
 
-#include "print/view.h"
+#include "answer/view.h"
 
 // device: an index, or -1: the moment is of no device.
 void ct_page_moment_link(FILE *out, const struct ct_view *v, uint64_t t_ns, int device);

@@ -4,7 +4,7 @@
 #define CT_PAGE_PHASES_H
 
 #include "analyze/phase_times.h"
-#include "print/view.h"
+#include "answer/view.h"
 
 void ct_page_phases_write(FILE *out, struct ct_view *v, const struct ct_phase_times *p);
 

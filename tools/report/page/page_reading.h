@@ -4,8 +4,8 @@
 #define CT_PAGE_READING_H
 
 #include "analyze/untracked_share.h"
+#include "answer/summary_read.h"
 #include "page/device_series.h"
-#include "print/summary_read.h"
 
 struct ct_page_reading {
     struct ct_summary summary;

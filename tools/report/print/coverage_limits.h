@@ -4,7 +4,7 @@
 #define CT_COVERAGE_LIMITS_H
 
 #include "analyze/coverage.h"
-#include "print/view.h"
+#include "answer/view.h"
 
 // Writes it to `to`, which has CT_COVERAGE_LIMITS bytes. `lost`: events that are lost. Returns
 // whether something is left out, as far as is known.

@@ -4,10 +4,10 @@
 
 #include <inttypes.h>
 
+#include "answer/time_range.h"
 #include "print/account_json.h"
 #include "print/coverage_limits.h"
 #include "print/pool_json.h"
-#include "print/time_range.h"
 #include "print/trace_state.h"
 #include "print/untracked.h"
 #include "read/event_names.h"
@@ -79,7 +79,7 @@ void ct_document_add_trace(struct ct_json *j, const struct ct_view *v, const str
     char limits[CT_COVERAGE_LIMITS];
     (void)ct_coverage_limits_write(v, lost, limits);
     ct_json_open(j, "trace", '{');
-    ct_json_bool(j, "complete", ct_trace_state_is_complete(t, lost));
+    ct_json_bool(j, "complete", ct_trace_has_every_event(t, lost));
     ct_json_bool(j, "truncated", !t->ended && !t->sealed);
     ct_json_number(j, "lost_events", lost);
     ct_json_text(j, "limits", limits);

@@ -6,8 +6,8 @@
 #include "analyze/capacity.h"
 #include "analyze/moment.h"
 #include "analyze/oom_cause.h"
+#include "answer/view_scan.h"
 #include "base/json.h"
-#include "print/view_scan.h"
 #include "read/device_kind.h"
 
 enum { CT_DOCUMENT_VERSION = 2 }; // of all schemas

@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "analyze/capacity.h"
+#include "answer/time_range.h"
 #include "base/utf8.h"
-#include "print/time_range.h"
 #include "read/device_kind.h"
 
 #define DAY (UINT64_C(86400) * 1000000000)

@@ -3,7 +3,7 @@
 #ifndef CT_LABEL_H
 #define CT_LABEL_H
 
-#include "print/view.h"
+#include "answer/view.h"
 #include "replay/replay.h"
 
 struct ct_human_text ct_label_time(const struct ct_view *v, uint64_t t_ns); // "+12.400 s"

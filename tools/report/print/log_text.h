@@ -3,7 +3,7 @@
 #ifndef CT_LOG_TEXT_H
 #define CT_LOG_TEXT_H
 
-#include "print/view.h"
+#include "answer/view.h"
 #include "text/facts.h"
 
 // Prints the figures of the start, the settings, the step that failed and the load, one line for

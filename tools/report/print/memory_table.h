@@ -6,7 +6,7 @@
 #include "analyze/account.h"
 #include "analyze/capacity.h"
 #include "analyze/live_at.h"
-#include "print/view.h"
+#include "answer/view.h"
 
 enum { CT_MEMORY_TABLE_COMPONENTS = 6 };
 

@@ -4,7 +4,7 @@
 #ifndef CT_NOTES_COMPARE_H
 #define CT_NOTES_COMPARE_H
 
-#include "print/summary_read.h"
+#include "answer/summary_read.h"
 
 // Warns if they differ. Compares nothing where the pass was not over the whole trace, or where a
 // part of it cannot be read.

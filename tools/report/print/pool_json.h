@@ -5,8 +5,8 @@
 
 #include "analyze/pool_curve.h"
 #include "analyze/pool_growth.h"
+#include "answer/view.h"
 #include "base/json.h"
-#include "print/view.h"
 
 // Adds `module`: the path of a library, a string's id.
 void ct_pool_json_add_module(struct ct_json *j, const struct ct_definitions *n, uint32_t module);

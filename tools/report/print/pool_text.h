@@ -4,7 +4,7 @@
 #define CT_POOL_TEXT_H
 
 #include "analyze/pool_growth.h"
-#include "print/view.h"
+#include "answer/view.h"
 
 // "512.00 MiB", or "at most 512.00 MiB" where it is an upper bound.
 struct ct_human_text ct_pool_text_largest(const struct ct_view *v, uint64_t bytes);

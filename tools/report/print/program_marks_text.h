@@ -4,7 +4,7 @@
 #define CT_PROGRAM_MARKS_TEXT_H
 
 #include "analyze/program_marks.h"
-#include "print/view.h"
+#include "answer/view.h"
 
 // Prints the first few, or --top of them. Prints nothing without a mark.
 void ct_program_marks_print(struct ct_view *v, const struct ct_program_marks *m);

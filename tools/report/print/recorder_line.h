@@ -6,7 +6,7 @@
 #define CT_RECORDER_LINE_H
 
 #include "analyze/incidents.h"
-#include "print/view.h"
+#include "answer/view.h"
 
 // Writes the line without its newline and the path of the trace, which the trace does not have.
 // Returns 0 if the recorder wrote none: PyTorch's retry got the memory (`is_retried`), or

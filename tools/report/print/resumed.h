@@ -3,7 +3,7 @@
 #ifndef CT_VIEWS_RESUMED_H
 #define CT_VIEWS_RESUMED_H
 
-#include "print/view.h"
+#include "answer/view.h"
 #include "sites/site_groups.h"
 
 // Writes the label of a group, with who resumed its memory if it has slept.

@@ -4,7 +4,7 @@
 #ifndef CT_TABLE_H
 #define CT_TABLE_H
 
-#include "print/view.h"
+#include "answer/view.h"
 
 struct ct_table_column {
     const char *head;

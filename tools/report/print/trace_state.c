@@ -213,10 +213,6 @@ void ct_trace_state_print_trimmed(struct ct_view *v) {
     fprintf(v->out, "%s\n", v->terminal->reset);
 }
 
-int ct_trace_state_is_complete(const struct ct_trace *t, uint64_t lost) {
-    return ct_trace_is_complete(t) && !lost && !t->torn;
-}
-
 const char *ct_trace_state_end(const struct ct_trace *t) {
     if (t->ended)
         return NULL;
@@ -261,7 +257,7 @@ void ct_trace_state_print_line_with(struct ct_view *v, uint64_t counted) {
     fprintf(v->out, "trace: %s event%s over %s; ", ct_human_count(t->events).text,
             ct_human_plural(t->events),
             ct_human_seconds(t->t_last_ns > t->t_first_ns ? t->t_last_ns - t->t_first_ns : 0).text);
-    if (ct_trace_state_is_complete(t, lost))
+    if (ct_trace_has_every_event(t, lost))
         fprintf(v->out, "complete, from start to end%s%s%s", end ? "; " : "", unclean,
                 end ? end : "");
     else {

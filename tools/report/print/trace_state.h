@@ -3,7 +3,7 @@
 #ifndef CT_TRACE_STATE_H
 #define CT_TRACE_STATE_H
 
-#include "print/view.h"
+#include "answer/view.h"
 
 // Where options left out allocations: what that means for the figures. Returns 0 if all were
 // recorded.
@@ -41,9 +41,6 @@ const char *ct_trace_state_as_far(const struct ct_trace *t, uint64_t counted);
 void ct_trace_state_print_unallocated(struct ct_view *v, uint64_t counted);
 // Whether the trace is incomplete and has no event: no question about memory has an answer.
 int ct_trace_state_is_unknown(const struct ct_trace *t);
-// Whether the trace has every event from the start of the process to its end. `lost`: by
-// ct_trace_count_lost.
-int ct_trace_state_is_complete(const struct ct_trace *t, uint64_t lost);
 // How the recording ended, or NULL if it ended well.
 const char *ct_trace_state_end(const struct ct_trace *t);
 // Prints the line that says whether the trace is complete.

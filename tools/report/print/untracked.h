@@ -7,7 +7,7 @@
 #include <cutrace/model/live.h>
 #include <cutrace/model/readings.h>
 
-#include "print/view.h"
+#include "answer/view.h"
 
 enum { CT_UNTRACKED_ROWS = CT_MEASURED_PARTS + 1, CT_UNTRACKED_NOTE = 200 };
 

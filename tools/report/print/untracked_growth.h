@@ -3,7 +3,7 @@
 #ifndef CT_VIEWS_UNTRACKED_GROWTH_H
 #define CT_VIEWS_UNTRACKED_GROWTH_H
 
-#include "print/view.h"
+#include "answer/view.h"
 #include "sites/leaks.h"
 
 // Prints what a growth that is none any more is: " has filled to its bound at ..., from ... on", or

@@ -4,7 +4,7 @@
 #define CT_VERDICT_H
 
 #include "analyze/oom_cause.h"
-#include "print/view.h"
+#include "answer/view.h"
 
 // What was asked for, and what was free: "PyTorch asked for 24.00 MiB; 8.19 MiB of 79.18 GiB was
 // free". `capacity`: of the device; 0: unknown.

@@ -3,8 +3,8 @@
 #ifndef CT_VERDICTS_TEXT_H
 #define CT_VERDICTS_TEXT_H
 
+#include "answer/view.h"
 #include "diagnose/verdicts.h"
-#include "print/view.h"
 
 // Prints the first `most` verdicts of a list: each with its evidence, its advice and what would
 // refute it. The view may be one without a trace.

@@ -291,6 +291,10 @@ int ct_trace_is_complete(const struct ct_trace *t) {
     return ct_trace_is_intact(t) && t->index.chunks[0].head.seq == 0 && !t->overwritten_events;
 }
 
+int ct_trace_has_every_event(const struct ct_trace *t, uint64_t lost) {
+    return ct_trace_is_complete(t) && !lost && !t->torn;
+}
+
 uint64_t ct_trace_append_offset(const struct ct_trace *t) {
     uint64_t at = t->source.file_bytes;
     if ((t->index.cut || t->index.cut_replaced) && t->index.cut_at < at)

@@ -123,6 +123,8 @@ int ct_trace_find_event(struct ct_trace *t, uint64_t number, uint64_t *t_ns);
 int ct_trace_has_event(const struct ct_trace *t, uint64_t number);
 // Whether the trace has everything from the start of the process to its end.
 int ct_trace_is_complete(const struct ct_trace *t);
+// The same, and none was lost in between. `lost`: by ct_trace_count_lost.
+int ct_trace_has_every_event(const struct ct_trace *t, uint64_t lost);
 // The same, but a ring file may have overwritten the oldest events.
 int ct_trace_is_intact(const struct ct_trace *t);
 // Decompresses the body of a chunk, valid until the next one is read. 0, or -1: it is unreadable.

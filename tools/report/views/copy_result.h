@@ -3,7 +3,7 @@
 #ifndef CT_COPY_RESULT_H
 #define CT_COPY_RESULT_H
 
-#include "print/new_trace.h"
+#include "answer/new_trace.h"
 
 // Of one trace.
 struct ct_copy_part {

@@ -6,8 +6,8 @@
 
 #include "analyze/coverage.h"
 #include "analyze/untracked_share.h"
+#include "answer/view.h"
 #include "base/json.h"
-#include "print/view.h"
 
 void ct_coverage_print_facts(struct ct_view *v, const struct ct_coverage *c);
 void ct_coverage_print_share(struct ct_view *v, const struct ct_untracked_share *share);

@@ -2,8 +2,8 @@
 // diff: two traces, or two moments of one, side by side. Devices are compared with those of the
 // same ordinal; where each side has one, with that, because ranks see theirs under different
 // numbers.
+#include "answer/view_scan.h"
 #include "print/trace_state.h"
-#include "print/view_scan.h"
 #include "views/diff_shown.h"
 #include "views/gate.h"
 #include "views/views.h"

@@ -3,10 +3,10 @@
 #ifndef CT_DIFF_SHOWN_H
 #define CT_DIFF_SHOWN_H
 
+#include "answer/view.h"
 #include "compare/fact_differences.h"
 #include "compare/phase_match.h"
 #include "compare/site_match.h"
-#include "print/view.h"
 
 // A figure of a device that has no parts.
 struct ct_diff_figure {

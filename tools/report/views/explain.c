@@ -8,14 +8,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "answer/summary_read.h"
 #include "base/input_file.h"
 #include "base/utf8.h"
 #include "diagnose/text_verdicts.h"
-#include "print/companions.h"
+#include "print/companions_print.h"
 #include "print/document.h"
 #include "print/log_json.h"
 #include "print/log_text.h"
-#include "print/summary_read.h"
 #include "print/trace_state.h"
 #include "print/verdict.h"
 #include "print/verdicts_json.h"

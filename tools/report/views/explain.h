@@ -6,7 +6,7 @@
 
 #include <stdio.h>
 
-#include "print/view.h"
+#include "answer/view.h"
 #include "read/file_kind.h"
 
 // The command that records a trace.

@@ -3,7 +3,7 @@
 #ifndef CT_EXPLAIN_SNAPSHOT_H
 #define CT_EXPLAIN_SNAPSHOT_H
 
-#include "print/view.h"
+#include "answer/view.h"
 
 // Explains a snapshot of which `n` bytes were read ahead. Sets the view's `out`. 0, or -1 with the
 // error set.

@@ -2,11 +2,11 @@
 // export: writes the trace in the format of another tool.
 #include <inttypes.h>
 
+#include "answer/output_name.h"
 #include "base/utf8.h"
 #include "export/tables.h"
 #include "print/document.h"
 #include "print/label.h"
-#include "print/output_name.h"
 #include "print/trace_state.h"
 #include "read/new_file.h"
 #include "views/export_torch.h"

@@ -3,7 +3,7 @@
 #ifndef CT_EXPORT_TORCH_H
 #define CT_EXPORT_TORCH_H
 
-#include "print/view.h"
+#include "answer/view.h"
 
 // Writes the snapshot to a new file and prints what it has; returns an exit code.
 int ct_export_torch(struct ct_view *v, const char *path);

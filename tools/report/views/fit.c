@@ -3,12 +3,12 @@
 // far the settings of a server could go.
 #include <stdlib.h>
 
+#include "answer/fit_read.h"
+#include "answer/view_scan.h"
 #include "base/heap.h"
-#include "print/companions.h"
+#include "print/companions_print.h"
 #include "print/document.h"
-#include "print/fit_read.h"
 #include "print/trace_state.h"
-#include "print/view_scan.h"
 #include "views/fit_allocator.h"
 #include "views/fit_need.h"
 #include "views/fit_vllm.h"

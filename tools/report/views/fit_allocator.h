@@ -4,8 +4,8 @@
 #define CT_FIT_ALLOCATOR_H
 
 #include "allocator/what_if.h"
+#include "answer/view.h"
 #include "base/json.h"
-#include "print/view.h"
 
 // Runs the model on a device with the settings of --allocator. Returns 0 without the option.
 int ct_fit_allocator_run(struct ct_view *v, struct ct_what_if *w, int device);

@@ -5,8 +5,8 @@
 
 #include "analyze/capacity.h"
 #include "analyze/device_need.h"
+#include "answer/view.h"
 #include "base/json.h"
-#include "print/view.h"
 
 // Prints the answer for a device (an index), with what adds up to it.
 void ct_fit_need_print(struct ct_view *v, const struct ct_device_need *n, int device,

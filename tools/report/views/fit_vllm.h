@@ -3,8 +3,8 @@
 #ifndef CT_FIT_VLLM_H
 #define CT_FIT_VLLM_H
 
+#include "answer/fit_read.h"
 #include "base/json.h"
-#include "print/fit_read.h"
 
 void ct_fit_vllm_print(struct ct_view *v, const struct ct_fit_vllm *f, int device);
 // Adds the key `vllm` of a device; NULL: null.

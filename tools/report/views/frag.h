@@ -3,9 +3,9 @@
 #ifndef CT_VIEW_FRAG_H
 #define CT_VIEW_FRAG_H
 
+#include "answer/view_scan.h"
 #include "base/json.h"
 #include "layout/address_layout.h"
-#include "print/view_scan.h"
 #include "replay/listeners.h"
 
 struct ct_frag_shown;

@@ -3,9 +3,9 @@
 #ifndef CT_FRAG_POOL_H
 #define CT_FRAG_POOL_H
 
+#include "answer/view_scan.h"
 #include "base/json.h"
 #include "layout/obstruction.h"
-#include "print/view_scan.h"
 
 // A request that the view names, with the blocks that obstructed it.
 struct ct_frag_request {

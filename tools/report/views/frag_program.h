@@ -4,7 +4,7 @@
 #define CT_FRAG_PROGRAM_H
 
 #include "analyze/program_pools.h"
-#include "print/view.h"
+#include "answer/view.h"
 
 // Below a head that names the moment. Prints nothing without a pool.
 void ct_frag_program_print(struct ct_view *v, const struct ct_program_pools *p);

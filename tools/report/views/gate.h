@@ -4,7 +4,7 @@
 #ifndef CT_GATE_H
 #define CT_GATE_H
 
-#include "print/view.h"
+#include "answer/view.h"
 
 // Judges a trace, prints a line on stderr for each condition that is met or cannot be judged, and
 // returns the exit code: CT_EXIT_CONDITION if one is met, else CT_EXIT_INCOMPLETE if one cannot be

@@ -5,7 +5,7 @@
 #include <inttypes.h>
 
 #include "base/utf8.h"
-#include "print/companions.h"
+#include "print/companions_print.h"
 #include "print/coverage_limits.h"
 #include "print/document.h"
 #include "print/label.h"

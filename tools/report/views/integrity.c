@@ -64,7 +64,7 @@ void ct_integrity_add_json(struct ct_json *j, const struct ct_integrity *i) {
     }
     ct_json_open(j, "integrity", '{');
     ct_json_bool(j, "ok", i->ok);
-    ct_json_bool(j, "complete", ct_trace_state_is_complete(i->trace, i->lost));
+    ct_json_bool(j, "complete", ct_trace_has_every_event(i->trace, i->lost));
     ct_json_number(j, "events_read", i->events);
     ct_json_number(j, "lost_events", i->lost);
     ct_json_number(j, "missing_events", i->trace->missing_events);
@@ -102,5 +102,5 @@ void ct_integrity_print(struct ct_view *v, const struct ct_integrity *i) {
                 i->lost - t->missing_events == 1 ? " was" : "s were");
     fprintf(v->out, "%s: %" PRIu64 " event%s in %zu chunk%s%s\n", i->ok ? "ok" : "damaged",
             i->events, ct_human_plural(i->events), t->index.count, ct_human_plural(t->index.count),
-            ct_trace_state_is_complete(t, i->lost) ? ", complete from start to end" : "");
+            ct_trace_has_every_event(t, i->lost) ? ", complete from start to end" : "");
 }

@@ -4,7 +4,7 @@
 #ifndef CT_INTEGRITY_H
 #define CT_INTEGRITY_H
 
-#include "print/view.h"
+#include "answer/view.h"
 #include "replay/listeners.h"
 
 struct ct_integrity {

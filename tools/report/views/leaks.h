@@ -3,7 +3,7 @@
 #ifndef CT_VIEW_LEAKS_H
 #define CT_VIEW_LEAKS_H
 
-#include "print/view_scan.h"
+#include "answer/view_scan.h"
 #include "sites/leaks.h"
 
 struct ct_leaks_shown;

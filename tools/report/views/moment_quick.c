@@ -6,10 +6,10 @@
 #include <inttypes.h>
 
 #include "analyze/capacity.h"
+#include "answer/time_range.h"
 #include "print/document.h"
 #include "print/label.h"
 #include "print/print.h"
-#include "print/time_range.h"
 #include "print/trace_state.h"
 #include "sites/site_groups.h"
 #include "views/frag.h"

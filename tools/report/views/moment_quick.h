@@ -4,7 +4,7 @@
 #ifndef CT_MOMENT_QUICK_H
 #define CT_MOMENT_QUICK_H
 
-#include "print/view.h"
+#include "answer/view.h"
 #include "question/moment_part.h"
 
 // Reads the part of the trace that the moment needs. 0, or -1 with the error set: the trace does

@@ -3,8 +3,8 @@
 #ifndef CT_VIEW_NEIGHBOURS_H
 #define CT_VIEW_NEIGHBOURS_H
 
+#include "answer/view.h"
 #include "print/document.h"
-#include "print/view.h"
 #include "processes/neighbour_label.h"
 #include "processes/process.h"
 

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "analyze/capacity.h"
-#include "print/companions.h"
+#include "print/companions_print.h"
 #include "print/coverage_limits.h"
 #include "print/document.h"
 #include "print/pool_text.h"

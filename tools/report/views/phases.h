@@ -4,7 +4,7 @@
 #define CT_VIEW_PHASES_H
 
 #include "analyze/phase_times.h"
-#include "print/view.h"
+#include "answer/view.h"
 
 struct ct_phase_times_request ct_phases_request(const struct ct_view *v);
 // Prints text or JSON, as the options of this view say.

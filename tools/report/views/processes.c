@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "answer/summary_read.h"
 #include "base/workers.h"
 #include "cli/progress.h"
 #include "diagnose/join_verdicts.h"
@@ -14,7 +15,6 @@
 #include "print/coverage_limits.h"
 #include "print/label.h"
 #include "print/recorder_line.h"
-#include "print/summary_read.h"
 #include "print/trace_state.h"
 #include "processes/jobs.h"
 #include "sites/site_groups.h"

@@ -3,10 +3,10 @@
 #ifndef CT_PROCESSES_SHOWN_H
 #define CT_PROCESSES_SHOWN_H
 
+#include "answer/companions.h"
+#include "answer/view.h"
 #include "diagnose/log_owners.h"
 #include "diagnose/verdicts.h"
-#include "print/companions.h"
-#include "print/view.h"
 #include "processes/processes.h"
 
 // Of one trace on the command line.

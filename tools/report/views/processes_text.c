@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/utf8.h"
+#include "print/companions_print.h"
 #include "print/verdict.h"
 #include "processes/siblings.h"
 #include "views/processes_limits.h"

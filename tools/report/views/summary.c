@@ -8,7 +8,7 @@
 #include "base/utf8.h"
 #include "cli/progress.h"
 #include "diagnose/text_verdicts.h"
-#include "print/companions.h"
+#include "print/companions_print.h"
 #include "print/coverage_limits.h"
 #include "print/memory_table.h"
 #include "print/notes_compare.h"

@@ -5,7 +5,7 @@
 
 #include "analyze/coarse_history.h"
 #include "print/account_json.h"
-#include "print/companions.h"
+#include "print/companions_print.h"
 #include "print/document.h"
 #include "print/pool_json.h"
 #include "print/recorder_line.h"

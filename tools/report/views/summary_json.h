@@ -3,7 +3,7 @@
 #ifndef CT_SUMMARY_JSON_H
 #define CT_SUMMARY_JSON_H
 
-#include "print/summary_read.h"
+#include "answer/summary_read.h"
 
 void ct_summary_print_json(struct ct_summary *s);
 

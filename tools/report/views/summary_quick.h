@@ -3,7 +3,7 @@
 #ifndef CT_SUMMARY_QUICK_H
 #define CT_SUMMARY_QUICK_H
 
-#include "print/view.h"
+#include "answer/view.h"
 #include "read/recorder_notes.h"
 #include "sites/site_groups.h"
 

@@ -4,8 +4,8 @@
 #define CT_TOP_TREE_H
 
 #include "analyze/live_at.h"
+#include "answer/view.h"
 #include "base/json.h"
-#include "print/view.h"
 
 void ct_top_tree_print(struct ct_view *v, const struct ct_live_totals *held);
 // Adds the key `tree`.

@@ -4,7 +4,7 @@
 #ifndef CT_VIEWS_H
 #define CT_VIEWS_H
 
-#include "print/view.h"
+#include "answer/view.h"
 
 // int ct_view_summary(struct ct_view *v) and its like: each is defined in its command's own file
 // and returns an exit code.

@@ -3,7 +3,7 @@
 #ifndef CT_VIEW_SCAN_H
 #define CT_VIEW_SCAN_H
 
-#include "print/view.h"
+#include "answer/view.h"
 #include "question/question.h"
 
 enum { CT_VIEW_CURVE_POINTS = 60 }; // of the pools' curves

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "print/new_trace.h"
+#include "answer/new_trace.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "print/time_range.h"
+#include "answer/time_range.h"
 
 // Whether two paths name one file.
 static int is_same_file(const char *a, const char *b) {

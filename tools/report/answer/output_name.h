@@ -3,7 +3,7 @@
 #ifndef CT_OUTPUT_NAME_H
 #define CT_OUTPUT_NAME_H
 
-#include "print/view.h"
+#include "answer/view.h"
 
 // Sets `to` to --output, else to the name of the trace with another ending (".pickle") in place of
 // ".zst". Returns 0, or -1 with an error: it exists and --force was not given, or the trace is

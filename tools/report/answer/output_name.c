@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "print/output_name.h"
+#include "answer/output_name.h"
 
 #include <stdio.h>
 #include <string.h>

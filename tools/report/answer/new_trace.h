@@ -3,9 +3,9 @@
 #ifndef CT_NEW_TRACE_H
 #define CT_NEW_TRACE_H
 
+#include "answer/view.h"
 #include "copy/copy_trace.h"
 #include "copy/scrub.h"
-#include "print/view.h"
 #include "read/new_file.h"
 #include "symbols/source_locations.h"
 

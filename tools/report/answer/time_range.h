@@ -3,7 +3,7 @@
 #ifndef CT_TIME_RANGE_H
 #define CT_TIME_RANGE_H
 
-#include "print/view.h"
+#include "answer/view.h"
 
 // Sets from_ns, to_ns and `at` of a view. 0, or -1 with an error: the trace cannot say when that
 // is.

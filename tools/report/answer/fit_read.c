@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "print/fit_read.h"
+#include "answer/fit_read.h"
 
 #include "analyze/capacity.h"
-#include "print/companions.h"
-#include "print/view_scan.h"
+#include "answer/companions.h"
+#include "answer/view_scan.h"
 #include "question/question.h"
 
 static void note_event(void *user, const struct ct_replay *r, const struct ct_event *e,

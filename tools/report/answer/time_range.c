@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // A time of day has no date: it is that of the day on which the trace has this time, or else of the
 // day that is nearest to the trace.
-#include "print/time_range.h"
+#include "answer/time_range.h"
 
 #include <inttypes.h>
 
-#include "print/view_scan.h"
+#include "answer/view_scan.h"
 #include "question/question.h"
 #include "read/clocks.h"
 

@@ -6,8 +6,8 @@
 
 #include "analyze/device_need.h"
 #include "analyze/server_memory.h"
+#include "answer/view.h"
 #include "diagnose/vllm_fit.h"
-#include "print/view.h"
 #include "read/facts.h"
 
 struct ct_fit_read {

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "print/summary_read.h"
+#include "answer/summary_read.h"
 
 #include <stdlib.h>
 
 #include "analyze/coarse_history.h"
 #include "analyze/host_memory.h"
 #include "analyze/live_at.h"
+#include "answer/companions.h"
+#include "answer/fit_read.h"
 #include "base/heap.h"
 #include "diagnose/join_verdicts.h"
 #include "diagnose/leak_verdict.h"
@@ -14,9 +16,6 @@
 #include "diagnose/trace_advice.h"
 #include "diagnose/trace_verdicts.h"
 #include "diagnose/untracked_verdict.h"
-#include "print/companions.h"
-#include "print/fit_read.h"
-#include "print/trace_state.h"
 #include "question/question.h"
 #include "sites/site_groups.h"
 
@@ -230,7 +229,7 @@ static void read_verdicts(struct ct_summary *s) {
         .graphs = read_graphs(s),
         .earlier_ooms = ct_summary_count_overwritten_ooms(s),
         .is_complete =
-            ct_trace_state_is_complete(v->trace, ct_trace_count_lost(v->trace, s->scan.lost)),
+            ct_trace_has_every_event(v->trace, ct_trace_count_lost(v->trace, s->scan.lost)),
     };
     if (v->options->capacity)
         return;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The options of a view become the request of a scan.
-#include "print/view_scan.h"
+#include "answer/view_scan.h"
 
 #include <inttypes.h>
 
