@@ -82,12 +82,17 @@ static void sizes_have_units_and_steps(void **state) {
 
 static void optional_parts_leave_nothing_behind(void **state) {
     (void)state;
-    // The optional part in brackets sets the device and the capacity before it fails.
+    // The optional part sets the device before it fails.
     const struct ct_template_match m = match(
-        "CUDA out of memory. Tried to allocate 2.00 MiB (GPU 3; 8.00 GiB total capacity; 7 cats");
+        "CUDA out of memory. Tried to allocate 2.00 MiB. GPU 3 has a total capacity of 7 cats");
     assert_int_equal(m.values[CT_TEXT_TRIED].value, 2 << 20);
     assert_false(m.values[CT_TEXT_GPU].known);
     assert_false(m.values[CT_TEXT_TOTAL].known);
+    // A message that was cut has what stands before the cut.
+    const struct ct_template_match cut = match(
+        "CUDA out of memory. Tried to allocate 2.00 MiB (GPU 3; 8.00 GiB total capacity; 7 cats");
+    assert_int_equal(cut.values[CT_TEXT_TOTAL].value, INT64_C(8) << 30);
+    assert_false(cut.values[CT_TEXT_ALLOCATED].known);
     assert_int_equal(match("Available KV cache memory: -2.14 GiB").values[CT_TEXT_KV].value,
                      -2297807503);
     assert_int_equal(match("GPU KV cache size: 1,338,448 tokens").values[CT_TEXT_TOKENS].value,

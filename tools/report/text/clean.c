@@ -236,14 +236,18 @@ static size_t add_blank(char *to, size_t n, char blank) {
 }
 
 // Whether the line has a path of Windows in a frame, whose backslashes are no escapes:
-// File "C:\\x\\nodes.py" or File "comfy\\sd.py".
+// File "C:\\x\\nodes.py" or File "comfy\\sd.py", and rich's comfy\\sd.py:12 in.
 static int has_windows_path(const char *line, size_t length) {
-    static const char file[] = "File \"";
-    const char *at = length ? memmem(line, length, file, sizeof file - 1) : NULL;
-    if (!at)
+    static const char file[] = "File \"", rich[] = ".py:";
+    const char *at = length ? memmem(line, length, file, sizeof file - 1) : NULL,
+               *end = line + length;
+    if (at)
+        at += sizeof file - 1;
+    else if (length && (end = memmem(line, length, rich, sizeof rich - 1)))
+        at = line;
+    else
         return 0;
-    at += sizeof file - 1;
-    for (const char *end = line + length; at + 1 < end && *at != '"' && *at != '/'; at++)
+    for (; at + 1 < end && *at != '"' && *at != '/'; at++)
         if (*at == '\\' && at[1] != '\\' && at[1] != '"')
             return 1;
     return 0;

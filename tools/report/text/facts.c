@@ -153,12 +153,26 @@ static size_t skip_blanks(const char *text, size_t length, size_t at) {
     return at;
 }
 
-static void add_frame(struct ct_text_facts *f, const char *text, size_t length,
+// The path that ends where ".py:12 in" begins; a box may have broken it.
+static void read_path_before(const char *text, size_t at, char *to) {
+    size_t from = at, n = 0;
+    while (from && at - from < CT_TEXT_WORD_SIZE / 2 && text[from - 1] != ' ' &&
+           text[from - 1] != CT_TEXT_BREAK)
+        from--;
+    for (; from < at; from++)
+        if (text[from] != CT_TEXT_WRAP)
+            to[n++] = text[from];
+    memcpy(to + n, ".py", sizeof ".py");
+}
+
+static void add_frame(struct ct_text_facts *f, const char *text, size_t length, size_t begin,
                       const struct ct_template_match *m) {
     const size_t at = skip_blanks(text, length, m->end);
     f->has_frames = 1;
     char path[CT_TEXT_WORD_SIZE] = "";
-    if (m->kind == CT_TEXT_KIND_FRAME)
+    if (m->kind == CT_TEXT_KIND_FRAME && text[begin] == '.')
+        read_path_before(text, begin, path);
+    else if (m->kind == CT_TEXT_KIND_FRAME)
         memcpy(path, m->word, sizeof path);
     char *line = strstr(path, ".py:"); // (IPython's)
     if (line)
@@ -166,9 +180,9 @@ static void add_frame(struct ct_text_facts *f, const char *text, size_t length,
     ct_traceback_add(&f->traceback, path, text + at, measure_name(text, length, at));
 }
 
-static void add_method(struct ct_text_facts *f, const char *text, size_t length,
+static void add_method(struct ct_text_facts *f, const char *text, size_t length, size_t begin,
                        const struct ct_template_match *m) {
-    add_frame(f, text, length, m);
+    add_frame(f, text, length, begin, m);
     give_place(f, 0);
 }
 
@@ -187,6 +201,8 @@ static void add_where(struct ct_text_facts *f, const struct ct_template_match *m
 
 // The program that alone writes what a row of the tables is found by: its name begins the source.
 static uint32_t find_program(const char *source) {
+    if (strncmp(source, "torch", 5) == 0)
+        return UINT32_C(1) << CT_FRAMEWORK_PYTORCH;
     for (int i = CT_FRAMEWORK_NONE + 1; i < CT_FRAMEWORKS; i++) {
         const char *title = ct_framework_title((enum ct_framework)i);
         if (strncmp(source, title, strlen(title)) == 0)
@@ -200,6 +216,13 @@ enum ct_framework ct_text_facts_program(const struct ct_text_facts *f) {
         if (f->programs >> i & 1)
             return (enum ct_framework)i;
     return CT_FRAMEWORK_NONE;
+}
+
+enum ct_framework ct_text_facts_program_at(const struct ct_text_facts *f,
+                                           const struct ct_text_where *where) {
+    const enum ct_framework program = ct_text_facts_program(f);
+    const int is_open = !program || program == CT_FRAMEWORK_PYTORCH;
+    return is_open && where->framework ? where->framework : program;
 }
 
 // ---- settings -----------------------------------------------------------------------------------
@@ -370,10 +393,10 @@ static void add_match(struct ct_text_facts *f, const char *text, size_t length, 
         begin_traceback(f, line);
         break;
     case CT_TEXT_ROLE_FRAME:
-        add_frame(f, text, length, m);
+        add_frame(f, text, length, at, m);
         break;
     case CT_TEXT_ROLE_METHOD:
-        add_method(f, text, length, m);
+        add_method(f, text, length, at, m);
         break;
     case CT_TEXT_ROLE_WHERE:
         add_where(f, m, line);

@@ -95,6 +95,9 @@ void ct_text_facts_add(struct ct_text_facts *f, const char *text, size_t length,
                        const struct ct_template_match *m, uint64_t line, uint64_t offset);
 // The program that a text is of, by what only it writes; NONE: not known.
 enum ct_framework ct_text_facts_program(const struct ct_text_facts *f);
+// The same, or where only PyTorch is known, the one whose frames called it there.
+enum ct_framework ct_text_facts_program_at(const struct ct_text_facts *f,
+                                           const struct ct_text_where *where);
 // When a line that a fact stands in was written, or NULL.
 const char *ct_text_facts_find_stamp(const struct ct_text_facts *f, uint64_t line);
 // The first fact of a kind or role, or NULL.
