@@ -34,9 +34,11 @@ static int has_own(enum ct_scenario scenario, enum ct_framework program) {
 
 void ct_plain_advice_add(struct ct_verdict *v, enum ct_framework program,
                          const struct ct_text_facts *log) {
-    const int wanted = has_own(v->scenario, program) ? (int)program : OF_ELSE;
+    const enum ct_scenario scenario =
+        v->scenario == CT_SCENARIO_INCOMPLETE ? CT_SCENARIO_UNKNOWN : v->scenario;
+    const int wanted = has_own(scenario, program) ? (int)program : OF_ELSE;
     for (size_t i = 0; i < ROWS; i++) {
-        if (rows[i].scenario != v->scenario ||
+        if (rows[i].scenario != scenario ||
             (rows[i].program != OF_ANY && rows[i].program != wanted))
             continue;
         const char *from =
