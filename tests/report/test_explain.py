@@ -16,6 +16,7 @@ sys.path.insert(0, os.path.join(HERE, "../lib"))
 sys.path.insert(0, os.path.join(HERE, "texts"))
 import damage  # noqa: E402
 import texts  # noqa: E402
+from programs import SHAPES  # noqa: E402
 from shapes import GIB, MIB, Full, asynchronous, new, old, size  # noqa: E402
 from tap import REPORT, ROOT, case, check, dice, equal, main, note, read_json, report, sample  # noqa: E402
 
@@ -213,6 +214,35 @@ def empty_texts():
         equal((code, [v["scenario"] for v in json.loads(out)["verdicts"]]), (0, [scenario]))
 
 
+@case("a message's figures: what is outside of the pool, what is free although it was refused, and what a request of the longest length lacks")
+def figures():
+    def said(name, text=""):
+        text = text or next(t for n, _, _, t in SHAPES if n == name)
+        first = json.loads(report("explain", "--json", "-", data=text.encode())[1])["verdicts"][0]
+        return " ".join(e["text"] for e in first["evidence"]), first
+
+    # 15.90 - 890.75 MiB - 1.02 GiB, as the message has it
+    check("14.01 GiB of the device is outside" in said("outside-pool")[0], said("outside-pool"))
+    check("gave memory back" in said("free-enough")[0] and "a larger page file" in said("free-enough")[0], said("free-enough"))
+    check("a leak" not in said("free-enough")[0], said("free-enough"))
+    # 11.17 - 3.02 - 7.41 GiB - 90.55 MiB: less than what was missing
+    check("others held 667.21 MiB at most" in said("cached")[0], said("cached"))
+    check("21.50 MiB of 3.94 GiB was free" in said("cut-message")[0], said("cut-message"))
+    check("although as many tokens were free" in said("sglang-pages")[1]["summary"], said("sglang-pages"))
+    check("Stable Diffusion web UI forward pass" in said("sdnext")[0], said("sdnext"))
+    check("something else had filled" in said("nccl-little")[0] and "BUFFSIZE" not in str(said("nccl-little")[1]["advice"]), said("nccl-little"))
+    # 3.00 GiB hold 24000 tokens; 6000 more are 0.75 GiB, which is 0.04 of 20 GiB
+    plan = ("Loading model weights took 12.0000 GB\nMemory profiling results: total_gpu_memory=20.00GiB initial_memory_usage=12.50GiB "
+            "peak_torch_memory=14.60GiB memory_usage_post_profile=12.60GiB non_torch_memory=0.40GiB kv_cache_size=3.00GiB "
+            "gpu_memory_utilization=0.90\nThe model's max seq len (30000) is larger than the maximum number of tokens that can be stored "
+            "in KV cache (24000).")
+    advice = {a["flag"]: (a["from"], a["to"]) for a in said("", plan)[1]["advice"] if a["flag"]}
+    equal(advice, {"--max-model-len": ("30000", "24000"), "--gpu-memory-utilization": ("0.90", "0.94")})
+    check("activations 2.60 GiB" in report("explain", "-", data=plan.encode())[1].decode(), plan)
+    nothing = "The model's max seq len (16000) is larger than the maximum number of tokens that can be stored in KV cache (96)."
+    check("--max-model-len" not in str(said("", nothing)[1]["advice"]) and "96 tokens" in said("", nothing)[0], said("", nothing))
+
+
 @case("a line of any length and a text of any length take the same memory")
 def memory():
     def peak(make):
@@ -325,7 +355,7 @@ def of_any_program():
             "Tried to allocate 90.00 MiB.")
     first = explain(text.encode())["verdicts"][0]
     equal(first["scenario"], "startup-weights")
-    check("phase by its traceback: weight loading" in [e["text"] for e in first["evidence"]], first)
+    check("phase by its traceback: PyTorch weight loading" in [e["text"] for e in first["evidence"]], first)
 
 
 @case("a program of PyTorch's whose file is named after a model is not llama.cpp; what others can have held is the rest of the sums")

@@ -250,5 +250,34 @@ BufferAssignment stats:
     ("forward-only", "burst-prefill", "vLLM: the outer frames are missing", 'Traceback (most recent call last):\n  File '
      '"/x/vllm/model_executor/models/qwen3_5.py", line 695, in forward\n  File "/x/vllm/v1/attention/backends/flash_attn.py", line 510, in '
      "forward\ntorch.OutOfMemoryError: CUDA out of memory. Tried to allocate 50.00 MiB."),
+    ("cut-message", "incomplete", "torch up to 2.0, whose end is missing", "RuntimeError: CUDA out of memory. Tried to allocate 76.00 MiB (GPU 1; "
+     "3.94 GiB total capacity; 3.02 GiB already allocated; 21.50 MiB free; 3.06 GiB reserved in total by Py"),
+    ("outside-pool", "co-tenant", "torch up to 1.12: what is outside of the pool has no owner", "RuntimeError: CUDA out of memory. Tried to "
+     "allocate 1.10 GiB (GPU 0; 15.90 GiB total capacity; 702.11 MiB already allocated; 890.75 MiB free; 1.02 GiB reserved in total by PyTorch)"),
+    ("free-enough", "incomplete", "Windows: more is free than was asked for", "OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB "
+     "(GPU 0; 24.00 GiB total capacity; 5.71 GiB already allocated; 15.20 GiB free; 6.40 GiB reserved in total by PyTorch)"),
+    ("cached", "incomplete", "torch up to 1.3: cached is what is idle", "RuntimeError: CUDA out of memory. Tried to allocate 6.20 GiB (GPU 0; 11.17 "
+     "GiB total capacity; 7.41 GiB already allocated; 3.02 GiB free; 90.55 MiB cached)"),
+    ("cupy-old", "unknown", "CuPy up to 6", "cupy.cuda.memory.OutOfMemoryError: out of memory to allocate 536870912 bytes (total 11811160064 bytes)"),
+    ("sd-webui", "unknown", "Stable Diffusion web UI on Windows", '  File "D:\\sd\\webui\\modules\\txt2img.py", line 55, in txt2img\n'
+     '  File "D:\\sd\\webui\\modules\\processing.py", line 730, in process_images\ntorch.cuda.OutOfMemoryError: CUDA out of memory. Tried to '
+     "allocate 1.58 GiB (GPU 0; 6.00 GiB total capacity; 4.12 GiB already allocated; 0 bytes free; 4.95 GiB reserved in total by PyTorch)"),
+    ("diffusers", "unknown", "Diffusers", '  File "/x/diffusers/pipelines/flux/pipeline_flux.py", line 880, in __call__\n  File '
+     '"/x/diffusers/models/autoencoders/autoencoder_kl.py", line 320, in decode\ntorch.OutOfMemoryError: CUDA out of memory. Tried to allocate 4.50 GiB.'),
+    ("faster-whisper", "unknown", "CTranslate2", '  File "/x/faster_whisper/transcribe.py", line 610, in generate_with_fallback\nRuntimeError: CUDA '
+     "failed with error out of memory"),
+    ("rich-wrapped", "training-step", "rich: the function's name in the next line", "│ /x/lib/python3.10/site-packages/deepspeed/runtime/"
+     "engine.py:1969 in │\n│ backward                                         │\nOutOfMemoryError: CUDA out of memory. Tried to allocate 786.00 MiB."),
+    ("no-brackets", "incomplete", "a message whose brackets are lost", "CUDA out of memory. Tried to allocate 20.00 MiB \nGPU 0; 8.00 GiB total "
+     "capacity; 7.20 GiB already allocated; 0 bytes free; 7.30 GiB reserved in total by PyTorch"),
+    ("refused-last", "recovered", "XLA: a refusal, and the text ends", "failed to allocate 11.20G (12025908428 bytes) from device: "
+     "CUDA_ERROR_OUT_OF_MEMORY: out of memory"),
+    ("sglang-pages", "kv-exhaustion", "SGLang: tokens are free, but no pages", "RuntimeError: Prefill out of memory. Try to lower your batch "
+     "size.\nTry to allocate 1500 tokens.\nAvailable tokens: 5120"),
+    ("sdnext", "unknown", "SD.Next: rich on Windows", "\u00a6 <SDNext-Path>\\modules\\processing_vae.py:290 in vae_decode   \u00a6\n\u00a6   "
+     "289   x = decode(x)   \u00a6\nOutOfMemoryError: CUDA out of memory. Tried to allocate 3.10 GiB."),
+    ("nccl-little", "communication", "NCCL below PyTorch's message", "torch.distributed.DistBackendError: NCCL error in: ../torch/csrc/distributed/"
+     "c10d/ProcessGroupNCCL.cpp:1970, unhandled cuda error (run with NCCL_DEBUG=INFO for details), NCCL version 2.20.5\n"
+     "ncclUnhandledCudaError: Call to CUDA function failed.\nLast error:\nFailed to CUDA calloc async 704 bytes"),
 ]
 SHAPES = [*(("llama-" + name, scenario, "llama.cpp", text) for name, (scenario, text) in LLAMA.items()), *OTHERS]

@@ -55,12 +55,12 @@ class Full:
 
 
 def old(f, last="reserved in total by PyTorch", hint=False, allowed=False, name="RuntimeError"):
-    """torch 1.0 to 2.0."""
+    """torch 1.0 to 2.0. Up to 1.3 the last figure is what is cached and not allocated (pytorch#16417: 8.57 MiB allocated, 4.68 cached)."""
     text = (f"{name}: CUDA out of memory. Tried to allocate {size(f.tried)} (GPU {f.gpu}; {size(f.total)} total capacity; "
             f"{size(f.allocated)} already allocated; {size(f.free)} free; ")
     if allowed:
         text += f"{size(f.total * 0.9)} allowed; "
-    text += f"{size(f.allocated + f.idle)} {last})"
+    text += f"{size(f.idle if last == 'cached' else f.allocated + f.idle)} {last})"
     if hint:
         text += (" If reserved memory is >> allocated memory try setting max_split_size_mb to avoid fragmentation.  See "
                  "documentation for Memory Management and PYTORCH_CUDA_ALLOC_CONF")

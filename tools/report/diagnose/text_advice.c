@@ -319,7 +319,8 @@ static void advise_fragmentation(const struct ct_text_facts *f, struct ct_verdic
 
 void ct_text_advice_add(const struct ct_text_facts *f, struct ct_verdict *v,
                         const struct ct_text_fact *oom) {
-    const enum ct_framework program = ct_text_facts_program(f);
+    const enum ct_framework program =
+        oom ? ct_text_facts_program_at(f, &oom->where) : ct_text_facts_program(f);
     if (v->scenario == CT_SCENARIO_FRAGMENTATION) {
         advise_fragmentation(f, v, oom);
         return;

@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "base/human.h"
+#include "diagnose/plain_advice.h"
 #include "diagnose/text_advice.h"
 #include "diagnose/text_oom.h"
 #include "diagnose/text_start.h"
@@ -165,6 +166,32 @@ static void judge_no_blocks(const struct ct_text_facts *f, const struct ct_text_
         advise_profile(f, &s, is_known ? -left : 0, v);
 }
 
+// What one request of the longest length lacks, in bytes, by the error or by what a token takes;
+// 0: not known.
+static int64_t find_lacking(const struct ct_text_facts *f, const struct ct_text_fact *e) {
+    struct ct_text_start s;
+    const struct ct_text_value *needed = &e->values[CT_TEXT_NEEDED], *kv = &e->values[CT_TEXT_KV],
+                               *fits = &e->values[CT_TEXT_TOKENS],
+                               *wanted = &e->values[CT_TEXT_MAX_LEN];
+    if (needed->known && kv->known)
+        return kv->value >= 0 && needed->value > kv->value ? needed->value - kv->value : 0;
+    ct_text_start_find(f, &s);
+    if (!fits->known || !wanted->known || fits->value <= 0 || s.kv_bytes.value <= 0 ||
+        wanted->value <= fits->value)
+        return 0;
+    return (int64_t)((__int128)s.kv_bytes.value * (wanted->value - fits->value) / fits->value);
+}
+
+static void advise_room(const struct ct_text_facts *f, struct ct_verdict *v) {
+    const enum ct_framework program = ct_text_facts_program(f);
+    const enum ct_framework server = ct_server_has_options(program) ? program : CT_FRAMEWORK_VLLM;
+    (void)ct_plain_advice_option(v, server, CT_OPTION_RANKS,
+                                 ct_text_advice_setting(f, CT_TEXT_FLAG_TENSOR_PARALLEL_SIZE), NULL,
+                                 "or spread the weights over more GPUs");
+    (void)ct_plain_advice_option(v, server, CT_OPTION_QUANTIZATION, NULL, NULL,
+                                 "or load quantized weights");
+}
+
 // One request of the longest length does not fit.
 static void judge_max_len(const struct ct_text_facts *f, const struct ct_text_fact *e,
                           struct ct_verdicts *l) {
@@ -184,14 +211,21 @@ static void judge_max_len(const struct ct_text_facts *f, const struct ct_text_fa
         (void)snprintf(from, sizeof from, "%" PRId64, e->values[CT_TEXT_MAX_LEN].value);
     if (known(e, fits) && e->values[fits].value > 0)
         (void)snprintf(to, sizeof to, "%" PRId64, e->values[fits].value);
-    ct_advice_set(ct_verdict_add_advice(
-                      v, "%s", *to ? "the KV cache has room for that many tokens" : "lower it"),
-                  "--max-model-len", from, to, "vLLM 0.1 and later");
-    if (known(e, CT_TEXT_NEEDED) && known(e, CT_TEXT_KV) &&
-        e->values[CT_TEXT_NEEDED].value > e->values[CT_TEXT_KV].value &&
-        e->values[CT_TEXT_KV].value >= 0)
-        ct_text_advice_budget(f, v, e->values[CT_TEXT_KV].value - e->values[CT_TEXT_NEEDED].value,
-                              "give the KV cache what one such request needs");
+    // (room for a hundredth of the length is no length that serves)
+    const int is_nothing = *to && known(e, CT_TEXT_MAX_LEN) &&
+                           e->values[fits].value < e->values[CT_TEXT_MAX_LEN].value / 16;
+    const int64_t lacking = find_lacking(f, e);
+    if (is_nothing)
+        (void)ct_verdict_add_text(v, "weights and activations leave next to nothing: %s tokens",
+                                  to);
+    else
+        ct_advice_set(ct_verdict_add_advice(
+                          v, "%s", *to ? "the KV cache has room for that many tokens" : "lower it"),
+                      "--max-model-len", from, to, "vLLM 0.1 and later");
+    ct_text_advice_budget(f, v, lacking ? -lacking : CT_TEXT_MORE,
+                          "give the KV cache what one such request needs");
+    if (is_nothing)
+        advise_room(f, v);
 }
 
 static void judge_mamba(const struct ct_text_fact *e, struct ct_verdicts *l) {
@@ -208,10 +242,17 @@ static void judge_mamba(const struct ct_text_fact *e, struct ct_verdicts *l) {
 
 static void judge_sglang(const struct ct_text_facts *f, const struct ct_text_fact *e,
                          struct ct_verdicts *l) {
+    // (SEQS are the tokens that were asked for)
+    const int has_both = known(e, CT_TEXT_SEQS) && known(e, CT_TEXT_TOKENS);
+    const int are_free =
+        has_both && e->values[CT_TEXT_TOKENS].value >= e->values[CT_TEXT_SEQS].value;
     struct ct_verdict *v = add(l, CT_SCENARIO_KV_EXHAUSTION, 0.9, e,
-                               "the KV cache had no room for a batch's tokens; no request to the "
-                               "device failed");
-    if (known(e, CT_TEXT_SEQS) && known(e, CT_TEXT_TOKENS))
+                               are_free ? "the KV cache had no room for a batch, although as many "
+                                          "tokens were free: whole pages, or the state of a hybrid "
+                                          "model, ran out; no request to the device failed"
+                                        : "the KV cache had no room for a batch's tokens; no "
+                                          "request to the device failed");
+    if (has_both)
         (void)ct_verdict_add_text(
             v, "line %" PRIu64 ": %" PRId64 " tokens were asked for, %" PRId64 " were available",
             e->line, e->values[CT_TEXT_SEQS].value, e->values[CT_TEXT_TOKENS].value);

@@ -22,11 +22,12 @@
 // A message's figures; -1: it does not have one.
 struct figures {
     int64_t tried, tried_step, total, free, in_use, allocated, idle, private, limit;
-    int64_t missing;   // tried less free
+    int64_t missing;   // tried less free, at most
     int64_t others;    // held by processes that the message lists besides this one
-    int64_t unlisted;  // held by none that it lists
+    int64_t unlisted;  // held by none that it lists, or (is_rest) outside of PyTorch's pool
     int64_t untracked; // by this process, outside of PyTorch's pool
     unsigned other_count;
+    int is_rest; // the message does not say what this process has
 };
 
 // Where the request failed, how that is known, and the scenario that it is of by itself.
@@ -100,10 +101,12 @@ static struct figures read_figures(const struct ct_text_fact *e) {
     if (n.idle < 0 && reserved >= n.allocated && n.allocated >= 0)
         n.idle = reserved - n.allocated;
     if (n.tried >= 0 && n.free >= 0 && n.tried > n.free)
-        n.missing = n.tried - n.free;
+        n.missing = n.tried + n.tried_step - n.free;
     read_processes(e, &n);
-    if (n.in_use > 0 && n.total > 0 && n.free >= 0 && n.others < n.total)
-        n.unlisted = n.total - n.free - n.in_use - n.others;
+    n.is_rest = n.in_use <= 0 && n.allocated >= 0 && n.idle >= 0;
+    const int64_t own = n.is_rest ? n.allocated + n.idle : n.in_use;
+    if ((own > 0 || n.is_rest) && n.total > 0 && n.free >= 0 && n.others < n.total)
+        n.unlisted = n.total - n.free - own - n.others;
     if (n.in_use > 0 && n.allocated >= 0 && n.idle >= 0 && n.in_use > n.allocated + n.idle)
         n.untracked = n.in_use - n.allocated - n.idle;
     return n;
@@ -136,6 +139,7 @@ static struct place find_place(const struct ct_text_facts *f, const struct ct_te
     } else if (is_part && is_step(f, e, n)) {
         p.confidence = e->where.phase == CT_PHASE_FORWARD ? 0.65 : 0.55;
         p.where.phase = CT_PHASE_SERVE;
+        p.where.framework = ct_text_facts_program(f);
     }
     if (e->where.is_pinned) {
         p.scenario = CT_SCENARIO_HOST_PINNED;
@@ -339,7 +343,10 @@ static int judge_others(const struct judged *j) {
     const struct figures *n = &j->n;
     const int64_t ranks = ct_text_advice_ranks(j->f);
     const int64_t least = n->missing > 256 * MIB ? n->missing : 256 * MIB;
-    const int64_t unseen = n->total / 20 > GIB + GIB / 2 ? n->total / 20 : GIB + GIB / 2;
+    // (outside of the pool is this process's own context, too, with libraries and graphs)
+    const int64_t part = n->is_rest ? n->total / 8 : n->total / 20;
+    const int64_t own = n->is_rest ? 2 * GIB : GIB + GIB / 2;
+    const int64_t unseen = part > own ? part : own;
     if (n->other_count && ranks > (int64_t)n->other_count)
         return 0; // ranks of the same job
     if (n->missing < 0 || (n->others < least && (n->unlisted < unseen || n->unlisted < least)))
@@ -349,21 +356,26 @@ static int judge_others(const struct judged *j) {
     const int decides = listed && ranks == 1 && !is_partner;
     const double alone = n->unlisted > n->total / 4 && !is_partner ? 0.82 : 0.5;
     const double confidence = decides ? 0.82 : listed ? 0.5 : alone;
-    struct ct_verdict *v = add(j, CT_SCENARIO_CO_TENANT, confidence,
+    struct ct_verdict *v = add(j, CT_SCENARIO_CO_TENANT, n->is_rest ? confidence - 0.1 : confidence,
                                "another process holds more of the device than was missing");
     if (listed)
         (void)ct_verdict_add_text(v, "%u other process%s held %s; about %s was missing",
                                   n->other_count, n->other_count == 1 ? "" : "es",
                                   size(n->others).text, size(n->missing).text);
     else
-        (void)ct_verdict_add_text(v, "%s of the device is held by none that the message names",
+        (void)ct_verdict_add_text(v,
+                                  n->is_rest ? "%s of the device is outside of this process's pool"
+                                             : "%s of the device is held by none that the message "
+                                               "names",
                                   size(n->unlisted).text);
     if (is_partner)
         (void)ct_verdict_add_text(v, "the traceback receives weights by CUDA IPC: the process that "
                                      "sends them holds them on this device");
     ct_verdict_set_refuted_by(v, is_partner
                                      ? "the other process being the one that sends the weights"
-                                     : "the other process being a rank of the same job");
+                                 : n->is_rest ? "no other process in nvidia-smi: another library "
+                                                "of this one holds it"
+                                              : "the other process being a rank of the same job");
     if (!is_partner)
         ct_text_advice_add(j->f, v, j->oom);
     return decides || confidence > 0.8;
@@ -466,13 +478,19 @@ static int judge_budget(const struct judged *j) {
     return 1;
 }
 
-// PyTorch asks for whole steps of 2 MiB, and figures are rounded: then as much can seem free.
+// Whether more was free than was asked for. (PyTorch asks for whole steps of 2 MiB, and figures are
+// rounded: as much can seem free.)
+static int is_free_enough(const struct judged *j) {
+    const struct figures *n = &j->n;
+    return n->free >= 0 && n->tried >= 0 &&
+           n->free - n->tried > j->oom->values[CT_TEXT_FREE].step + n->tried_step;
+}
+
 static void add_free(const struct judged *j, struct ct_verdict *v) {
     const struct figures *n = &j->n;
-    const int64_t step = j->oom->values[CT_TEXT_FREE].step + n->tried_step;
     if (n->free < 0 || n->tried < 0 || n->tried > n->free)
         return;
-    if (n->free - n->tried <= step)
+    if (!is_free_enough(j))
         (void)ct_verdict_add_text(v, "what was free is what was asked for, as far as the figures "
                                      "go: too little by less than their last digit");
     else
@@ -495,12 +513,7 @@ static void judge_phase(const struct judged *j, double less) {
 
 // What others can have held at most: all that is neither free nor this process's; -1: not known.
 static int64_t find_most_others(const struct figures *n) {
-    if (n->in_use > 0 && n->unlisted >= 0)
-        return n->others + n->unlisted;
-    if (n->total <= 0 || n->free < 0 || n->allocated < 0 || n->idle < 0)
-        return -1;
-    const int64_t rest = n->total - n->free - n->allocated - n->idle;
-    return rest > 0 ? rest : 0;
+    return n->unlisted >= 0 ? n->others + n->unlisted : -1;
 }
 
 // Which causes the figures exclude, and what would decide on the others.
@@ -512,8 +525,21 @@ static void add_excluded(const struct judged *j, struct ct_verdict *v) {
                                   "excluded: fragmentation of PyTorch's pool (%s was idle in it, "
                                   "%s was asked for)",
                                   size(n->idle).text, size(n->tried).text);
+    if (is_free_enough(j)) {
+        (void)ct_verdict_add_text(v, "still possible: another process or thread, which gave memory "
+                                     "back before the figures were read");
+        (void)ct_verdict_add_text(v, "still possible: the host (Windows and WSL bound what all "
+                                     "programs commit: a larger page file; MIG and vGPU bound a "
+                                     "part)");
+        return;
+    }
     if (others >= 0 && others < wanted)
         (void)ct_verdict_add_text(v, "excluded: another process (others held %s at most)",
+                                  size(others).text);
+    else if (others >= 0 && n->others < 1)
+        (void)ct_verdict_add_text(v,
+                                  "still possible: another process (%s is outside of this one's "
+                                  "pool, its context included; nvidia-smi shows whose it is)",
                                   size(others).text);
     else if (n->tried >= 0 && n->others < 1)
         (void)ct_verdict_add_text(
@@ -556,16 +582,16 @@ static void advise_place(const struct judged *j, struct ct_verdict *v) {
 // is said.
 static void judge_rest(const struct judged *j) {
     const enum ct_phase phase = j->place.where.phase;
-    const enum ct_framework program = ct_text_facts_program(j->f);
+    const enum ct_framework program = ct_text_facts_program_at(j->f, &j->place.where);
     const int is_named = *j->oom->place || !ct_phase_is_inner(phase) ||
                          (phase == CT_PHASE_FORWARD && program != CT_FRAMEWORK_NONE);
     const char *whose = program ? "" : "; which program it is of is not known";
     const int is_unknown = is_named || (j->oom->kind == CT_TEXT_KIND_OTHER_OOM && j->n.tried >= 0);
     char summary[160];
     (void)snprintf(summary, sizeof summary, "%s, not what filled the device%s",
-                   is_named     ? "the text says where it failed"
-                   : is_unknown ? "the message says what was asked for"
-                                : "the message says what failed",
+                   is_named          ? "the text says where it failed"
+                   : j->n.tried >= 0 ? "the message says what was asked for"
+                                     : "the message says what failed",
                    whose);
     struct ct_verdict *v = add(j, is_unknown ? CT_SCENARIO_UNKNOWN : CT_SCENARIO_INCOMPLETE,
                                is_unknown ? 0.5 : 0.6, summary);
@@ -573,8 +599,7 @@ static void judge_rest(const struct judged *j) {
     add_free(j, v);
     add_excluded(j, v);
     advise_place(j, v);
-    if (is_unknown)
-        ct_plain_advice_add(v, program, j->f);
+    ct_plain_advice_add(v, program, j->f);
     advise_text(j, v);
 }
 
@@ -617,9 +642,14 @@ static void judge_nccl(const struct judged *j) {
     struct ct_verdict *v =
         add(j, CT_SCENARIO_COMMUNICATION, 0.85, "NCCL could not take its buffers");
     add_phase(j, v);
-    if (j->n.tried >= 0 && j->n.tried < 16 * MIB)
+    if (j->n.tried >= 0 && j->n.tried < 16 * MIB) {
         (void)ct_verdict_add_text(v, "that is little: something else had filled the device");
-    else if (j->n.tried < 0)
+        (void)ct_verdict_add_advice(v, "leave a part of the device to NCCL, because a pool keeps "
+                                       "what it once took: a smaller batch or budget, or for "
+                                       "PyTorch torch.cuda.set_per_process_memory_fraction");
+        return;
+    }
+    if (j->n.tried < 0)
         ct_advice_set(ct_verdict_add_advice(v, "set it, so that NCCL writes into the log what it "
                                                "could not allocate"),
                       "NCCL_DEBUG=INFO", NULL, NULL, "NCCL 2");
@@ -646,6 +676,10 @@ static void judge_library(const struct judged *j) {
         judge_nccl(j);
         break;
     case CT_TEXT_KIND_NCCL_CUDA:
+        if (j->n.tried >= 0) {
+            judge_nccl(j);
+            break;
+        }
         add_bare(j, CT_SCENARIO_COMMUNICATION, 0.5,
                  "NCCL met a CUDA error that it does not name here: its own lines do");
         break;

@@ -50,6 +50,11 @@ void ct_text_start_find(const struct ct_text_facts *f, struct ct_text_start *s) 
         .free = find(f, CT_TEXT_FREE),
         .block_tokens = find_setting(f, CT_TEXT_FLAG_BLOCK_SIZE, MILLION),
     };
+    // (of vLLM's first form, which says the peak of all that PyTorch held)
+    const struct ct_text_figure peak = find_of(f, CT_TEXT_KIND_BUDGET, CT_TEXT_ACTIVATION);
+    if (peak.known && peak.line == s->activation.line && s->weights.known &&
+        peak.value > s->weights.value)
+        s->activation.value -= s->weights.value;
     if (!s->utilization.known)
         s->utilization = find(f, CT_TEXT_UTIL);
     if (!s->max_len.known)

@@ -103,6 +103,11 @@ static int judge_load(const struct ct_text_facts *f, struct ct_verdicts *l) {
     return 1;
 }
 
+// Whether nothing that is known follows: then the text does not show that the program went on.
+static int is_last(const struct ct_text_facts *f, const struct ct_text_fact *e) {
+    return e == &f->list[f->count - 1] && f->lines - e->line < 3;
+}
+
 // A refusal that the program expects, and nothing failed: PyTorch's allocator empties its cache and
 // asks again, llama.cpp tries a smaller buffer.
 static int judge_recovered(const struct ct_text_facts *f, struct ct_verdicts *l) {
@@ -110,10 +115,11 @@ static int judge_recovered(const struct ct_text_facts *f, struct ct_verdicts *l)
     if (!e)
         return 0;
     const struct ct_text_value *gpu = &e->values[CT_TEXT_GPU];
-    struct ct_verdict *v = ct_verdicts_add(
-        l, CT_SCENARIO_RECOVERED, 0.7, gpu->known && gpu->value < 64 ? (int)gpu->value : -1,
-        "memory was refused, and nothing failed: the program asked again, or did "
-        "without");
+    struct ct_verdict *v =
+        ct_verdicts_add(l, CT_SCENARIO_RECOVERED, is_last(f, e) ? 0.5 : 0.7,
+                        gpu->known && gpu->value < 64 ? (int)gpu->value : -1,
+                        "memory was refused, and nothing failed: the program asked again, or did "
+                        "without");
     const struct ct_text_value *tried = &e->values[CT_TEXT_TRIED];
     struct ct_evidence *line =
         tried->known && tried->value > 0
