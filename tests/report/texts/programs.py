@@ -279,5 +279,13 @@ BufferAssignment stats:
     ("nccl-little", "communication", "NCCL below PyTorch's message", "torch.distributed.DistBackendError: NCCL error in: ../torch/csrc/distributed/"
      "c10d/ProcessGroupNCCL.cpp:1970, unhandled cuda error (run with NCCL_DEBUG=INFO for details), NCCL version 2.20.5\n"
      "ncclUnhandledCudaError: Call to CUDA function failed.\nLast error:\nFailed to CUDA calloc async 704 bytes"),
+    ("held-budget", "mis-budget", "vLLM: a command line and a message, no traceback", "vllm serve some/model --gpu-memory-utilization 0.92\n"
+     "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 300.00 MiB. GPU 0 has a total capacity of 39.39 GiB of which 120.25 MiB is "
+     "free. Including non-PyTorch memory, this process has 39.26 GiB memory in use. Of the allocated memory 36.71 GiB is allocated by PyTorch, and "
+     "210.40 MiB is reserved by PyTorch but unallocated."),
+    ("held-more", "startup-weights", "vLLM: more than the budget before there is a KV cache", "vllm serve some/model --gpu-memory-utilization 0.7\n"
+     "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 300.00 MiB. GPU 0 has a total capacity of 23.57 GiB of which 150.25 MiB is "
+     "free. Including non-PyTorch memory, this process has 23.40 GiB memory in use. Of the allocated memory 22.80 GiB is allocated by PyTorch, and "
+     "90.40 MiB is reserved by PyTorch but unallocated."),
 ]
 SHAPES = [*(("llama-" + name, scenario, "llama.cpp", text) for name, (scenario, text) in LLAMA.items()), *OTHERS]

@@ -478,6 +478,36 @@ static int judge_budget(const struct judged *j) {
     return 1;
 }
 
+// Where nothing says when it failed: vLLM fits the KV cache into its budget, so a pool about as
+// large as the budget has it already, and a larger one was filled before it.
+static void judge_held(const struct judged *j) {
+    const struct figures *n = &j->n;
+    const int64_t share = ct_text_advice_share(j->f);
+    if (j->place.known_by || ct_text_facts_program(j->f) != CT_FRAMEWORK_VLLM || share <= 0 ||
+        n->total <= 0 || n->allocated < 0)
+        return;
+    const int64_t held = n->allocated + (n->idle > 0 ? n->idle : 0);
+    const int64_t budget = (int64_t)((__int128)n->total * share / MILLION);
+    if (held < budget - budget / 16)
+        return;
+    const int is_more = held > budget + budget / 16;
+    struct ct_verdict *v =
+        is_more ? add(j, CT_SCENARIO_STARTUP_WEIGHTS, 0.5,
+                      "PyTorch held more than the whole budget, into which the KV cache is fitted: "
+                      "weights, or the profile run, took it before")
+                : add(j, CT_SCENARIO_MIS_BUDGET, 0.5,
+                      "PyTorch held about the whole budget, so the KV cache was there: the budget "
+                      "left too little for what came after it");
+    (void)ct_verdict_add_text(v, "a budget of %.2f is %s, and PyTorch held %s",
+                              (double)share / MILLION, size(budget).text, size(held).text);
+    ct_verdict_set_refuted_by(v, "a traceback that names another phase");
+    if (is_more)
+        ct_text_advice_add(j->f, v, j->oom);
+    else
+        ct_text_advice_budget(j->f, v, n->missing > 0 ? n->missing : 0,
+                              "leave more for steps and graphs");
+}
+
 // Whether more was free than was asked for. (PyTorch asks for whole steps of 2 MiB, and figures are
 // rounded: as much can seem free.)
 static int is_free_enough(const struct judged *j) {
@@ -713,6 +743,8 @@ void ct_text_oom_judge(const struct ct_text_facts *f, const struct ct_text_fact 
         judge_phase(&j, others || (planned && !has_place(&j)) ? 0.3
                         : budget && is_serving(&j)            ? 0.22
                                                               : 0);
+        if (find_best(v, before) < 0.5)
+            judge_held(&j);
         if (find_best(v, before) < 0.5)
             judge_rest(&j);
     }
