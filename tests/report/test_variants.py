@@ -38,7 +38,7 @@ MIRRORS = {"no symbols": 1, "slower": 1, "other paths": 1, "launched": 1, "devic
            "sizes times 1/2": 1 / 2, "sizes times 3/4": 3 / 4, "sizes times 2": 2}
 # Where such a change says something else: what a plain program's memory is for is told by native frames, and host memory
 # keeps its size.
-NO_MIRRORS = {("pytorch-training_step", "no symbols"),
+NO_MIRRORS = {("pytorch-training_step", "no symbols"), ("pytorch-adam_of_many", "no symbols"),
               *(("pytorch-host_pinned", name) for name, factor in MIRRORS.items() if factor != 1)}
 
 
@@ -178,9 +178,11 @@ def mirrored():
         count += 1
         same, factor = whole[o.source], MIRRORS[o.name]
         want = [None if b is None else b * factor for b in same.evidence]
+        # (since when a call site grows is told by a history of so many instants)
+        least = 0.1 if o.first == "leak" else 0
         alike = len(want) == len(o.evidence) and all(
-            w is g if None in (w, g) else abs(w - g) < 1 for w, g in zip(want, o.evidence))
-        if (o.first, o.confidence) != (same.first, same.confidence) or not alike:
+            w is g if None in (w, g) else abs(w - g) < max(1, least * w) for w, g in zip(want, o.evidence))
+        if o.first != same.first or abs(o.confidence - same.confidence) > 0.01 or not alike:
             problems.append(f"{o.source}: {o.name}: {o[3:]}, not {same[3:]}")
     check(count > 100, count)
     return problems
