@@ -228,6 +228,8 @@ def differences(seen, true):
             if k == "context" and "Async" in true["api"]:
                 continue  # the thread's, or the stream's
             out.append(k)
+    if "FromPool" in true["api"] and true["op"] == "alloc" and "pool" in true and seen.get("pool") is None:
+        out.append("pool")
     if seen.get("stream") is not None and "stream" in true and stream(seen, true) != stream(true, true):
         out.append("stream")
     if "device" in true and true["result"] == 0 and seen.get("device") is None:
