@@ -286,6 +286,21 @@ def memory_of_another_device():
     equal(read("frag", save(own))["shared_elsewhere"], [])
 
 
+@case("the call site that the verdict is about has a row, marked, however small it is and however narrow the screen")
+def verdict_site():
+    # What each run was made to do (serve.py); three rows are the fewest.
+    for name, site, size in (("leak", "serve.py:115 leak", "2.44 GiB"), ("ballast", "serve.py:60 leave_free", "1.77 GiB"),
+                             ("wake-up", "serve.py:60 leave_free", "15.36 GiB")):
+        path = os.path.join(ROOT, "tests/report/vllm", name, "trace.zst")
+        for args, columns in (((), 80), ((), 200), (("-n", "1"), 80)):
+            out = report("summary", *args, path, columns=columns)[1].decode()
+            rows = [line.split() for line in out[out.index("call site\n"):out.index("more call sites")].splitlines()[1:-1]]
+            marked = [r for r in rows if r[-3:] == ["(of", "the", "verdict)"]]
+            equal([(" ".join(r[:2]), " ".join(r[5:-3])) for r in marked], [(size, site)], out)
+            sums = [float(line.split()[2]) for line in out[out.index("call site\n"):].splitlines()[1:len(rows) + 2]]
+            check(abs(sum(sums) - 100) < 0.25, out)
+
+
 @case("equal calls and incidents are one line, and none is left out of the numbers")
 def collapsed():
     stack = [("f", "/a")]

@@ -3,6 +3,7 @@
 #include "print/print.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 #include "base/elide.h"
 #include "base/heap.h"
@@ -99,16 +100,26 @@ void ct_print_stack(struct ct_view *v, uint32_t stack, unsigned most, size_t col
         print_line(v, text, column, &lines);
 }
 
+// The row of a group: the last one that is shown for the marked one, where that comes later.
+static size_t find_row(size_t group, size_t shown, size_t marked) {
+    if (marked < shown || !shown)
+        return group < shown ? group : shown;
+    return group == marked ? shown - 1 : group + 1 < shown ? group : shown;
+}
+
 void ct_print_site_groups(struct ct_view *v, const struct ct_site_groups *g, uint64_t whole,
-                          unsigned rows) {
+                          unsigned rows, size_t marked) {
     const size_t shown = g->count <= rows + 1u ? g->count : rows;
     const size_t n = shown + (g->count > shown); // with the row of the rest
     uint64_t *bytes = ct_heap_alloc_zeroed(n, sizeof *bytes), rest = 0;
+    size_t *group_of = ct_heap_alloc_zeroed(n, sizeof *group_of);
     struct ct_human_text *sizes = ct_heap_resize(NULL, n, sizeof *sizes),
                          *shares = ct_heap_resize(NULL, n, sizeof *shares);
     for (size_t i = 0; i < g->count; i++) {
-        bytes[i < shown ? i : shown] += g->list[i].bytes;
-        rest += i < shown ? 0 : g->list[i].count;
+        const size_t row = find_row(i, shown, marked < g->count ? marked : 0);
+        bytes[row] += g->list[i].bytes;
+        rest += row < shown ? 0 : g->list[i].count;
+        group_of[row] = i;
     }
     const size_t residual = shown;
     char label[1600];
@@ -117,10 +128,13 @@ void ct_print_site_groups(struct ct_view *v, const struct ct_site_groups *g, uin
     fprintf(v->out, "  %s%12s %8s %9s  call site%s\n", v->terminal->dim, "bytes", "share", "count",
             v->terminal->reset);
     for (size_t i = 0; i < n; i++) {
+        const struct ct_site_group *group = &g->list[group_of[i]];
         fprintf(v->out, "  %12s %8s %9s  ", sizes[i].text, shares[i].text,
-                ct_human_count(i < shown ? g->list[i].count : rest).text);
+                ct_human_count(i < shown ? group->count : rest).text);
         if (i < shown) {
-            ct_resumed_label(v, &g->list[i], label, sizeof label);
+            ct_resumed_label(v, group, label, sizeof label - 20);
+            if (group_of[i] == marked)
+                (void)strcat(label, " (of the verdict)");
             ct_print_label(v, label, 35);
         } else {
             fprintf(v->out, "%zu more call sites", g->count - shown);
@@ -128,6 +142,7 @@ void ct_print_site_groups(struct ct_view *v, const struct ct_site_groups *g, uin
         putc('\n', v->out);
     }
     free(bytes);
+    free(group_of);
     free(sizes);
     free(shares);
 }

@@ -15,8 +15,10 @@ void ct_print_name(struct ct_view *v, const char *label);
 void ct_print_callers(struct ct_view *v, uint32_t stack, unsigned most);
 // The same, a line for each frame.
 void ct_print_stack(struct ct_view *v, uint32_t stack, unsigned most, size_t column);
-// Prints a table of call sites. `whole`: the bytes that are 100 %.
+// Prints a table of call sites. `whole`: the bytes that are 100 %. `marked`: the position of the
+// one that the verdict is about, which always has a row; CT_PRINT_NO_SITE: none is.
+#define CT_PRINT_NO_SITE SIZE_MAX
 void ct_print_site_groups(struct ct_view *v, const struct ct_site_groups *g, uint64_t whole,
-                          unsigned rows);
+                          unsigned rows, size_t marked);
 
 #endif

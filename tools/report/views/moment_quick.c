@@ -103,7 +103,8 @@ static void print_top(const struct ct_moment_part *p, struct ct_view *v, int dev
     if (v->options->tree)
         ct_top_tree_print(v, &live);
     else
-        ct_print_site_groups(v, &groups, live.bytes, v->options->top ? v->options->top : ROWS);
+        ct_print_site_groups(v, &groups, live.bytes, v->options->top ? v->options->top : ROWS,
+                             CT_PRINT_NO_SITE);
     ct_site_groups_free(&groups);
     ct_live_at_free(&live);
 }

@@ -300,6 +300,24 @@ static void print_shared(struct ct_summary *s) {
     putc('\n', v->out);
 }
 
+// The call site that the verdict is about: of those that its evidence names the one that holds
+// most. That a request failed there makes it none.
+static size_t find_verdict_site(const struct ct_summary *s, const struct ct_site_groups *g) {
+    const struct ct_verdict *first = s->verdicts.count ? &s->verdicts.list[0] : NULL;
+    size_t best = CT_PRINT_NO_SITE;
+    for (size_t i = 0; first && i < first->evidence_count; i++) {
+        const struct ct_evidence *e = &first->evidence[i];
+        const int is_request =
+            s->crossing && e->event == s->crossing->event && (!i || e->stack == s->crossing->stack);
+        for (int kind = 0; e->stack && !is_request && kind < CT_HOLDING_STACKS; kind++) {
+            const size_t at =
+                ct_site_groups_find(g, s->v->sites, (enum ct_holding_kind)kind, e->stack) - 1;
+            best = at < best ? at : best; // (the groups are sorted)
+        }
+    }
+    return best;
+}
+
 static void print_live(struct ct_summary *s, const struct ct_site_groups *groups, unsigned rows) {
     struct ct_view *v = s->v;
     const struct ct_live_totals *live = ct_summary_live(s);
@@ -309,7 +327,7 @@ static void print_live(struct ct_summary *s, const struct ct_site_groups *groups
             ct_human_count(live->count).text, ct_human_plural(live->count),
             has_blocks ? ", PyTorch's by block" : "");
     if (live->count)
-        ct_print_site_groups(v, groups, live->bytes, rows);
+        ct_print_site_groups(v, groups, live->bytes, rows, find_verdict_site(s, groups));
 }
 
 static void print_other_devices(struct ct_summary *s) {

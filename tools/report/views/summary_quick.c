@@ -209,7 +209,7 @@ static void print_sites(struct ct_quick *q) {
                 v->terminal->bold, v->terminal->reset, n->with_rest, n->noted);
     }
     ct_print_site_groups(v, &q->groups, q->in_groups,
-                         v->options->top ? v->options->top : SHOWN_SITES);
+                         v->options->top ? v->options->top : SHOWN_SITES, CT_PRINT_NO_SITE);
     if (q->unnamed)
         fprintf(v->out, "%s more call sites, whose names were not read (cutrace-report top)\n",
                 ct_human_count(q->unnamed).text);
