@@ -9,13 +9,14 @@ import hashlib
 import json
 import os
 import re
+import subprocess
 import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 import read_trace  # noqa: E402
 import whole_trace  # noqa: E402
-from tap import ROOT, case, check, equal, main, report, sample  # noqa: E402
+from tap import REPORT, ROOT, Skip, case, check, equal, main, report, sample  # noqa: E402
 
 HERE = tempfile.TemporaryDirectory(prefix="cutrace-scrub-")  # pylint: disable=consider-using-with
 FOLDER = HERE.name
@@ -221,6 +222,19 @@ def own_names():
     code, _, err = report("copy", "--scrub=paths", "--force", "-o", to, path, env={"USER": "bobby", "HOME": "/nowhere/carla99"})
     equal(code, 0, err)
     check(b"bobby" not in raw(to), "user")
+
+
+@case("the host's name, whole and without its domain")
+def own_host():
+    renamed = "import os, socket, sys; socket.sethostname('trainer7.lab.example'); os.execv(sys.argv[1], sys.argv[1:])"
+    path = source(**{"process.env.VLLM_X": "/data/trainer7/run at trainer7.lab.example"})
+    to = os.path.join(FOLDER, "host.zst")
+    done = subprocess.run(["unshare", "--uts", sys.executable, "-c", renamed, REPORT, "copy", "--scrub=paths", "--force", "-o", to, path],
+                          capture_output=True, text=True, check=False)
+    if "unshare" in done.stderr or "sethostname" in done.stderr:
+        raise Skip("no name of its own can be given to a host here")
+    equal(done.returncode, 0, done.stderr)
+    check(b"trainer7" not in raw(to), "host")
 
 
 main()
