@@ -320,6 +320,7 @@ def a_file_that_may_not_grow_loses_no_chunk_and_says_so():
     recorded = overwritten + sum(e["op"] == "alloc" for e in trace.events)
     assert recorded + sum(lost(trace).values()) == 10 + 500000 + 100
     assert sum(lost(trace).values()) > 10000
+    assert trace.info["recorder.lost_events"] == str(sum(lost(trace).values())), trace.info["recorder.lost_events"]
     assert by_thread(trace)[next(iter(run.account))][-100:] == run.account[next(iter(run.account))][-100:]
 
 
