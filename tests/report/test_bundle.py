@@ -257,6 +257,46 @@ def empty_machine():
             equal((here.returncode, here.stdout != b""), (0, True), view)
 
 
+@case("the log is in the bundle without names, and the summary and the page say what it says")
+def log_in_bundle():
+    with open(os.path.join(VLLM, "profile-run", "log.txt"), encoding="utf-8") as f:
+        lines = f.read().splitlines()
+    added = ["INFO loading /home/zeinab/models/llama/a.bin", "Zeinab says: at @/root/x/zeinab.py", "throughput: 12.3 tokens/s, 3/12 done"]
+    log = at("server.log")
+    with open(log, "w", encoding="utf-8") as f:
+        f.write("\n".join(lines[:1] + added + lines[1:]) + "\n")
+    path, out, _ = bundle("log.zip", ONE, "--log", log)
+    check("log-1.txt" in out, out)
+    with zipfile.ZipFile(path) as z:
+        files = {name: z.read(name) for name in z.namelist()}
+    check(not any(b"zeinab" in data.lower() for data in files.values()), "a name is left")
+    text = files["log-1.txt"].decode().splitlines()
+    equal(len(text), len(lines) + len(added))
+    check(added[2] in text and text[1].startswith("INFO loading ~/dir-") and text[1].endswith("/a.bin"), text[:5])
+    for name in ("log-1.txt", "trace-1.zst"):
+        with open(at(name), "wb") as f:
+            f.write(files[name])
+    alone = report("--json", "--log", at("log-1.txt"), at("trace-1.zst"))[1]
+    equal(json.loads(files["summary.json"])["companions"], json.loads(alone)["companions"])
+    check(json.loads(alone)["companions"] is not None)
+    fence = files["summary.md"].decode().split("~~~text\n")[1].split("~~~")[0].splitlines()
+    check("  change " in "\n".join(fence), fence)
+    bundle("strict.zip", ONE, "--log", log, "--scrub=strict", code=2)
+
+
+@case("of a long log the beginning and the end are in the bundle")
+def long_log():
+    log = at("long.log")
+    with open(log, "w", encoding="utf-8") as f:
+        f.writelines("line %d of a server\n" % i for i in range(400000))
+    path, _, _ = bundle("long.zip", ONE, "--log", log)
+    with zipfile.ZipFile(path) as z:
+        text = z.read("log-1.txt").decode().splitlines()
+    wanted = {"line %d of a server" % i for i in range(400000)}
+    equal((text[0], text[-1], len(set(text) - wanted)), ("line 0 of a server", "line 399999 of a server", 1))
+    check(len("\n".join(text)) < 6 << 20)
+
+
 @case("where it does not fit it is cut around the failure, says so, and holds the failure")
 def cut():
     whole, _, _ = bundle("whole.zip", ONE)

@@ -31,7 +31,7 @@ static int open_trace(const struct ct_bundle *b, struct ct_trace *t, int i,
     return may_run ? 0 : ct_new_trace_check_end(&v, error);
 }
 
-// All traces first: a user whom one names is looked for in all.
+// All traces and logs first: a user whom one names is looked for in all.
 static int learn(struct ct_bundle *b, struct ct_error *error) {
     for (int i = 0; i < b->options->path_count; i++) {
         struct ct_trace t;
@@ -42,6 +42,9 @@ static int learn(struct ct_bundle *b, struct ct_error *error) {
         if (rc)
             return -1;
     }
+    if (ct_bundle_logs_read(&b->logs, b->options, &b->scrub, error))
+        return -1;
+    ct_bundle_logs_scrub(&b->logs, &b->scrub);
     return 0;
 }
 
@@ -255,6 +258,9 @@ static int check_request(const struct ct_arguments *o, struct ct_error *error) {
         return ct_error_set(error, CT_EXIT_USAGE,
                             "%s: name traces, and the new file with --output=FILE.zip",
                             ct_argument_table_name(o->command));
+    if (o->log[0] && o->level == CT_SCRUB_STRICT)
+        return ct_error_set(error, CT_EXIT_USAGE,
+                            "--log: with --scrub=strict no text of a log may be in the bundle");
     if (!is_zip(o->output))
         return ct_error_set(error, CT_EXIT_USAGE,
                             "%.400s: the file is a zip file (each process keeps its own trace in "
@@ -295,6 +301,9 @@ static void print_text(const struct ct_bundle *b) {
     else
         printf("names of users, hosts and projects are replaced (--scrub=%s; no: keep them)\n",
                ct_scrub_level_name(b->scrub.level));
+    if (b->logs.count)
+        puts(
+            "lines of the log are in it as log-1.txt: what requests and answers say is not replaced");
     puts("attach it to the bug report, and paste its summary.md");
 }
 
@@ -343,6 +352,7 @@ int ct_bundle_write(const struct ct_arguments *o, const struct ct_phase_rules *r
         ct_copy_part_free(&b.parts[i]);
     free(b.parts);
     ct_bundle_texts_free(&b);
+    ct_bundle_logs_free(&b.logs);
     ct_scrub_free(&b.scrub);
     // (the traces stay: their names are those of sources)
     return rc ? (int)error.status : CT_EXIT_OK;

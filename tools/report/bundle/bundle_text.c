@@ -44,6 +44,8 @@ static struct ct_arguments make_options(const struct ct_bundle *b, enum ct_comma
     o.paths = ct_heap_alloc_zeroed((size_t)o.path_count, sizeof *o.paths);
     for (int i = 0; i < o.path_count; i++)
         o.paths[i] = b->traces[i].name;
+    for (int i = 0; i < b->logs.count; i++)
+        o.log[i] = b->logs.list[i].path;
     return o;
 }
 
@@ -60,6 +62,7 @@ static int show(const struct ct_bundle *b, const struct ct_arguments *o, int i,
         ct_trace_close(&trace);
         return -1;
     }
+    ct_companions_choose_lines(&companions, &trace);
     struct ct_view v = {.options = o,
                         .terminal = &terminal,
                         .trace = &trace,
@@ -252,9 +255,9 @@ static void print_details(const struct ct_bundle *b, FILE *out) {
     fprintf(out,
             "\n<details><summary>What is attached, and how to read it</summary>\n\n"
             "The zip file has %d trace%s, `report.html` (open it in a browser; it needs no "
-            "network) and `summary.json`.\n`cutrace-report FILE.zip` reads it, as do its other "
+            "network)%s and `summary.json`.\n`cutrace-report FILE.zip` reads it, as do its other "
             "commands (`top`, `oom`, `timeline`, `frag`, ...).\n\n",
-            n, n == 1 ? "" : "s");
+            n, n == 1 ? "" : "s", b->logs.count ? ", the log (`log-1.txt`)" : "");
     if (ct_bundle_describe_cut(b, cut, sizeof cut))
         fprintf(out, "- Cut to fit: %s.\n", cut);
     if (b->scrub.level == CT_SCRUB_NO)
@@ -345,6 +348,15 @@ static int add_summaries(struct ct_bundle *b) {
     return rc;
 }
 
+static void add_logs(struct ct_bundle *b) {
+    for (int i = 0; i < b->logs.count; i++) {
+        const struct ct_buffer *text = &b->logs.list[i].text;
+        FILE *out = open_text(add_text(b, b->logs.list[i].name));
+        (void)fwrite(text->at, 1, text->n, out);
+        fclose(out);
+    }
+}
+
 int ct_bundle_texts_make(struct ct_bundle *b, struct ct_error *error) {
     ct_bundle_texts_free(b);
     if (make_markdown(b, add_text(b, "summary.md")) || add_summaries(b) ||
@@ -352,6 +364,7 @@ int ct_bundle_texts_make(struct ct_bundle *b, struct ct_error *error) {
         return ct_error_set(error, CT_EXIT_OUTPUT,
                             "%.300s: nothing is written: a copy is not readable",
                             b->options->output);
+    add_logs(b);
     for (size_t i = 0; i < b->text_count; i++) {
         const char *left = find_left(b, &b->texts[i]);
         if (left)

@@ -4,7 +4,7 @@
 #ifndef CT_BUNDLE_TEXT_H
 #define CT_BUNDLE_TEXT_H
 
-#include "copy/scrub.h"
+#include "bundle/bundle_log.h"
 #include "views/copy_result.h"
 
 // A file of the bundle.
@@ -24,6 +24,7 @@ struct ct_bundle {
     const struct ct_phase_rules *rules;
     int has_texts; // else it has traces only
     struct ct_scrub scrub;
+    struct ct_bundle_logs logs;
     struct ct_bundle_trace {
         char name[24]; // in the zip file; the copy is a source of this name
         struct ct_memory_copy copy;

@@ -304,6 +304,17 @@ static int is_public_path(struct ct_string path) {
 
 // ---- texts --------------------------------------------------------------------------------------
 
+// A rate or a part ("tokens/s", "3/12"), which is no path.
+static int is_fraction(struct ct_string token) {
+    const char *slash = memchr(token.at, '/', token.length), *end = token.at + token.length;
+    size_t digits = 0;
+    if (!slash || slash == token.at || memchr(slash + 1, '/', (size_t)(end - slash - 1)))
+        return 0;
+    while (slash + 1 + digits < end && isdigit((unsigned char)slash[1 + digits]))
+        digits++;
+    return end - slash <= 2 || slash + 1 + digits == end;
+}
+
 // Appends a text in which paths may stand.
 static void put_text(struct ct_scrub *s, struct ct_buffer *to, struct ct_string text) {
     static const char ends[] = " \t\n\r\"'`=:,;()[]{}|<>";
@@ -314,7 +325,7 @@ static void put_text(struct ct_scrub *s, struct ct_buffer *to, struct ct_string 
         while (behind < end && (!*behind || !strchr(ends, *behind)))
             behind++;
         const struct ct_string token = piece(at, behind);
-        if (memchr(token.at, '/', token.length))
+        if (memchr(token.at, '/', token.length) && !is_fraction(token))
             put_path(s, &made, token);
         else
             ct_buffer_append(&made, token.at, token.length);
@@ -373,6 +384,19 @@ static void learn_users(struct ct_scrub *s, struct ct_string text) {
             n++;
         add_word(s, (struct ct_string){user.at, n});
     }
+}
+
+void ct_scrub_learn_text(struct ct_scrub *s, struct ct_string text) {
+    const char *at = text.at, *const end = text.at + text.length, *behind;
+    for (; at < end; at = behind + 1) {
+        behind = memchr(at, '\n', (size_t)(end - at));
+        behind = behind ? behind : end;
+        learn_users(s, piece(at, behind));
+    }
+}
+
+void ct_scrub_text(struct ct_scrub *s, struct ct_buffer *to, struct ct_string text) {
+    put_text(s, to, text);
 }
 
 void ct_scrub_learn(struct ct_scrub *s, const struct ct_definitions *names) {

@@ -49,7 +49,11 @@ void ct_scrub_init(struct ct_scrub *s, enum ct_scrub_level level, const char *sa
                    const char *words);
 // To be called with each trace before names of any are asked for: finds users in its paths.
 void ct_scrub_learn(struct ct_scrub *s, const struct ct_definitions *names);
+// The same of a text, whose users are looked for in all traces, too.
+void ct_scrub_learn_text(struct ct_scrub *s, struct ct_string text);
 void ct_scrub_free(struct ct_scrub *s);
+// Appends a text of some lines with its paths and words replaced.
+void ct_scrub_text(struct ct_scrub *s, struct ct_buffer *to, struct ct_string text);
 // For ct_copy_request: `user` is a struct ct_scrub whose `names` are those of the trace.
 struct ct_string ct_scrub_rename(void *user, enum ct_name_role role, const struct ct_frame *frame,
                                  const struct ct_string *name);
