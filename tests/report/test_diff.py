@@ -240,7 +240,7 @@ def two_moments():
         at[i] = {s: (sum(n for _, n in l), len(l)) for s, l in live.items()}
     t.flush(last=True)
     path = save(t, "moments")
-    for first, second in ((4, 25), (39, 12), (20, 21)):
+    for first, second in ((4, 25), (38, 12), (20, 21)):
         d = one_device(path, "--at=%d.5" % (1 + first), "--at=%d.5" % (1 + second))
         found = {int((r["a"] or r["b"])["site"].rsplit("f", 1)[1]): tuple((r[k]["bytes"], r[k]["count"]) if r[k] else (0, 0) for k in ("a", "b"))
                  for r in d["sites"]}

@@ -514,7 +514,7 @@ def different_capacities():
 @case("options about one process are refused with one line, and so is standard input")
 def options():
     a, b = one("opt-a.zst", 1, [3 * M]), one("opt-b.zst", 2, [5 * M])
-    for option in ("--device=0", "--from=1", "--to=1", "--capacity=1GiB"):
+    for option in ("--device=0", "--from=1", "--to=1:00", "--capacity=1GiB"):
         code, out, err = report(option, a, b)
         equal((code, out, err.count(b"\n")), (2, b"", 1), option)
         check(option.split("=", maxsplit=1)[0].encode() in err, err)

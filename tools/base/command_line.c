@@ -34,15 +34,6 @@ const char *ct_command_line_now(const struct ct_command_line *table, const char 
     return NULL;
 }
 
-void ct_command_line_list(const struct ct_command_line *table, int command, char *to, size_t size) {
-    size_t at = 0;
-    *to = 0;
-    for (int i = 0; i < table->option_count && at < size; i++)
-        if (ct_command_line_takes(table, command, i))
-            at += (size_t)snprintf(to + at, size - at, "%s--%s", at ? ", " : "",
-                                   table->options[i].name);
-}
-
 // ---- reading ------------------------------------------------------------------------------------
 
 static int fail_unknown(struct ct_words *w, const char *word) {

@@ -63,8 +63,6 @@ int ct_command_line_find_command(const struct ct_command_line *table, const char
 const char *ct_command_line_now(const struct ct_command_line *table, const char *word,
                                 size_t length);
 int ct_command_line_takes(const struct ct_command_line *table, int command, int option);
-// Lists the options that a command takes: "--json, --top".
-void ct_command_line_list(const struct ct_command_line *table, int command, char *to, size_t size);
 // The length of the first clause of a help, which "; " ends outside of parentheses.
 size_t ct_command_line_clause(const char *help);
 

@@ -35,7 +35,8 @@ gate() { # EXIT-CODE LINES ARGUMENTS: the exit code, and how many lines there ar
     gate 1 1 --fail-on='peak>10MB' peak.zst
     gate 0 0 --fail-on='peak>5MiB' --to=1.5 peak.zst # the range
     gate 1 1 --fail-on='peak>5242879B' --to=1.5 peak.zst
-    gate 4 2 --fail-on='peak>1MiB' --device=1 peak.zst
+    gate 2 1 --fail-on='peak>1MiB' --device=1 peak.zst # the trace does not have it
+    gate 4 1 --fail-on='peak>1MiB' nothing.zst
     grep -q 'no GPU memory was allocated' err
 }
 

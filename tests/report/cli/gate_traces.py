@@ -39,6 +39,13 @@ def peak(name, size, device=0):
     save(t, name)
 
 
+def nothing(name):
+    """No GPU memory."""
+    t = new()
+    t.event("mark", 51 * S, tid=100, api="nvtxMarkA", text="start")
+    save(t, name)
+
+
 def growing(name, site_bytes, hours=6, with_sessions=False):
     """Hours in which a call site keeps so much each five minutes; `with_sessions`: and 1 MiB of another one is held for five hours."""
     t, end = new(), 51 + 3600 * hours
@@ -116,6 +123,7 @@ def overwritten(name, refused):
 
 overwritten("overwritten", 0)
 overwritten("overwritten-oom", 2)
+nothing("nothing")
 peak("peak", 10 * M)
 peak("peak-more", 10 * M + M // 2)
 peak("rank1", 12 * M, device=1)

@@ -159,7 +159,7 @@ END
     t=$traces/refused.zst
     for arguments in "" "--nonsense $t" "--capacity $t" "--capacity=lots $t" "--capacity=0 $t" "--device=x $t" "--device=-1 $t" \
         "--from=later $t" "--from=2 --to=1 $t" "--top=0 $t" "--units=furlongs $t" "--color=blue $t" "--json=yes $t" "-x $t" \
-        "summary" "--top" "--device=99999999999999999999 $t" "sumary $t" "export --output=- $t"; do
+        "summary" "--top" "--device=99999999999999999999 $t" "sumary $t" "html --output=- $t"; do
         status=0
         "$report" $arguments >out 2>err || status=$?
         echo "$arguments: $status $(cat err)"
@@ -359,7 +359,9 @@ import json, sys
 assert [d["ordinal"] for d in json.load(sys.stdin)["devices"]] == [1]'
     for view in summary oom top timeline frag; do
         "$report" $view --device=1 "$traces/mixed.zst" 2>&1 >/dev/null | lacks 'no event is of this GPU'
-        [ "$("$report" $view --device=7 "$traces/mixed.zst" 2>&1 >/dev/null | grep -c 'warning: --device=7: no event is of this GPU')" -eq 1 ]
+        run "$report" $view --device=7 "$traces/mixed.zst"
+        [ "$status" -eq 2 ]
+        [ "$output" = "cutrace-report: $traces/mixed.zst: --device=7: no event is of this GPU" ]
     done
 }
 

@@ -18,7 +18,7 @@ int ct_output_name(const struct ct_arguments *o, const char *trace, const char *
                             ct_argument_table_name(o->command));
     if (n < 0 || (size_t)n >= size)
         return ct_error_set(error, CT_EXIT_OUTPUT, "%.400s: the name is too long", to);
-    if (ct_new_file_would_replace(to) && !o->force)
+    if (strcmp(to, "-") != 0 && ct_new_file_would_replace(to) && !o->force)
         return ct_error_set(error, CT_EXIT_USAGE, "%.400s: exists already; --force replaces it",
                             to);
     return 0;

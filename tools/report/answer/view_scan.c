@@ -24,6 +24,24 @@ void ct_view_scan_run(const struct ct_view *v, struct ct_scan *s,
     ct_view_scan_warn_device(v, s);
 }
 
+int ct_view_scan_check_device(const struct ct_view *v, struct ct_error *error) {
+    const int device = v->options->device;
+    struct ct_scan s;
+    char key[40];
+    uint64_t total;
+    (void)snprintf(key, sizeof key, "device.%d.total_bytes", device);
+    if (device < 0 || ct_definitions_info_number(&v->trace->definitions, key, &total))
+        return 0;
+    const struct ct_scan_request whole = {.to_ns = UINT64_MAX, .device = device};
+    ct_question_scan(&s, v->trace, &whole, NULL);
+    const int is_seen = s.device[device].seen;
+    ct_scan_free(&s);
+    return is_seen
+               ? 0
+               : ct_error_set(error, CT_EXIT_USAGE, "%.200s: --device=%d: no event is of this GPU",
+                              v->trace->source.name, device);
+}
+
 void ct_view_scan_warn_device(const struct ct_view *v, const struct ct_scan *s) {
     char text[100];
     const int device = v->options->device;

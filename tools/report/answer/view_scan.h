@@ -14,6 +14,9 @@ struct ct_scan_request ct_view_scan_request_pools(const struct ct_view *v);
 // Scans the trace (ct_question_scan); warns if it has no event of the device that --device names.
 void ct_view_scan_run(const struct ct_view *v, struct ct_scan *s,
                       const struct ct_scan_request *request, const struct ct_listener *beside);
+// Returns 0, or -1 with `error` set (CT_EXIT_USAGE) if the trace does not have the device that
+// --device names: neither its size nor an event of it.
+int ct_view_scan_check_device(const struct ct_view *v, struct ct_error *error);
 // Where no event is of the device that --device names, says so.
 void ct_view_scan_warn_device(const struct ct_view *v, const struct ct_scan *s);
 // The device of --device, or else the one with the highest peak; -1 if none was seen.

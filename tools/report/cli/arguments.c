@@ -269,12 +269,29 @@ static int report_wrong_value(const struct parser *p, enum ct_argument a, const 
                         (int)ct_command_line_clause(row->help), row->help);
 }
 
+// "only top has it", or "summary, oom and top have it".
+static void list_commands(enum ct_argument a, char *to, size_t size) {
+    int left = 0;
+    size_t at = 0;
+    for (int c = 0; c < CT_COMMANDS; c++)
+        left += ct_command_line_takes(&ct_argument_table, c, (int)a);
+    const char *end = left == 1 ? " alone has it" : " have it";
+    for (int c = 0; c < CT_COMMANDS && at < size; c++) {
+        if (!ct_command_line_takes(&ct_argument_table, c, (int)a))
+            continue;
+        left--;
+        at += (size_t)snprintf(to + at, size - at, "%s%s", ct_argument_table.commands[c].name,
+                               left > 1 ? ", "
+                               : left   ? " and "
+                                        : end);
+    }
+}
+
 static int report_unused_option(const struct parser *p, enum ct_argument a) {
-    const char *command = ct_argument_table_name(p->o->command);
-    char list[400];
-    ct_command_line_list(&ct_argument_table, (int)p->o->command, list, sizeof list);
-    return ct_error_set(p->error, CT_EXIT_USAGE, "%s: %s has no use for it; it takes %s",
-                        spell(p, a).text, command, list);
+    char list[300];
+    list_commands(a, list, sizeof list);
+    return ct_error_set(p->error, CT_EXIT_USAGE, "%s: %s has no use for it; %s", spell(p, a).text,
+                        ct_argument_table_name(p->o->command), list);
 }
 
 static int report_mistyped(const struct parser *p, const char *word, const char *what,
@@ -337,7 +354,7 @@ static int check_output(const struct parser *p) {
     const struct ct_arguments *o = p->o;
     if (!o->output)
         return 0;
-    if (strcmp(o->output, "-") == 0)
+    if (strcmp(o->output, "-") == 0 && (o->command != CT_COMMAND_export || o->json))
         return ct_error_set(p->error, CT_EXIT_USAGE, "%s: the result must be a file; name one",
                             p->given[CT_ARGUMENT_OUTPUT] == '-' ? "--output=-" : "-o -");
     if (o->path_count > 1 && o->command != CT_COMMAND_html && o->command != CT_COMMAND_bundle &&

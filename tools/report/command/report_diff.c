@@ -2,6 +2,7 @@
 #include "command/report.h"
 
 #include "answer/time_range.h"
+#include "answer/view_scan.h"
 #include "command/opened_trace.h"
 #include "command/restrictions.h"
 #include "views/gate.h"
@@ -30,7 +31,8 @@ static int open_diff(struct ct_opened_trace *a, struct ct_opened_trace *b,
 
 static int show_diff(struct ct_opened_trace *a, struct ct_opened_trace *b, int is_one) {
     struct ct_error error;
-    if (ct_time_range_resolve(&a->view, &error) || ct_time_range_resolve(&b->view, &error))
+    if (ct_time_range_resolve(&a->view, &error) || ct_time_range_resolve(&b->view, &error) ||
+        ct_view_scan_check_device(&a->view, &error) || ct_view_scan_check_device(&b->view, &error))
         return ct_report_error(&error, 0);
     ct_restrictions_warn(&a->view);
     if (!is_one)

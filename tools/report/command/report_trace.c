@@ -30,7 +30,7 @@ static int (*const views[CT_COMMANDS])(struct ct_view *) = {
 
 static int show(struct ct_view *v, int in_list) {
     struct ct_error error;
-    if (ct_time_range_resolve(v, &error))
+    if (ct_time_range_resolve(v, &error) || ct_view_scan_check_device(v, &error))
         return ct_report_error(&error, in_list);
     if (!v->options->seal)
         ct_restrictions_warn(v);
@@ -65,13 +65,14 @@ static int report_opened(struct ct_opened_trace *s, const struct ct_phase_rules 
     v->processes = place->processes;
     v->process = place->process;
     v->page = place->page;
-    if (!s->options.json)
-        v->out = ct_terminal_open_text(v->terminal, stdout);
+    if (!s->options.json) // (what is said of a file goes beside one on standard output)
+        v->out = ct_terminal_open_text(
+            v->terminal, s->options.output && !strcmp(s->options.output, "-") ? stderr : stdout);
     ct_opened_trace_begin(s, rules);
     int status = show_with_companions(v, place->in_list);
     if (v->out != stdout)
         fclose(v->out);
-    if (s->options.fail_on.count)
+    if (s->options.fail_on.count && status != CT_EXIT_USAGE)
         status = ct_gate_worse(status, ct_report_judge(v, NULL));
     ct_opened_trace_end(s);
     if (!status && ct_command_is_about_trace(s->options.command) &&

@@ -68,11 +68,13 @@ int ct_new_file_open(struct ct_new_file *f, const char *path) {
         sizeof f->part)
         return ct_error_set(&f->error, CT_EXIT_OUTPUT, "%.400s: the path is too long", path);
     signal(SIGXFSZ, SIG_IGN); // handle a file size limit like a full disk
-    f->in_place = access(path, F_OK) == 0 && !ct_new_file_would_replace(path);
+    const int is_stdout = strcmp(path, "-") == 0;
+    f->in_place = is_stdout || (access(path, F_OK) == 0 && !ct_new_file_would_replace(path));
     if (!f->in_place)
         remove_if_unfinished(f->part); // (before it exists, so that no signal comes in between)
-    f->fd = f->in_place ? open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY)
-                        : open(f->part, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOCTTY, 0600);
+    f->fd = is_stdout     ? fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 0)
+            : f->in_place ? open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY)
+                          : open(f->part, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOCTTY, 0600);
     if (f->fd < 0)
         unfinished = NULL;
     return f->fd < 0 ? fail_with_errno(f) : 0;

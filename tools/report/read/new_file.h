@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Writes a file that appears under its name only when it is complete. A path that exists and is no
-// regular file (a pipe, a device) is written to directly. One file at a time: the struct must not
-// move while it is open, and if the program ends before, what was written is removed.
+// regular file (a pipe, a device) is written to directly, and so is standard output, "-". One file
+// at a time: the struct must not move while it is open, and if the program ends before, what was
+// written is removed.
 #ifndef CT_NEW_FILE_H
 #define CT_NEW_FILE_H
 
@@ -15,7 +16,7 @@ struct ct_new_file {
     const char *path;
     char part[4200];
     int fd;
-    int in_place; // `path` is no regular file and is written to directly
+    int in_place; // `path` is no regular file, or "-", and is written to directly
     uint64_t bytes;
     struct ct_error error;
 };
