@@ -14,6 +14,7 @@
 #include "print/trace_state.h"
 #include "question/pass.h"
 #include "replay/torch_settings.h"
+#include "views/frag_conclusion.h"
 #include "views/frag_pool.h"
 #include "views/frag_program.h"
 #include "views/views.h"
@@ -378,9 +379,6 @@ static void print_ooms(struct ct_view *v, const struct ct_scan *s, int device) {
         fprintf(v->out,
                 "  driver           %zu OOM%s, where the size of the request is not known\n",
                 unsized, ct_human_plural(unsized));
-    if (!n && !unknown && !unsized)
-        fputs("  driver           no call failed although the device had enough free memory\n",
-              v->out);
     if (!n)
         return;
     fprintf(
@@ -442,6 +440,7 @@ static void print_device(struct ct_view *v, const struct ct_scan *s, const struc
     fprintf(v->out, "%s: %s in %s allocation%s\n", v->terminal->reset,
             ct_label_size(v, now.bytes).text, ct_human_count(now.count).text,
             ct_human_plural(now.count));
+    ct_frag_conclusion_print(v, s, d);
     ct_frag_print_layout(v, &layout);
     print_mempools(v, &now);
     print_shared(v, h->shown, d);

@@ -150,7 +150,7 @@ static void print_free(struct ct_view *v, const struct ct_torch_pool_totals *f) 
             ct_human_plural(f->held_open_segments));
     if (ct_torch_settings_limit_reuse(v->trace))
         fputs(
-            "  \"at most\" includes blocks of other streams and pools, and blocks still in use on one\n",
+            "  \"at most\" is an upper bound: a free block may belong to another stream or pool\n",
             v->out);
 }
 
@@ -259,7 +259,8 @@ static void print_causes(struct ct_view *v, const char *what, const uint64_t n[C
     fprintf(
         v->out,
         "  %-16s %12s  " CT_WRAP_HANG
-        "time%s in all: in its segments %s not enough free, %s fragmented, %s large enough block unused\n",
+        "time%s: %s with too little free, %s with enough free but in pieces, %s with a large enough "
+        "block unused\n",
         what, ct_human_count(all).text, ct_human_plural(all),
         ct_human_count(n[CT_GROWTH_NOT_ENOUGH_FREE]).text,
         ct_human_count(n[CT_GROWTH_FRAGMENTED]).text, ct_human_count(n[CT_GROWTH_FIT_UNUSED]).text);
