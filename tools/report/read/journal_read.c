@@ -222,7 +222,7 @@ static int read_ring(struct ct_journal_contents *j, uint64_t at, uint64_t *bytes
         return -1; // beyond the end of the file: never mapped
     const uint64_t n = r.head - r.tail;
     // (an announced time of 0: the ring was not set up)
-    j->torn += !j->alive && r.announced != CT_JOURNAL_IDLE && r.announced;
+    j->torn += r.announced != CT_JOURNAL_IDLE && r.announced;
     add_loss(j, &r);
     if (!n)
         return 0;
