@@ -18,7 +18,7 @@ from traces import G, M, S, begin  # noqa: E402
 
 FOLDER = tempfile.mkdtemp(prefix="cutrace-coverage-")
 CLEAN = "no call that bypasses cutrace was found"
-UNKNOWN = "whether calls bypassed cutrace is not known"
+UNKNOWN = "this older trace did not record which calls bypassed cutrace"
 LOOKED = {"coverage.looks": "2", "coverage.modules": "9", "coverage.drivers": "1", "coverage.children": "0",
           "coverage.children_without_library": "0"}
 

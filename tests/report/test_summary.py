@@ -88,7 +88,7 @@ def others():
 def rounded():
     said, document = cause_of(save([{"ptr": G, "bytes": 60 * G}, refused(10 * G + 1, 10 * G)]))
     equal(document, {"missing_bytes": 2 * M})
-    check(said.startswith("2.00 MiB was missing of the 10.00 GiB that it takes in steps of 2 MiB (inferred)"), said)
+    check(said.startswith("2.00 MiB was missing: rounded up to 2 MiB it takes 10.00 GiB (inferred); "), said)
     said, document = cause_of(save([reading(4 * G, 2 * G), refused(81 * G, 4 * G)]))
     equal(document, {"missing_bytes": 77 * G, "exceeds_device": True}, said)
 

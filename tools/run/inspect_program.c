@@ -209,7 +209,8 @@ static void inspect_script(struct ct_findings *f, const struct ct_elf_probe *p, 
         command[n++] = words;
     command[n++] = (char *)file;
     command[n] = NULL;
-    ct_findings_add(f, CT_FINDING_OK, "script", NULL, "%s is a script of %s", file, p->interpreter);
+    ct_findings_add(f, CT_FINDING_OK, "script", NULL, "%s is a script run by %s", file,
+                    p->interpreter);
     inspect(f, command, depth + 1);
 }
 

@@ -363,7 +363,7 @@ int ct_coverage_limits(const struct ct_coverage *c, uint64_t lost, char *to) {
     if (!c->is_recorded || !c->looks) {
         begin_part(&s);
         append(&s, c->is_recorded ? "the process ended before a look for calls that bypass cutrace"
-                                  : "whether calls bypassed cutrace is not known");
+                                  : "this older trace did not record which calls bypassed cutrace");
     } else if (!c->modules_known) {
         begin_part(&s);
         append(&s, "the loaded modules could not be read");

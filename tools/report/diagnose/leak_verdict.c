@@ -37,9 +37,10 @@ static void add_all(const struct ct_trace_case *c, struct ct_verdict *v) {
     (void)ct_verdict_add_advice(v, "look at what the call site keeps: cutrace-report leaks shows "
                                    "its stack; no setting helps for long");
     ct_verdict_set_refuted_by(
-        v, l->growing[0].is_loop ? "these allocations being weights or a cache in equal pieces, "
-                                   "which the program needs at its start"
-                                 : "a free of these allocations in a longer trace");
+        v, l->growing[0].is_loop
+               ? "a use for all of it: weights, or a cache in equal pieces, which "
+                 "the program needs at its start"
+               : "a free of these allocations in a longer trace");
 }
 
 static const char *summarize(const struct ct_leaks *l) {

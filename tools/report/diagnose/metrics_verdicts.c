@@ -159,7 +159,7 @@ static void judge_prefix_cache(const struct ct_metrics *m, struct ct_verdicts *l
     (void)ct_verdict_add_advice(v,
                                 "give the KV cache more memory, or send requests that begin alike "
                                 "to the same server");
-    ct_verdict_set_refuted_by(v, "prompts that begin less alike than before");
+    ct_verdict_set_refuted_by(v, "a load whose prompts begin less alike than before");
 }
 
 void ct_metrics_verdicts_find(const struct ct_metrics *m, const struct ct_facts *facts,

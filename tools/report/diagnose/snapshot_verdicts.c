@@ -195,7 +195,7 @@ static int judge_fragmentation(const struct ct_snapshot_case *c, struct ct_verdi
               f->bytes);
     add_held_open(c, v);
     advise_fragmentation(c, v);
-    ct_verdict_set_refuted_by(v, "the same request failing with expandable segments");
+    ct_verdict_set_refuted_by(v, "a request of this size that fails with expandable segments, too");
     return is_much;
 }
 

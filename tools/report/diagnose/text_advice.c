@@ -92,9 +92,8 @@ static struct ct_advice *add_without_value(struct ct_verdict *v, int64_t missing
                                      or, how, why);
     if (capacity)
         return ct_verdict_add_advice(
-            v,
-            "%s%s it by %.2f, to %s; %s of %s is missing, and the text does not say what it is now",
-            or, how, (double)hundredths(bytes, capacity) / 100, why, size(bytes).text,
+            v, "%s%s it by %.2f (its value is not in the text), to %s; %s of %s is missing", or,
+            how, (double)hundredths(bytes, capacity) / 100, why, size(bytes).text,
             size(capacity).text);
     return ct_verdict_add_advice(
         v,

@@ -39,7 +39,7 @@ static const struct {
      "a line beside it that names another part"},
     {CT_TEXT_KIND_UNBALANCED, CT_SCENARIO_CO_TENANT, 0.8,
      "one GPU had less free than the others before the weights were loaded",
-     "the GPU being smaller than the others"},
+     "a GPU that is smaller than the others"},
     {CT_TEXT_KIND_POOL_EXPANDABLE, CT_SCENARIO_SLEEP_WAKE, 0.7,
      "sleep mode does not work with expandable segments: no memory is missing", NULL},
     {CT_TEXT_KIND_SLEEP_GREW, CT_SCENARIO_SLEEP_WAKE, 0.6,

@@ -371,11 +371,11 @@ static int judge_others(const struct judged *j) {
     if (is_partner)
         (void)ct_verdict_add_text(v, "the traceback receives weights by CUDA IPC: the process that "
                                      "sends them holds them on this device");
-    ct_verdict_set_refuted_by(v, is_partner
-                                     ? "the other process being the one that sends the weights"
-                                 : n->is_rest ? "no other process in nvidia-smi: another library "
-                                                "of this one holds it"
-                                              : "the other process being a rank of the same job");
+    ct_verdict_set_refuted_by(
+        v, is_partner   ? "a trace in which the other process is the one that sends the weights"
+           : n->is_rest ? "no other process in nvidia-smi: another library "
+                          "of this one holds it"
+                        : "a trace in which the other process is a rank of the same job");
     if (!is_partner)
         ct_text_advice_add(j->f, v, j->oom);
     return decides || confidence > 0.8;

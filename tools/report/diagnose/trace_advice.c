@@ -178,7 +178,7 @@ static struct ct_advice *add_difference(const struct ct_judged *j, struct ct_ver
                                         int64_t cents, uint64_t bytes, const char *purpose,
                                         int is_set) {
     const char * or = v->advice_count ? "or " : "";
-    const char *unknown = is_set ? "" : "; what it is now is not known";
+    const char *unknown = is_set ? "" : " (its value is not in the trace; pass --log)";
     const struct ct_human_text capacity = size(j->c->capacity), less = size(bytes);
     if (!cents)
         return ct_verdict_add_advice(v, "%slower it, to make the KV cache smaller by %s%s%s", or,
@@ -186,8 +186,8 @@ static struct ct_advice *add_difference(const struct ct_judged *j, struct ct_ver
     if (!is_set && may_be_unused(j))
         return ct_verdict_add_advice(
             v,
-            "%slower it by %.2f, to make the KV cache smaller by %s (of a device of %s)%s%s; if "
-            "--kv-cache-memory-bytes is set, lower that one by %s instead",
+            "%slower it by %.2f, to make the KV cache smaller by %s (of a device of %s)%s%s; or "
+            "lower --kv-cache-memory-bytes by %s, if it is set",
             or, (double)cents / 100, less.text, capacity.text, purpose, unknown, less.text);
     return ct_verdict_add_advice(
         v, "%slower it by %.2f, to make the KV cache smaller by %s (of a device of %s)%s%s", or,

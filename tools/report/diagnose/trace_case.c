@@ -118,7 +118,7 @@ static void add_row(const struct ct_judged *j, struct ct_verdict *v, unsigned ro
         row == (unsigned)CT_COMPONENT_OTHER ? ct_judged_largest_other(j) : NULL;
     const struct ct_human_text bytes = size(a->row[row].bytes), capacity = size(a->capacity);
     const char *title = row == (unsigned)CT_COMPONENT_OTHER
-                            ? "of no known component"
+                            ? "unrecognized"
                             : ct_account_row_title((enum ct_account_row_kind)row);
     struct ct_evidence *e =
         most ? ct_verdict_add_event(v, j->oom->event, j->oom->t_ns,

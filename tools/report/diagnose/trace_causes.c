@@ -124,7 +124,8 @@ static int judge_sender(const struct ct_judged *j) {
                               j->oom->opened == 1 ? "is" : "are");
     add_relation(j, v);
     ct_judged_add_missing(j, v);
-    ct_verdict_set_refuted_by(v, "the other process being the one that sends the weights");
+    ct_verdict_set_refuted_by(
+        v, "a trace in which the other process is the one that sends the weights");
     return 1;
 }
 
@@ -211,7 +212,7 @@ static int judge_fragmentation(const struct ct_judged *j) {
             j, v, w->others.free.bytes,
             "of it in segments of other streams, which no request of this stream gets");
     ct_trace_advice_fragmentation(j, v);
-    ct_verdict_set_refuted_by(v, "the same request failing with expandable segments");
+    ct_verdict_set_refuted_by(v, "a request of this size that fails with expandable segments, too");
     return is_much;
 }
 
@@ -229,7 +230,7 @@ static int judge_held_open(const struct ct_judged *j) {
     ct_judged_add_bytes(j, v, idle, "idle in segments that blocks hold open");
     ct_judged_add_missing(j, v);
     ct_trace_advice_fragmentation(j, v);
-    ct_verdict_set_refuted_by(v, "the same request failing with expandable segments");
+    ct_verdict_set_refuted_by(v, "a request of this size that fails with expandable segments, too");
     return 1;
 }
 
@@ -254,7 +255,7 @@ static int judge_other_streams(const struct ct_judged *j) {
         v, "allocate such tensors on one stream (record_stream() tells PyTorch "
            "where else they are used), or free the blocks that hold these segments: "
            "cutrace-report frag names their call sites");
-    ct_verdict_set_refuted_by(v, "the same request failing where all is allocated on one stream");
+    ct_verdict_set_refuted_by(v, "a request of this size that fails on one stream, too");
     return 1;
 }
 
@@ -338,7 +339,7 @@ static int judge_budget(const struct ct_judged *j) {
         return 0;
     struct ct_verdict *v =
         ct_judged_add(j, CT_SCENARIO_MIS_BUDGET, by_own ? 0.86 : 0.84,
-                      "memory that the server's budget does not know holds more than was missing");
+                      "memory outside of the server's budget is more than was missing");
     ct_judged_add_phase(j, v);
     if (by_graphs)
         ct_judged_add_bytes(j, v, graphs, "graph executables, as measured when they were made");
@@ -349,7 +350,7 @@ static int judge_budget(const struct ct_judged *j) {
         ct_trace_advice_room(j, v);
     else
         ct_trace_advice_leave(j, v, ct_trace_advice_need(j), "");
-    ct_verdict_set_refuted_by(v, "the same request failing without that memory");
+    ct_verdict_set_refuted_by(v, "a request of this size that fails without that memory, too");
     return 1;
 }
 
@@ -402,10 +403,10 @@ static int judge_untracked(const struct ct_judged *j) {
         bytes += ct_judged_row(j, untracked_rows[i].row);
     if (is_server(j) || !is_enough(j, bytes))
         return 0;
-    struct ct_verdict *v = ct_judged_add(
-        j, CT_SCENARIO_UNTRACKED_GROWTH, 0.7,
-        j->cause.missing ? "memory outside of any allocation holds more than was missing"
-                         : "memory outside of any allocation holds most of the device");
+    struct ct_verdict *v =
+        ct_judged_add(j, CT_SCENARIO_UNTRACKED_GROWTH, 0.7,
+                      j->cause.missing ? "memory in no allocation is more than was missing"
+                                       : "memory in no allocation is most of the device");
     ct_judged_add_phase(j, v);
     for (int i = 0; i < UNTRACKED_ROWS; i++)
         if (ct_judged_row(j, untracked_rows[i].row))

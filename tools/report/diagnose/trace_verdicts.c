@@ -47,8 +47,8 @@ static int judge_phase(const struct ct_judged *j, int cause_known) {
 static void judge_unknown(const struct ct_judged *j) {
     const struct ct_holding *most = ct_judged_largest_other(j);
     const int is_one = most && most->bytes > j->c->capacity / 2 && j->c->capacity;
-    const char *summary = is_one ? "one call site holds most of the device; no rule says what for"
-                                 : "more was asked for than was left; no rule names the reason";
+    const char *summary = is_one ? "one call site holds most of the device (cutrace-report top)"
+                                 : "more was asked for than was left (cutrace-report top)";
     const enum ct_scenario special = ct_component_scenario(j->component, &summary);
     const int is_known = special != CT_SCENARIO_UNKNOWN;
     struct ct_verdict *v = ct_judged_add(j, special, is_known ? 0.5 : 0.3, summary);
@@ -196,7 +196,7 @@ static int judge_kept(const struct ct_judged *j) {
                                 "or, where this pass trains nothing (an evaluation), run it under "
                                 "torch.no_grad() or torch.inference_mode(), which keeps none "
                                 "of them");
-    ct_verdict_set_refuted_by(v, "layers that need all of them at once");
+    ct_verdict_set_refuted_by(v, "a model whose layers need all of them at once");
     return 1;
 }
 

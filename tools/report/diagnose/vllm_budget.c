@@ -116,7 +116,7 @@ static void find_besides(struct ct_vllm_budget *b, const struct ct_vllm_budget_r
     if (b->cache_size.source != CT_SETTING_UNKNOWN)
         b->why_not_by_utilization = "the size of the KV cache is set";
     else if (b->utilization.number <= 0)
-        b->why_not_by_utilization = "the trace does not have it (--log may)";
+        b->why_not_by_utilization = "the trace does not have it (--log FILE may)";
     else if (budget <= b->cache)
         b->why_not_by_utilization = "the KV cache is larger than the budget";
     if (b->why_not_by_utilization)

@@ -149,7 +149,7 @@ static void fit_utilization(struct fit *f) {
     const int64_t block = b->block ? b->block : 0;
     s->is_share = 1;
     if (!b->by_utilization) {
-        add(s->unknown, "it cannot be judged: %s", b->why_not_by_utilization);
+        add(s->unknown, "%s", b->why_not_by_utilization);
         return;
     }
     add(s->because, "the budget is %s and the KV cache %s, so that vLLM has %s besides",
@@ -245,7 +245,7 @@ static void fit_in_proportion(struct fit *f, struct ct_fit_setting *s, int64_t g
     const struct ct_vllm_budget *b = f->b;
     const int64_t now = whole(s->now);
     if (!now) {
-        add(s->unknown, "the trace does not have it (--log may)");
+        add(s->unknown, "the trace does not have it (--log FILE may)");
         return;
     }
     if (!b->has_step || !b->has_need || !b->has_cache_there) {

@@ -108,7 +108,7 @@ static void put_sureness(FILE *out, const struct ct_verdict *one) {
 static void put_refuted_by(FILE *out, const struct ct_verdict *one) {
     if (!one->refuted_by)
         return;
-    fputs("<p class=\"refuted\">Refuted by: ", out);
+    fputs("<p class=\"refuted\">Wrong if there is ", out);
     ct_html_text(out, one->refuted_by);
     fputs("</p>\n", out);
 }

@@ -145,14 +145,16 @@ static void add_components(struct rows *r, const struct ct_memory_table *t) {
         if (next == CT_COMPONENTS || a->row[next].bytes <= a->tracked / SMALL_COMPONENT)
             break;
         add_row(r, a->row[next].bytes,
-                next == CT_COMPONENT_OTHER ? "of no known component"
+                next == CT_COMPONENT_OTHER ? "unrecognized"
                                            : ct_account_row_title((enum ct_account_row_kind)next));
         rest -= a->row[next].bytes;
         shown |= 1u << next;
     }
     r->residual = r->count;
     if (rest)
-        add_row(r, rest, shown >> CT_COMPONENT_OTHER & 1 ? "other components" : "all others");
+        add_row(r, rest,
+                shown >> CT_COMPONENT_OTHER & 1 ? "smaller parts"
+                                                : "unrecognized, and smaller parts");
 }
 
 // Splits tracked memory by what it is for.
@@ -211,8 +213,7 @@ static void add_rows(struct ct_view *v, struct rows *r, const struct ct_memory_t
     r->residual = r->count;
     add_row(r, ct_breakdown_measured_whole(m), ct_untracked_title(m));
     if (m->split_known && m->unattributed)
-        add_row(r, m->unattributed,
-                "untracked or of other processes: NVML's report is of another moment");
+        add_row(r, m->unattributed, "this process's or others': NVML was read at another moment");
     if (m->split_known && (m->others || !t->without_parts))
         add_row(r, m->others,
                 m->is_host_node ? "other processes, host pages and the driver, by NVML"

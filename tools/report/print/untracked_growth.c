@@ -68,7 +68,7 @@ void ct_untracked_growth_print(struct ct_view *v, const struct ct_leaks *l, int 
     if (ct_growth_kind_is_leak(s->kind)) {
         print_growing(v, l, is_full);
     } else if (s->kind == CT_GROWTH_KIND_SATURATING) {
-        fputs("no leak: ", v->out);
+        fputs("bounded: ", v->out);
         print_subject(v, g);
         ct_growth_print_bounded(v, s, "");
     } else if (s->kind == CT_GROWTH_KIND_UNTOLD && !ct_leaks_is_too_short(l)) {

@@ -83,8 +83,8 @@ static void print_missing(const struct ct_view *v, FILE *out, const struct ct_oo
         fprintf(out, " of the %s that PyTorch asked the driver for",
                 ct_label_size(v, reason->rounded).text);
     else if (reason->rounded != o->bytes)
-        fprintf(out, " of the %s that it takes in steps of %s (inferred)",
-                ct_label_size(v, reason->rounded).text, reason->step == 512 ? "512 B" : "2 MiB");
+        fprintf(out, ": rounded up to %s it takes %s (inferred)",
+                reason->step == 512 ? "512 B" : "2 MiB", ct_label_size(v, reason->rounded).text);
 }
 
 // Says what PyTorch's pool had for the request.

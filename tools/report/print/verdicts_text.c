@@ -58,9 +58,6 @@ void ct_verdicts_print(struct ct_view *v, const struct ct_verdicts *l, size_t mo
             putc('\n', v->out);
         }
         if (one->refuted_by)
-            fprintf(v->out,
-                    "  refuted   " CT_WRAP_HANG "by "
-                    "%s\n",
-                    one->refuted_by);
+            fprintf(v->out, "  wrong if  " CT_WRAP_HANG "there is %s\n", one->refuted_by);
     }
 }

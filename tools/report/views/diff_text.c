@@ -203,7 +203,7 @@ static void print_account(struct ct_view *v, const struct ct_diff_device *d) {
     for (size_t i = 0; i < n; i++) {
         add_size_row(&t, v, &s, i);
         ct_table_add_cell(&t, rows[i] == CT_COMPONENT_OTHER
-                                  ? "of no known component"
+                                  ? "unrecognized"
                                   : ct_account_row_title((enum ct_account_row_kind)rows[i]));
     }
     ct_table_print(v, &t);

@@ -40,11 +40,13 @@ static void print_answer(struct ct_view *v, const struct ct_device_need *n, int 
                 ct_label_size(v, least->bytes - capacity).text);
         break;
     case CT_NEED_DEPENDS:
-        fprintf(v->out,
-                "whether this run would fit%s on %s depends on what its pools give back: it needs "
-                "%s to %s",
-                until, size.text, ct_label_size(v, least->bytes).text,
-                ct_label_size(v, most->bytes).text);
+        if (n->failed && !v->options->capacity)
+            fprintf(v->out, "this run failed on %s", size.text);
+        else
+            fprintf(v->out, "whether this run would fit%s on %s depends", until, size.text);
+        fprintf(v->out, "%s: it needs %s to %s",
+                n->failed && !v->options->capacity ? "" : " on what its pools give back",
+                ct_label_size(v, least->bytes).text, ct_label_size(v, most->bytes).text);
         break;
     case CT_NEED_UNKNOWN:
         fprintf(v->out, "whether this run would fit%s on %s is not known, because %s", until,

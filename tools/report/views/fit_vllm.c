@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "answer/companions.h"
 #include "base/utf8.h"
 #include "print/label.h"
 
@@ -97,6 +98,17 @@ static void print_setting(struct ct_view *v, const struct ct_fit_setting *s,
                 is_said ? "the same as above" : s->unknown);
 }
 
+static int has_companion(const struct ct_view *v) {
+    return v->companions && (v->companions->has_log || v->companions->has_metrics);
+}
+
+static int is_any_known(const struct ct_vllm_fit *f) {
+    for (size_t i = 0; i < f->count; i++)
+        if (f->list[i].safe || f->list[i].fails)
+            return 1;
+    return *f->load;
+}
+
 void ct_fit_vllm_print(struct ct_view *v, const struct ct_fit_vllm *f, int device) {
     const struct ct_vllm_budget *b = &f->budget;
     fprintf(v->out, "%svLLM on %s%s", v->terminal->bold, ct_label_device(device).text,
@@ -108,6 +120,13 @@ void ct_fit_vllm_print(struct ct_view *v, const struct ct_fit_vllm *f, int devic
     putc('\n', v->out);
     print_budget(v, b);
     print_cache(v, b);
+    if (!has_companion(v) && !is_any_known(&f->fit)) {
+        fputs("  settings: " CT_WRAP_HANG
+              "--log FILE (the server's log) has what bounds them: their "
+              "values, and what a token takes of the KV cache\n",
+              v->out);
+        return;
+    }
     fputs("  each setting by itself, with all others as recorded:\n", v->out);
     for (size_t i = 0; i < f->fit.count; i++)
         print_setting(v, &f->fit.list[i], i ? &f->fit.list[i - 1] : NULL);

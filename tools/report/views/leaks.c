@@ -104,12 +104,12 @@ static void print_filled(struct ct_view *v, const struct ct_leaks *l) {
     for (size_t i = 0; i < l->filled_count && i < FILLED_ROWS; i++) {
         const struct ct_growth_shape *s = &l->filled[i].shape;
         const struct ct_site_group *g = group_of(l, &l->filled[i]);
-        fprintf(v->out, "no leak: %s " CT_WRAP_NAME "%s" CT_WRAP_NAME_END,
+        fprintf(v->out, "bounded: %s " CT_WRAP_NAME "%s" CT_WRAP_NAME_END,
                 ct_label_size(v, g->bytes).text, g->label);
         ct_growth_print_bounded(v, s, ", as a cache does");
     }
     if (l->filled_count > FILLED_ROWS)
-        fprintf(v->out, "no leak: %zu more call sites have filled, or slow down\n",
+        fprintf(v->out, "bounded: %zu more call sites have filled, or slow down\n",
                 l->filled_count - FILLED_ROWS);
 }
 

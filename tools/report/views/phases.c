@@ -82,10 +82,11 @@ static void print_text(struct ct_view *v, const struct ct_phase_times *p) {
     }
     ct_table_print(v, &table);
     ct_table_free(&table);
-    fprintf(v->out,
-            "%staken: allocations and PyTorch's blocks, below each phase by call site; kept: of "
-            "these, live at its end; peak: of what was tracked%s\n",
-            v->terminal->dim, v->terminal->reset);
+    fprintf(
+        v->out,
+        "%staken: allocated in the phase, below it by call site; kept: of that, live at its end; "
+        "peak: of what was tracked%s\n",
+        v->terminal->dim, v->terminal->reset);
     ct_program_marks_print(v, &p->marks);
     ct_trace_state_print_line_with(v, p->lost);
 }

@@ -436,7 +436,7 @@ static const struct gpu_note notes[] = {
     {"the reading and what the processes tracked contradict each other", is_contradictory},
     {"the processes see different capacities", differs_in_total},
     {"allocations were under way at the reading; others may include them", has_calls_under_way},
-    {"either: untracked or of others, because NVML's report is of another moment", is_partly_split},
+    {"either: untracked or others', because NVML was read at another moment", is_partly_split},
     {"shared memory (IPC) counts where it was allocated", is_shared},
     {"what \"-\" held is unknown, and part of others", has_unknown},
     {"* as of the process's last event, at most 60 s before; it may have ended since",

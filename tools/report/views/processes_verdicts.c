@@ -112,10 +112,7 @@ static void print_full(const struct ct_processes_shown *s, const struct ct_verdi
         putc('\n', s->out);
     }
     if (v->refuted_by)
-        fprintf(s->out,
-                "  refuted   " CT_WRAP_HANG "by "
-                "%s\n",
-                v->refuted_by);
+        fprintf(s->out, "  wrong if  " CT_WRAP_HANG "there is %s\n", v->refuted_by);
 }
 
 void ct_processes_verdicts_print(const struct ct_processes_shown *s, size_t most) {

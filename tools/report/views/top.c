@@ -214,9 +214,9 @@ static void print_stretch(struct ct_view *v, const struct ct_growth_stretch *s) 
         fputs("growth: not known, the time up to there is shorter than 0.2 s", v->out);
     else
         fprintf(v->out,
-                "growth: of the least held, over %d parts of %s to %s; rose: in how many steps",
+                "growth: how the minimum of each 1/%d of %s to %s rose; rose: in how many of %d",
                 CT_SITE_GROWTH_PARTS, ct_label_time(v, s->from_ns).text,
-                ct_label_time(v, s->to_ns).text);
+                ct_label_time(v, s->to_ns).text, CT_SITE_GROWTH_PARTS - 1);
     fprintf(v->out, "%s\n", v->terminal->reset);
 }
 
