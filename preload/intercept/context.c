@@ -21,13 +21,13 @@ static void set_free_in(struct ct_event *e, CUcontext context) {
     const struct ct_driver *driver = ct_driver();
     size_t free_bytes, total_bytes;
     CUcontext popped;
-    if (!driver->ctx_push || !driver->ctx_pop || driver->ctx_push(context) != CUDA_SUCCESS)
+    if (!driver->ctx_push || !driver->ctx_pop || CT_ASK(driver->ctx_push(context)) != CUDA_SUCCESS)
         return;
     if (ct_mem_info_read(&free_bytes, &total_bytes)) {
         CT_SET(e, free_bytes, free_bytes);
         CT_SET(e, total_bytes, total_bytes);
     }
-    driver->ctx_pop(&popped);
+    (void)CT_ASK(driver->ctx_pop(&popped));
 }
 
 static void set_free_before(struct ct_hook_call *call, int device) {
@@ -60,7 +60,7 @@ static int primary_is_active(CUdevice device) {
     unsigned int flags;
     int active = 0;
     return driver->primary_state &&
-           driver->primary_state(device, &flags, &active) == CUDA_SUCCESS && active;
+           CT_ASK(driver->primary_state(device, &flags, &active)) == CUDA_SUCCESS && active;
 }
 
 // Several threads may observe the same creation or destruction of a primary context. One of them
@@ -88,6 +88,7 @@ CUresult ct_on_cuDevicePrimaryCtxRetain(ct_fn_cuDevicePrimaryCtxRetain *real, CU
     if (!ct_pass_is_second())
         call.start_ns = ct_ring_now();
     const CUresult r = real(pctx, dev);
+    ct_hook_called(&call);
     if (r == CUDA_SUCCESS)
         ct_context_set_primary(dev, (uintptr_t)*pctx);
     // One more reference to an existing context is no event.
@@ -104,6 +105,7 @@ CUresult ct_on_cuDevicePrimaryCtxRetain(ct_fn_cuDevicePrimaryCtxRetain *real, CU
 static CUresult release_exit(struct ct_hook_call *call, CUresult r, CUdevice device, int was_active,
                              unsigned changes) {
     const uint64_t context = ct_context_primary(device);
+    ct_hook_called(call);
     if (r != CUDA_SUCCESS || !was_active || primary_is_active(device) ||
         !claim_primary_change(device, changes)) {
         ct_hook_leave(call);

@@ -75,7 +75,7 @@ CT_COLD void update_last(uint64_t context, uint64_t now) {
     CUdevice d;
     int device = ct_context_device(context);
     if (device == CT_NO_DEVICE_ORDINAL && driver->ctx_get_device &&
-        driver->ctx_get_device(&d) == CUDA_SUCCESS) {
+        CT_ASK(driver->ctx_get_device(&d)) == CUDA_SUCCESS) {
         device = d;
         ct_context_created(context, device);
     }
@@ -87,7 +87,8 @@ CT_COLD void update_last(uint64_t context, uint64_t now) {
 int ct_context_current(uint64_t *context, int *device) {
     const struct ct_driver *driver = ct_driver();
     CUcontext current = NULL;
-    if (!driver->ctx_get_current || driver->ctx_get_current(&current) != CUDA_SUCCESS || !current)
+    if (!driver->ctx_get_current || CT_ASK(driver->ctx_get_current(&current)) != CUDA_SUCCESS ||
+        !current)
         return 0;
     const uint64_t now = atomic_load_explicit(&generation, memory_order_acquire);
     *context = (uint64_t)(uintptr_t)current;

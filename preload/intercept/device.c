@@ -66,6 +66,7 @@ CUresult ct_on_cuMemGetInfo_v2(ct_fn_cuMemGetInfo_v2 *real, size_t *free, size_t
     if (!ct_hook_enter(&call, CT_ID_cuMemGetInfo_v2, CT_OP_MEMORY_SAMPLE))
         return real(free, total);
     const CUresult r = real(free, total);
+    ct_hook_called(&call);
     // OptiX passes NULL (HAMi-core#234).
     if (r == CUDA_SUCCESS && free && total)
         ct_mem_info_sample_given(call.event.api, *free, *total);

@@ -44,8 +44,10 @@ static void publish_compute_capability(int device) {
     char text[32];
     int major, minor;
     if (!driver->device_attribute ||
-        driver->device_attribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device) ||
-        driver->device_attribute(&minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, device))
+        CT_ASK(driver->device_attribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR,
+                                        device)) ||
+        CT_ASK(
+            driver->device_attribute(&minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, device)))
         return;
     snprintf(text, sizeof text, "%d.%d", major, minor);
     publish_text(device, "compute_capability", text);
@@ -65,7 +67,7 @@ static void publish_host_access(int device) {
     const struct ct_driver *driver = ct_driver();
     int value;
     for (size_t i = 0; driver->device_attribute && i < sizeof list / sizeof *list; i++)
-        if (driver->device_attribute(&value, list[i].attribute, device) == CUDA_SUCCESS) {
+        if (CT_ASK(driver->device_attribute(&value, list[i].attribute, device)) == CUDA_SUCCESS) {
             publish_number(device, list[i].name, (unsigned long long)value);
             if (list[i].attribute == CU_DEVICE_ATTRIBUTE_INTEGRATED && value)
                 ct_host_memory_watch(device);
@@ -76,7 +78,7 @@ static void publish_host_access(int device) {
 // GPU's.
 static int read_uuid(int device, CUuuid *uuid) {
     const struct ct_driver *driver = ct_driver();
-    return (driver->device_uuid && driver->device_uuid(uuid, device) == CUDA_SUCCESS) ||
+    return (driver->device_uuid && CT_ASK(driver->device_uuid(uuid, device)) == CUDA_SUCCESS) ||
            (driver->device_uuid_v1 && driver->device_uuid_v1(uuid, device) == CUDA_SUCCESS);
 }
 
@@ -87,15 +89,16 @@ CT_COLD void publish(int device) {
     size_t total = 0, free_bytes, total_bytes;
     int version;
     memset(&uuid, 0, sizeof uuid);
-    if (driver->device_name && driver->device_name(name, sizeof name, device) == CUDA_SUCCESS)
+    if (driver->device_name &&
+        CT_ASK(driver->device_name(name, sizeof name, device)) == CUDA_SUCCESS)
         publish_text(device, "name", name);
-    if (driver->device_total && driver->device_total(&total, device) == CUDA_SUCCESS)
+    if (driver->device_total && CT_ASK(driver->device_total(&total, device)) == CUDA_SUCCESS)
         publish_number(device, "total_bytes", total);
     if (ct_mem_info_read(&free_bytes, &total_bytes))
         publish_number(device, "meminfo_total_bytes", total_bytes);
     publish_compute_capability(device);
     publish_host_access(device);
-    if (driver->driver_version && driver->driver_version(&version) == CUDA_SUCCESS)
+    if (driver->driver_version && CT_ASK(driver->driver_version(&version)) == CUDA_SUCCESS)
         ct_info_set("cuda.driver_version", "%d", version);
     ct_info_set("cuda.headers_version", "%d", CUDA_VERSION);
     if (read_uuid(device, &uuid)) {

@@ -3,6 +3,8 @@
 #ifndef CT_DRIVER_H
 #define CT_DRIVER_H
 
+#include <errno.h>
+
 #include "intercept/cuda_api.h"
 
 //   X(member, symbol, prototype)
@@ -38,5 +40,15 @@ struct ct_driver {
 
 // Looked up at the first call after the driver was loaded; constant from then on.
 const struct ct_driver *ct_driver(void);
+
+// Asks the driver something that the host did not: errno stays what the host's own call left.
+#define CT_ASK(call)                     \
+    __extension__({                      \
+        int *const errno_at_ = &errno;   \
+        const int errno_ = *errno_at_;   \
+        const CUresult answer_ = (call); \
+        *errno_at_ = errno_;             \
+        answer_;                         \
+    })
 
 #endif

@@ -162,6 +162,7 @@ CUresult ct_on_cuGraphInstantiateWithParams_ptsz(ct_fn_cuGraphInstantiateWithPar
 // Launches and uploads are the hot path of a server, so they are sampled at intervals only. One
 // that runs out of memory is an event of its own.
 static void launch_exit(struct ct_hook_call *call, CUresult r) {
+    ct_hook_called(call);
     if (r == CUDA_ERROR_OUT_OF_MEMORY) {
         CT_SET(&call->event, flags, CT_FLAG_GRAPH);
         ct_hook_measure_exit(call, r);

@@ -12,7 +12,7 @@
 //     return r;
 // A body that frees (unmaps, destroys, ...) publishes its event before the call: ct_hook_enter,
 // fill call.event, ct_hook_free_enter, real, ct_hook_free_exit. A body without an event of its own:
-// ct_hook_enter, real, ct_hook_leave. errno is what the real call left.
+// ct_hook_enter, real, ct_hook_called, ct_hook_leave. errno is what the real call left.
 #ifndef CT_HOOK_SCOPE_H
 #define CT_HOOK_SCOPE_H
 
@@ -46,6 +46,11 @@ enum ct_enclosing ct_hook_scope_outer(uintptr_t address);
 // What a body gets as the real function if it runs in two passes (passes.h): leaves the first one,
 // returns the call's result in the second.
 CUresult ct_hook_scope_real(void);
+
+// Of a body that may have no event: notes what the real call left in errno, right after it.
+static inline void ct_hook_called(struct ct_hook_call *call) {
+    call->saved_errno = *call->errno_at;
+}
 
 // Leaves the scope without an event.
 void ct_hook_leave(struct ct_hook_call *call);

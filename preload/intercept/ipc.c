@@ -22,7 +22,7 @@ CUresult ct_on_cuIpcGetMemHandle(ct_fn_cuIpcGetMemHandle *real, CUipcMemHandle *
 static void set_opened_device(struct ct_event *e, CUdeviceptr ptr) {
     int device;
     if (ct_driver()->pointer_attribute &&
-        ct_driver()->pointer_attribute(&device, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, ptr) ==
+        CT_ASK(ct_driver()->pointer_attribute(&device, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, ptr)) ==
             CUDA_SUCCESS)
         CT_SET(e, device, device);
 }

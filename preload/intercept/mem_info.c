@@ -9,6 +9,7 @@
 
 #include "base/options.h"
 #include "intercept/cuda_context.h"
+#include "intercept/driver.h"
 #include "intercept/next_functions.h"
 #include "intercept/stream.h"
 #include "record/publish.h"
@@ -30,7 +31,7 @@ __attribute__((noinline)) int ct_mem_info_read(size_t *free_bytes, size_t *total
     ct_fn_cuMemGetInfo_v2 *const mem_info =
         (ct_fn_cuMemGetInfo_v2 *)ct_next_function(CT_ID_cuMemGetInfo_v2);
     return mem_info && !ct_stream_any_capturing() &&
-           mem_info(free_bytes, total_bytes) == CUDA_SUCCESS;
+           CT_ASK(mem_info(free_bytes, total_bytes)) == CUDA_SUCCESS;
 }
 
 // `now_ns` may lie before the last sample, which another thread has taken.

@@ -79,8 +79,8 @@ static void sample_pool(const struct ct_hook_call *call, struct pool *p) {
     CUmemoryPool pool = (CUmemoryPool)(uintptr_t)handle;
     cuuint64_t reserved, used;
     if (!handle || !driver->pool_attribute ||
-        driver->pool_attribute(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &reserved) ||
-        driver->pool_attribute(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, &used))
+        CT_ASK(driver->pool_attribute(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &reserved)) ||
+        CT_ASK(driver->pool_attribute(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, &used)))
         return;
     const uint64_t old_reserved = atomic_exchange(&p->reserved, reserved);
     const uint64_t old_used = atomic_exchange(&p->used, used);
@@ -132,7 +132,7 @@ static int find_stream_device(CUstream stream) {
     int device = CT_NO_DEVICE_ORDINAL;
     CUcontext of_stream;
     if ((uintptr_t)stream > (uintptr_t)CU_STREAM_PER_THREAD && driver->stream_context &&
-        driver->stream_context(stream, &of_stream) == CUDA_SUCCESS)
+        CT_ASK(driver->stream_context(stream, &of_stream)) == CUDA_SUCCESS)
         device = ct_context_device((uintptr_t)of_stream);
     if (device == CT_NO_DEVICE_ORDINAL)
         (void)ct_context_current(&context, &device);
@@ -145,7 +145,7 @@ static struct pool *find_current_pool(CUstream stream) {
     const int device = find_stream_device(stream);
     CUmemoryPool pool;
     if (device == CT_NO_DEVICE_ORDINAL || !driver->device_pool ||
-        driver->device_pool(&pool, device) != CUDA_SUCCESS)
+        CT_ASK(driver->device_pool(&pool, device)) != CUDA_SUCCESS)
         return NULL;
     return add_pool((uintptr_t)pool, device, CT_SPACE_DEVICE);
 }

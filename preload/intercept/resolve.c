@@ -11,6 +11,7 @@
 
 #include <dlfcn.h>
 #include <elf.h>
+#include <errno.h>
 #include <link.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -232,8 +233,10 @@ void *ct_resolve_dlvsym(void *handle, const char *name, const char *version) {
 
 static CUresult substitute_result(CUresult result, const char *symbol, void **pfn, int version,
                                   cuuint64_t flags) {
+    const int left_errno = errno;
     if (result == CUDA_SUCCESS && pfn)
         *pfn = ct_resolve_substitute(CT_LOOK_UP_PROC_ADDRESS, symbol, version, flags, *pfn);
+    errno = left_errno;
     return result;
 }
 

@@ -21,7 +21,8 @@ static int ask_capturing(CUstream stream, int ptsz) {
     const struct ct_driver *driver = ct_driver();
     CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
     return driver->stream_capturing &&
-           driver->stream_capturing(ct_stream_effective(stream, ptsz), &status) == CUDA_SUCCESS &&
+           CT_ASK(driver->stream_capturing(ct_stream_effective(stream, ptsz), &status)) ==
+               CUDA_SUCCESS &&
            status != CU_STREAM_CAPTURE_STATUS_NONE;
 }
 
@@ -34,7 +35,7 @@ int ct_stream_is_capturing(CUstream stream, int ptsz) {
 int ct_stream_relax_enter(CUstreamCaptureMode *mode) {
     const struct ct_driver *driver = ct_driver();
     *mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-    return driver->capture_mode && driver->capture_mode(mode) == CUDA_SUCCESS;
+    return driver->capture_mode && CT_ASK(driver->capture_mode(mode)) == CUDA_SUCCESS;
 }
 
 void ct_stream_relax_leave(CUstreamCaptureMode *mode) {

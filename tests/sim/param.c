@@ -114,6 +114,7 @@ static void read_all(void) {
     p->limit_charges = number("SIM_LIMIT", 1) != 0;
     p->managed_at_once = number("SIM_MANAGED", 0) != 0;
     p->ends_at_exit = number("SIM_EXIT", 0) != 0;
+    p->sets_errno = number("SIM_ERRNO", 0) != 0;
     p->backed = number("SIM_BACKED", 1) != 0;
     p->space = number("SIM_SPACE_GB", 1024) << 30;
     p->symbolic = number("SIM_BSYMBOLIC", 1) != 0;

@@ -21,7 +21,7 @@ struct sim_param {
     int numa_node;     // -1: none
     uint64_t space;    // address space to reserve for the devices, in bytes
     bool lazy_modules, kernels_load, limit_charges, managed_at_once, backed;
-    bool ends_at_exit;
+    bool ends_at_exit, sets_errno;
     bool symbolic, alias, reentrant, nvlink, integrated;
     const char *shm, *ledger, *ledger_map, *log, *fail, *nvml, *latency;
     const char *neighbour_kind, *nvml_pids;
