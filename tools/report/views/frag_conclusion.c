@@ -61,10 +61,10 @@ static void print_figures(struct ct_view *v, const struct ct_scan *s,
         fprintf(v->out, ": %s was asked for", ct_label_size(v, o->bytes).text);
     if (reason.free_known)
         fprintf(v->out, ", %s was free on the device", ct_label_size(v, reason.free).text);
-    if (g)
+    if (g || o->pool.known)
         fprintf(v->out, ", %s in PyTorch's segments, largest %s",
-                ct_label_size(v, g->free.bytes).text,
-                ct_pool_text_largest(v, g->free.largest).text);
+                ct_label_size(v, free_in_pool(o, g).bytes).text,
+                ct_pool_text_largest(v, free_in_pool(o, g).largest).text);
 }
 
 void ct_frag_conclusion_print(struct ct_view *v, const struct ct_scan *s, int device) {
