@@ -81,7 +81,8 @@ static int preferred_major(void) {
         if (find_cudart_folder(major, folder, sizeof folder))
             return major;
     }
-    if (ct_driver()->driver_version && !ct_driver()->driver_version(&version) && version / 1000 > 0)
+    if (ct_driver()->driver_version && !CT_ASK(ct_driver()->driver_version(&version)) &&
+        version / 1000 > 0)
         return version / 1000 < NEWEST_MAJOR ? version / 1000 : NEWEST_MAJOR;
     return NEWEST_MAJOR;
 }

@@ -79,7 +79,7 @@ static void publish_host_access(int device) {
 static int read_uuid(int device, CUuuid *uuid) {
     const struct ct_driver *driver = ct_driver();
     return (driver->device_uuid && CT_ASK(driver->device_uuid(uuid, device)) == CUDA_SUCCESS) ||
-           (driver->device_uuid_v1 && driver->device_uuid_v1(uuid, device) == CUDA_SUCCESS);
+           (driver->device_uuid_v1 && CT_ASK(driver->device_uuid_v1(uuid, device)) == CUDA_SUCCESS);
 }
 
 CT_COLD void publish(int device) {

@@ -192,7 +192,7 @@ CT_WHOLE void ct_hook_alloc_exit(struct ct_hook_call *call, CUresult result) {
     uint64_t context;
     int device, current_device = CT_NO_DEVICE_ORDINAL;
     inside |= UNPUBLISHED;
-    call->saved_errno = *call->errno_at;
+    ct_hook_called(call);
     CT_SET(e, t_ns, ct_ring_now());
     CT_SET(e, result, (int32_t)result);
     if (call->start_ns)
@@ -240,7 +240,7 @@ CT_WHOLE void ct_hook_free_enter(struct ct_hook_call *call) {
 
 CT_WHOLE void ct_hook_free_exit(struct ct_hook_call *call, CUresult result) {
     CT_ASSERT(CT_HAS(&call->event, t_ns));
-    call->saved_errno = *call->errno_at;
+    ct_hook_called(call);
     if (result != CUDA_SUCCESS || call->start_ns) {
         const uint64_t event_ns = call->event.t_ns;
         struct ct_event amend = {.present = 0};
@@ -270,7 +270,7 @@ void ct_hook_measure_enter(struct ct_hook_call *call) {
 
 void ct_hook_measure_after(struct ct_hook_call *call, int read) {
     size_t free_bytes, total_bytes;
-    call->saved_errno = *call->errno_at;
+    ct_hook_called(call);
     if (read && ct_mem_info_read(&free_bytes, &total_bytes)) {
         CT_SET(&call->event, free_bytes, free_bytes);
         CT_SET(&call->event, total_bytes, total_bytes);

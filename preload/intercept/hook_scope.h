@@ -47,7 +47,8 @@ enum ct_enclosing ct_hook_scope_outer(uintptr_t address);
 // returns the call's result in the second.
 CUresult ct_hook_scope_real(void);
 
-// Of a body that may have no event: notes what the real call left in errno, right after it.
+// Notes what the real call left in errno, right after it. The exits below do; a body that may leave
+// without an event does it itself.
 static inline void ct_hook_called(struct ct_hook_call *call) {
     call->saved_errno = *call->errno_at;
 }

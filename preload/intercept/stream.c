@@ -39,7 +39,7 @@ int ct_stream_relax_enter(CUstreamCaptureMode *mode) {
 }
 
 void ct_stream_relax_leave(CUstreamCaptureMode *mode) {
-    (void)ct_driver()->capture_mode(mode);
+    (void)CT_ASK(ct_driver()->capture_mode(mode));
 }
 
 // ---- capture --------------------------------------------------------------------------------

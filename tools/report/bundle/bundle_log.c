@@ -17,17 +17,16 @@ static void append_part(FILE *in, struct ct_buffer *to, size_t most) {
     to->n += n;
 }
 
-// Cuts what is behind the last line, or before the first one.
+// Cuts what is behind the last whole line.
 static void end_with_line(struct ct_buffer *text) {
     while (text->n && text->at[text->n - 1] != '\n')
         text->n--;
 }
 
-static int skip_to_line(FILE *in) {
+static void skip_line(FILE *in) {
     int c;
     while ((c = getc(in)) != EOF && c != '\n')
         ;
-    return c;
 }
 
 static void read_long(FILE *in, long bytes, struct ct_buffer *to) {
@@ -38,7 +37,7 @@ static void read_long(FILE *in, long bytes, struct ct_buffer *to) {
         snprintf(note, sizeof note, "[lines of the log are left out: it has %ld bytes]\n", bytes);
     ct_buffer_append(to, note, (size_t)n);
     (void)fseek(in, bytes - LAST, SEEK_SET);
-    (void)skip_to_line(in);
+    skip_line(in);
     append_part(in, to, LAST);
 }
 
