@@ -108,9 +108,17 @@ def _outcome(name, function, run):
 
 def _say_where_it_stands():
     """The hang guard ends a suite with SIGTERM: then its standard error has where it stood still. (A pool ends its processes
-    so, too, which say nothing.)"""
-    faulthandler.register(signal.SIGTERM, chain=True)
-    os.register_at_fork(after_in_child=lambda: faulthandler.unregister(signal.SIGTERM))
+    so, too, which say nothing.)
+
+    `timeout` sends the signal twice, to the suite and to its group. faulthandler.register(chain=True) would end the process
+    by the second one, in the middle of what it says about the first.
+    """
+    def say(number, _frame):
+        faulthandler.dump_traceback()
+        signal.signal(number, signal.SIG_DFL)
+        os.kill(os.getpid(), number)
+    signal.signal(signal.SIGTERM, say)
+    os.register_at_fork(after_in_child=lambda: signal.signal(signal.SIGTERM, signal.SIG_DFL))
 
 
 def main(run=_call):
