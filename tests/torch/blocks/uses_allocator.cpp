@@ -81,6 +81,8 @@ void work(const Torch &t, unsigned thread, unsigned long ops, int devices) {
     std::vector<std::pair<int, void *>> mine;
     uint64_t seed = 88172645463325252u + thread * 977;
     for (unsigned long i = 0; i < ops; i++) {
+        if (i == ops / 2) // no device has so much: each thread is refused, however they take turns
+            t.alloc(int(thread) % devices, size_t(1) << 40);
         if (mine.size() > 40 || (!mine.empty() && next(seed) % 2)) {
             const size_t at = next(seed) % mine.size();
             t.free(mine[at].first, mine[at].second);
