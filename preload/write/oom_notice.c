@@ -29,7 +29,7 @@
 #define RETRY_NS (10 * SECOND_NS)   // how long PyTorch may take to repeat a call
 #define PIPE_NS UINT64_C(100000000) // between two attempts to write into a full pipe
 #define EXIT_MS 200                 // how long the exit waits for a full pipe
-enum { LINES = 16, RETRIES = 64 };
+enum { LINES = 16, RETRIES = 64, SITES = 16 };
 
 // A failure as of its moment. The event has no operation where there is none.
 struct failure {
@@ -40,9 +40,11 @@ struct failure {
 static struct {
     struct failure waiting[LINES]; // for their lines, oldest first
     unsigned n;
-    struct failure last; // of those that are summed up
-    uint64_t more;       // how many those are; 0: none
-    uint64_t summed_ns;  // when a sum was printed
+    struct failure last;  // of those that are summed up
+    uint64_t more;        // how many those are; 0: none
+    uint64_t summed_ns;   // when a sum was printed, or a failure had a line of its own
+    uint32_t said[SITES]; // stacks of the newest failures that had one, as a ring; 0: none
+    unsigned sites;
     // Calls that PyTorch's allocator repeats, by thread; of threads that share an entry, the
     // newest.
     struct failure retried[RETRIES];
@@ -109,11 +111,23 @@ static void share(void) {
     atomic_store(&waiting_n, notice.n);
 }
 
+// Whether a failure is from a call site that has just had a line.
+static int is_said_again(const struct failure *f) {
+    const uint32_t stack = CT_HAS(&f->event, stack) ? f->event.stack : 0;
+    unsigned i = 0;
+    while (i < SITES && notice.said[i] != stack)
+        i++;
+    return stack && i < SITES && f->event.t_ns < notice.summed_ns + SECOND_NS;
+}
+
 static void say(const struct failure *f) {
     if (CT_OPTION_NUMBER(QUIET))
         return;
-    if (!notice.more && notice.n < LINES && has_turn(lines_ns, f->event.t_ns)) {
+    if (!notice.more && notice.n < LINES && !is_said_again(f) &&
+        has_turn(lines_ns, f->event.t_ns)) {
         lines_ns = (lines_ns > f->event.t_ns ? lines_ns : f->event.t_ns) + SECOND_NS;
+        notice.summed_ns = f->event.t_ns;
+        notice.said[notice.sites++ % SITES] = CT_HAS(&f->event, stack) ? f->event.stack : 0;
         notice.waiting[notice.n++] = *f;
         return;
     }

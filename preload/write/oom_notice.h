@@ -11,9 +11,10 @@
 //    applies its event. What was not read then is left out. NVML is asked once more before the line
 //    is printed; its report only divides what neither the free memory nor the tracked memory
 //    explains (ct_breakdown_divide_later).
-// 4. Each failure is said. Ten lines may follow each other, then one a second; failures beyond that
-//    are summed up in one line ("37 more failed, the last of them: ..."), at most once a second, by
-//    the writer thread and at the exit. A call that is summed up is not delayed.
+// 4. Each failure is said. Ten lines may follow each other, each from another call site, then one a
+//    second; failures beyond that are summed up in one line ("37 more failed, the last of them:
+//    ..."), at most once a second, by the writer thread and at the exit. A call that is summed up
+//    is not delayed.
 //
 // Who says it: the failing thread drains its own event (ct_drain_look). If a line waits then, it
 // wakes the writer thread, which asks NVML and prints; after 100 ms the failing thread prints it

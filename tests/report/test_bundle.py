@@ -107,15 +107,22 @@ def logged():
     return found
 
 
+def figures(line):
+    """A line's text and its sizes in GiB. Before 2026-11-30 the figures of the device had one unit, which is said once."""
+    own, of_device = line.split(" failed", 1)
+    sizes = [(float(number), unit) for number, unit in re.findall(r" ([\d.]+)(?: ([KMG]iB|B))?(?=[ ,]|$)", of_device)]
+    unit = sizes[0][1] if sizes and any(not u for _, u in sizes) else ""
+    return own, [number / {"B": 1 << 30, "KiB": 1 << 20, "MiB": 1 << 10, "GiB": 1}[u or unit] for number, u in sizes], unit
+
+
 def is_same_line(got, line):
-    """To the letter, but for the call site, because the recorders of these runs left out fewer frames (noise.def), and
-    unless the recorder wrote it before NVML's answer was there (BUNDLE.md): then what it could not split is split."""
+    """But for the call site, because the recorders of these runs left out fewer frames (noise.def), and unless the recorder
+    wrote it before NVML's answer was there (BUNDLE.md): then what it could not split is split."""
     got, line = (re.sub(r" failed \([^()]*\.py:\d+ [^()]*\)", " failed (a line)", text) for text in (got, line))
-    if got == line:
-        return True
-    said = re.fullmatch(r"(.*), others ([\d.]+), ([\d.]+) untracked or of others", line)
-    split = re.fullmatch(r"(.*), others ([\d.]+)", got)
-    return bool(said and split) and said[1] == split[1] and abs(float(said[2]) + float(said[3]) - float(split[2])) < 0.051
+    (own, now, _), (as_then, then, unit) = figures(got), figures(line)
+    if len(then) == len(now) + 1 and line.endswith(" untracked or of others"):
+        then[-2:] = [then[-2] + then[-1]]
+    return own == as_then and len(now) == len(then) and all(abs(a - b) < (0.101 if unit else 0.011) for a, b in zip(now, then))
 
 
 @case("the recorder's line on stderr is in the summary: of real runs, whose logs have it, to the letter")

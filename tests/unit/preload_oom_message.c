@@ -40,8 +40,8 @@ static void everything_known(void **state) {
                              .caller = "model_runner",
                              .path = "/x/t.zst"};
     is(&r,
-       "cutrace: GPU 0 out of memory: cudaMalloc of 2.30 GiB failed (model_runner): free 1.17 GiB of 79.15, "
-       "this process 74.2 tracked + 2.9 untracked, others 0.9; run: cutrace-report /x/t.zst\n");
+       "cutrace: GPU 0 out of memory: cudaMalloc of 2.30 GiB failed (model_runner): free 1.17 GiB of 79.15 GiB, "
+       "this process 74.20 GiB tracked + 2.90 GiB untracked, others 921.60 MiB; run: cutrace-report /x/t.zst\n");
 }
 
 // All parts and what is free are the whole device.
@@ -61,14 +61,14 @@ static void every_part(void **state) {
     r.earlier = 37;
     is(&r,
        "cutrace: 37 more failed, the last of them: GPU 0 out of memory: PyTorch's allocation of "
-       "20.00 MiB failed: free 1.00 GiB of 24.00, this process 12.0 tracked + 2.0 in flight + 0.5 "
-       "untracked, others 3.2, 5.3 untracked or of others\n");
+       "20.00 MiB failed: free 1.00 GiB of 24.00 GiB, this process 12.00 GiB tracked + 2.00 GiB in flight "
+       "+ 512.00 MiB untracked, others 3.20 GiB, 5.30 GiB untracked or of others\n");
     r.earlier = 0;
     r.untracked = r.others = UNKNOWN; // without NVML
     r.unattributed = GIB(9);
     is(&r,
        "cutrace: GPU 0 out of memory: PyTorch's allocation of 20.00 MiB failed: free 1.00 GiB of "
-       "24.00, this process 12.0 tracked + 2.0 in flight, 9.0 untracked or of others\n");
+       "24.00 GiB, this process 12.00 GiB tracked + 2.00 GiB in flight, 9.00 GiB untracked or of others\n");
 }
 
 static void parts_unknown(void **state) {
@@ -81,13 +81,13 @@ static void parts_unknown(void **state) {
     is(&r, "cutrace: GPU 3 out of memory: cuMemCreate of 5.00 MiB failed\n");
     r.tracked = GIB(1.5);
     is(&r,
-       "cutrace: GPU 3 out of memory: cuMemCreate of 5.00 MiB failed: this process 1.5 GiB tracked\n");
+       "cutrace: GPU 3 out of memory: cuMemCreate of 5.00 MiB failed: this process 1.50 GiB tracked\n");
     r.free = GIB(0.5);
     is(&r,
-       "cutrace: GPU 3 out of memory: cuMemCreate of 5.00 MiB failed: free 0.50 GiB, this process 1.5 tracked\n");
+       "cutrace: GPU 3 out of memory: cuMemCreate of 5.00 MiB failed: free 512.00 MiB, this process 1.50 GiB tracked\n");
     r.total = GIB(4);
     is(&r,
-       "cutrace: GPU 3 out of memory: cuMemCreate of 5.00 MiB failed: free 0.50 GiB of 4.00, this process 1.5 tracked\n");
+       "cutrace: GPU 3 out of memory: cuMemCreate of 5.00 MiB failed: free 512.00 MiB of 4.00 GiB, this process 1.50 GiB tracked\n");
     r = nothing;
     r.bytes = 700;
     r.free = 1 << 20;
@@ -97,7 +97,7 @@ static void parts_unknown(void **state) {
        "cutrace: out of memory: allocation of 700 B failed: free 1.00 MiB of 8.00 GiB; run: cutrace-report t\n");
     r.total = 512 << 20;
     is(&r,
-       "cutrace: out of memory: allocation of 700 B failed: free 1.00 MiB of 512.00; run: cutrace-report t\n");
+       "cutrace: out of memory: allocation of 700 B failed: free 1.00 MiB of 512.00 MiB; run: cutrace-report t\n");
 }
 
 static void of_unknown_size(void **state) {

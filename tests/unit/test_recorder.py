@@ -199,7 +199,7 @@ def a_refused_allocation_is_said_and_in_the_trace():
     only_then = {"CUTRACE_FLUSH_MS": "3600000", "CUTRACE_UPDATE_MS": "0"}  # is anything written to the file
     run = Run("refuse-and-die", 100, 1, status=-signal.SIGKILL, env=only_then)
     line = re.fullmatch(r"cutrace: GPU 0 out of memory: cuMemAlloc_v2 of 1\.00 GiB failed( \([^)]*\))?: this process "
-                        r"[\d.]+ GiB tracked; run: cutrace-report (\S+)\n", run.stderr)
+                        r"[\d.]+ [KMG]iB tracked; run: cutrace-report (\S+)\n", run.stderr)
     assert line and line[2] == os.path.join(run.folder, "t.zst"), run.stderr
     os.unlink(os.path.join(run.folder, "t.zst.journal"))  # the trace is passed on without it
     equal(run, run.trace())
@@ -588,13 +588,13 @@ def memory_is_sampled_through_nvml():
     assert e.get("process_bytes") == (5 << 30 if trusted else None)
     assert trace.info["device.1.nvml_total_bytes"] == str(80 << 30) and trace.info["device.1.nvml_index"] == "5"
     # NVML saw 65 GiB of others, and still does; 8 GiB were used for the moment of the failure.
-    known = " + 2.0 untracked, others 65.0, 8.0 untracked or of others" if trusted else ", 75.0 untracked or of others"
-    assert run.stderr == ("cutrace: GPU 1 out of memory: cudaMalloc of 3.00 GiB failed: free 2.00 GiB of 80.00, this process 3.0 tracked"
+    known = " + 2.00 GiB untracked, others 65.00 GiB, 8.00 GiB untracked or of others" if trusted else ", 75.00 GiB untracked or of others"
+    assert run.stderr == ("cutrace: GPU 1 out of memory: cudaMalloc of 3.00 GiB failed: free 2.00 GiB of 80.00 GiB, this process 3.00 GiB tracked"
                           f"{known}; run: cutrace-report {run.folder}/t.zst\n"), run.stderr
     for env in ({"CUTRACE_NVML": "0", "LD_LIBRARY_PATH": folder}, {"NVML_REFUSES": "1", "LD_LIBRARY_PATH": folder}, {}):
         run = Run("device", env=env)
         assert not [e for e in run.trace().events if e["op"] == "memory-sample"]
-        assert run.stderr.endswith(f"3.0 tracked, 75.0 untracked or of others; run: cutrace-report {run.folder}/t.zst\n"), run.stderr
+        assert run.stderr.endswith(f"3.00 GiB tracked, 75.00 GiB untracked or of others; run: cutrace-report {run.folder}/t.zst\n"), run.stderr
 
 
 @case("an idle process costs nothing")

@@ -124,12 +124,13 @@ static inline int ct_noise_is_qualifier(char c) {
 }
 
 // Copies the qualified name that a symbol of C++ begins with, up to its template arguments:
-// "a::b" of _ZN1a1bIiEEvT_. Other symbols are copied as they are. It is for patterns that name a
-// namespace, where nobody demangles.
+// "a::b" of _ZN1a1bIiEEvT_, and of a lambda in it. Other symbols are copied as they are. It is for
+// patterns that name a namespace, where nobody demangles.
 static inline void ct_noise_plain_name(const char *symbol, size_t length, char *to, size_t size) {
     const char *at = symbol + 2, *const end = symbol + length, *name;
     size_t used = 0, n;
     if (length > 3 && memcmp(symbol, "_Z", 2) == 0) {
+        at += *at == 'Z'; // of a lambda: where it is
         const int nested = *at == 'N';
         for (at += nested; nested && at < end && ct_noise_is_qualifier(*at); at++)
             ;

@@ -109,17 +109,18 @@ static inline __attribute__((format(printf, 2, 3))) void ct_oom_add(struct ct_oo
     va_end(arguments);
 }
 
-// A size on its own: in the largest unit that leaves a digit before the point.
-static inline void ct_oom_add_size(struct ct_oom_line *l, uint64_t bytes) {
+// A size in the largest unit that leaves a digit before the point, and what it is of.
+static inline void ct_oom_add_size(struct ct_oom_line *l, uint64_t bytes, const char *what) {
     static const char *const units[] = {"GiB", "MiB", "KiB"};
     for (unsigned i = 0; i < 3; i++) {
         const unsigned shift = 30 - 10 * i;
         if (bytes >> shift) {
-            ct_oom_add(l, "%.2f %s", (double)bytes / (double)(UINT64_C(1) << shift), units[i]);
+            ct_oom_add(l, "%.2f %s%s", (double)bytes / (double)(UINT64_C(1) << shift), units[i],
+                       what);
             return;
         }
     }
-    ct_oom_add(l, "%" PRIu64 " B", bytes);
+    ct_oom_add(l, "%" PRIu64 " B%s", bytes, what);
 }
 
 static inline void ct_oom_add_request(struct ct_oom_line *l, const struct ct_oom *oom) {
@@ -131,7 +132,7 @@ static inline void ct_oom_add_request(struct ct_oom_line *l, const struct ct_oom
         ct_oom_add(l, "allocation");
     if (oom->bytes != UINT64_MAX) {
         ct_oom_add(l, " of ");
-        ct_oom_add_size(l, oom->bytes);
+        ct_oom_add_size(l, oom->bytes, "");
     } else {
         ct_oom_add(l, " of unknown size");
     }
@@ -142,70 +143,47 @@ static inline void ct_oom_add_request(struct ct_oom_line *l, const struct ct_oom
         ct_oom_add(l, " (%.120s)", oom->caller);
 }
 
-// The device's numbers share one unit, so that a reader can add them up.
-struct ct_oom_unit {
-    double bytes;
-    const char *name;
-};
-
-static inline struct ct_oom_unit ct_oom_choose_unit(const struct ct_oom *oom) {
-    if (oom->total == UINT64_MAX || oom->total >> 30)
-        return (struct ct_oom_unit){1073741824.0, "GiB"};
-    return (struct ct_oom_unit){1048576.0, "MiB"};
+static inline int ct_oom_has(uint64_t bytes) {
+    return bytes != UINT64_MAX && bytes;
 }
 
-static inline void ct_oom_add_free(struct ct_oom_line *l, const struct ct_oom *oom,
-                                   struct ct_oom_unit unit) {
-    // Below 10 MiB, GiB would show 0.00 or 0.01.
-    const int needs_own_unit = unit.bytes > 1048576.0 && oom->free < UINT64_C(10) << 20;
-    ct_oom_add(l, ": free ");
-    if (needs_own_unit)
-        ct_oom_add_size(l, oom->free);
-    else
-        ct_oom_add(l, "%.2f %s", (double)oom->free / unit.bytes, unit.name);
-    if (oom->total == UINT64_MAX)
-        return;
-    ct_oom_add(l, " of %.2f", (double)oom->total / unit.bytes);
-    if (needs_own_unit)
-        ct_oom_add(l, " %s", unit.name);
+static inline void ct_oom_add_process(struct ct_oom_line *l, const struct ct_oom *oom) {
+    ct_oom_add(l, "%sthis process ", oom->free == UINT64_MAX ? ": " : ", ");
+    ct_oom_add_size(l, oom->tracked, " tracked");
+    if (ct_oom_has(oom->in_flight)) {
+        ct_oom_add(l, " + ");
+        ct_oom_add_size(l, oom->in_flight, " in flight");
+    }
+    if (oom->untracked != UINT64_MAX) {
+        ct_oom_add(l, " + ");
+        ct_oom_add_size(l, oom->untracked, " untracked");
+    }
 }
 
-// Whether a size is known and not shown as 0.0.
-static inline int ct_oom_is_shown(uint64_t bytes, struct ct_oom_unit unit) {
-    return bytes != UINT64_MAX && (double)bytes >= 0.05 * unit.bytes;
-}
-
-static inline void ct_oom_add_process(struct ct_oom_line *l, const struct ct_oom *oom,
-                                      struct ct_oom_unit unit) {
-    ct_oom_add(l, "%sthis process %.1f", oom->free == UINT64_MAX ? ": " : ", ",
-               (double)oom->tracked / unit.bytes);
-    if (oom->free == UINT64_MAX)
-        ct_oom_add(l, " %s", unit.name);
-    ct_oom_add(l, " tracked");
-    if (ct_oom_is_shown(oom->in_flight, unit))
-        ct_oom_add(l, " + %.1f in flight", (double)oom->in_flight / unit.bytes);
-    if (oom->untracked != UINT64_MAX)
-        ct_oom_add(l, " + %.1f untracked", (double)oom->untracked / unit.bytes);
-}
-
-static inline void ct_oom_add_others(struct ct_oom_line *l, const struct ct_oom *oom,
-                                     struct ct_oom_unit unit) {
-    if (oom->others != UINT64_MAX)
-        ct_oom_add(l, ", others %.1f", (double)oom->others / unit.bytes);
-    if (ct_oom_is_shown(oom->unattributed, unit))
-        ct_oom_add(l, ", %.1f %s", (double)oom->unattributed / unit.bytes,
-                   oom->with_host ? "of the host, untracked or of others"
-                                  : "untracked or of others");
+static inline void ct_oom_add_others(struct ct_oom_line *l, const struct ct_oom *oom) {
+    if (oom->others != UINT64_MAX) {
+        ct_oom_add(l, ", others ");
+        ct_oom_add_size(l, oom->others, "");
+    }
+    if (ct_oom_has(oom->unattributed)) {
+        ct_oom_add(l, ", ");
+        ct_oom_add_size(l, oom->unattributed,
+                        oom->with_host ? " of the host, untracked or of others"
+                                       : " untracked or of others");
+    }
 }
 
 static inline void ct_oom_add_device(struct ct_oom_line *l, const struct ct_oom *oom) {
-    const struct ct_oom_unit unit = ct_oom_choose_unit(oom);
-    if (oom->free != UINT64_MAX)
-        ct_oom_add_free(l, oom, unit);
+    if (oom->free != UINT64_MAX) {
+        ct_oom_add(l, ": free ");
+        ct_oom_add_size(l, oom->free, oom->total == UINT64_MAX ? "" : " of ");
+        if (oom->total != UINT64_MAX)
+            ct_oom_add_size(l, oom->total, "");
+    }
     if (oom->tracked != UINT64_MAX)
-        ct_oom_add_process(l, oom, unit);
+        ct_oom_add_process(l, oom);
     if (oom->free != UINT64_MAX)
-        ct_oom_add_others(l, oom, unit);
+        ct_oom_add_others(l, oom);
 }
 
 // Writes the line with its newline, without the parts that are unknown; long texts are cut. Returns
