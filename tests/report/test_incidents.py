@@ -6,6 +6,7 @@ import json
 import os
 import re
 import pickle
+import random
 import sys
 import tempfile
 
@@ -49,8 +50,27 @@ def torch_counts(path):
 def count_told(path):
     """The incidents that the text tells of: its entries, and what these say of more like them."""
     lines = text("oom", path).splitlines()
-    more = [int(line.split()[1]) for line in lines if line.startswith("  again ")]
+    more = [int(m[1]) for m in (re.match(r"(?:  again +)?(\d+) more (?:of this|incidents?, of other)", line) for line in lines) if m]
     return len([line for line in lines if re.match(r"GPU .* at \+", line)]) + sum(more)
+
+
+def grouped(document):
+    """The groups of a document's incidents, that of the crossing first."""
+    ooms, groups = {o["event"]: o for o in document["ooms"]}, {}
+    for i in document["incidents"]:
+        o = ooms[i["event"]]
+        key = json.dumps([o[k] for k in ("device", "api", "op", "result", "stack")] +
+                         [o["requested_bytes"] is None] + [i[k] for k in ("outcome", "freed_before_retry", "recovered")])
+        groups.setdefault(key, []).append((i, o))
+    crossing = document["crossing"] and document["crossing"]["event"]
+    out = []
+    for members in sorted(groups.values(), key=lambda g: all(o["event"] != crossing for _, o in g)):
+        i, o = next((m for m in members if m[1]["event"] == crossing), members[0])
+        sizes = [o["requested_bytes"] for _, o in members if o["requested_bytes"] is not None]
+        out.append({"event": o["event"], "device": o["device"], "api": o["api"], "outcome": i["outcome"], "recovered": i["recovered"],
+                    "count": len(members), "smallest_bytes": min(sizes, default=None), "largest_bytes": max(sizes, default=None),
+                    "first_event": members[0][1]["event"], "last_event": members[-1][1]["event"], "stack": o["stack"]})
+    return out
 
 
 @case("on a GPU: an incident for each OutOfMemoryError and for each retry of PyTorch's, and no others")
@@ -155,6 +175,7 @@ def tell(story, want, crossing, exports=None):
           "the other implementation")
     for d in (summary, oom):
         equal(d["crossing"] and d["crossing"]["event"], crossing)
+        equal(d["incident_groups"], grouped(d))
         equal(sorted(e for i in d["incidents"] for e in i["parts"]), [o["event"] for o in d["ooms"]], "each in one incident")
         for o in d["ooms"]:
             check(o["event"] in d["incidents"][o["incident"]]["parts"], o)
@@ -456,6 +477,29 @@ def the_fatal_one():
     path = tell(s, [([first], first, True, True, True), ([a], a, False, False, None)], a)
     check("OUT OF MEMORY on GPU 0" in text("summary", path) and "cudaGraphInstantiateWithFlags" in text("summary", path))
     check(text("oom", path).startswith("1 incident (1 more recovered by PyTorch freeing memory and retrying)\n"), text("oom", path))
+
+
+@case("a program that tries again and again: a few groups, one screen, a page and a bundle of a few MiB")
+def again_and_again():
+    s, r, want = Story(), random.Random(7), []
+    for k in range(4000):
+        where = [("grow", "app", 0x10)] if k % 3 else [("fill", "app", 0x20)]
+        a = s.fails(r.randrange(1, 1 << 30), tid=1 + k % 2, stack=where)
+        want.append(([a], a, False, False, False))
+    path = s.save()
+    oom, summary = read("oom", path), read("summary", path)
+    equal((shape(oom), oom["crossing"]["event"]), (want, 3999))
+    equal((shape(summary), [o["event"] for o in summary["ooms"]]), (want[:1000], list(range(1000))))
+    equal((oom["incident_groups"], summary["incident_groups"]), (grouped(oom),) * 2)
+    equal([g["count"] for g in oom["incident_groups"]], [1334, 2666])  # fill failed last
+    said = text("oom", path)
+    check(len(said.splitlines()) < 40 and count_told(path) == 4000, said)
+    page, bundle = (os.path.join(FOLDER, name) for name in ("again.html", "again.zip"))
+    for command, to in (("html", page), ("bundle", bundle)):
+        equal(report(command, "-o", to, path)[0], 0, command)
+        check(os.path.getsize(to) < 6 << 20, f"{to}: {os.path.getsize(to)} bytes")
+    with open(page, encoding="utf-8") as f:
+        check("1333 more of this call site and outcome" in f.read(), "the page's table")
 
 
 @case("several processes: one that died of a launch has failed")

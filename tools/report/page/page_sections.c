@@ -263,8 +263,10 @@ static void write_live(FILE *out, struct ct_view *v, const struct ct_summary *s)
     ct_site_groups_free(&g);
 }
 
-static void put_failure(FILE *out, struct ct_view *v, const struct ct_summary *s, size_t k) {
-    const struct ct_oom_event *o = ct_incidents_head(&s->scan.incidents, k);
+static void put_failure(FILE *out, struct ct_view *v, const struct ct_summary *s,
+                        const struct ct_incident_group *g) {
+    const struct ct_incidents *n = &s->scan.incidents;
+    const struct ct_oom_event *o = ct_incidents_head(n, g->shown);
     const struct ct_capacity capacity = ct_capacity_find(v->trace, &s->scan.end, o->device);
     char *request = ct_verdict_request(v, o, capacity.bytes),
          *cause = ct_verdict_cause(v, o, &s->scan.growths);
@@ -272,7 +274,17 @@ static void put_failure(FILE *out, struct ct_view *v, const struct ct_summary *s
     ct_page_moment_link(out, v, o->t_ns, o->device);
     fputs("</td>", out);
     ct_html_cell(out, NULL, ct_label_device(o->device).text);
-    ct_html_cell(out, NULL, request);
+    if (g->count > 1) {
+        char *again = ct_verdict_again(v, n, g);
+        fputs("<td>", out);
+        ct_html_text(out, request);
+        fputs("<br><small>", out);
+        ct_html_text(out, again);
+        fputs("</small></td>", out);
+        free(again);
+    } else {
+        ct_html_cell(out, NULL, request);
+    }
     ct_html_cell(out, NULL, cause);
     ct_html_cell(out, NULL, ct_phases_title_of_event(&o->phase).text);
     ct_html_cell(out, NULL, o->recovered ? "a request of this size succeeded later" : "-");
@@ -293,11 +305,14 @@ static void write_failures(FILE *out, struct ct_view *v, const struct ct_summary
     fputs("<table class=\"failures\"><thead><tr><th>time</th><th>device</th><th>request</th>"
           "<th>cause</th><th>during</th><th>later</th></tr></thead><tbody>\n",
           out);
-    for (size_t k = 0; k < n && k < FAILURE_ROWS; k++)
-        put_failure(out, v, s, k);
+    struct ct_incident_groups g;
+    ct_incident_groups_find(&g, &s->scan.incidents, s->crossing);
+    for (size_t k = 0; k < g.count && k < FAILURE_ROWS; k++)
+        put_failure(out, v, s, &g.list[k]);
     fputs("</tbody></table>\n", out);
-    if (n > FAILURE_ROWS)
-        fprintf(out, "<p>%zu more</p>\n", n - FAILURE_ROWS);
+    if (g.count > FAILURE_ROWS)
+        fprintf(out, "<p>of %zu more call sites or outcomes</p>\n", g.count - FAILURE_ROWS);
+    ct_incident_groups_free(&g);
 }
 
 static void write_map(FILE *out, struct ct_view *v, const struct ct_summary *s) {

@@ -4,6 +4,7 @@
 
 #include <inttypes.h>
 
+#include "analyze/incident_groups.h"
 #include "answer/time_range.h"
 #include "print/account_json.h"
 #include "print/coverage_limits.h"
@@ -97,14 +98,14 @@ void ct_document_add_driver(struct ct_json *j, const struct ct_view *v) {
 }
 
 int ct_document_print_unknown(const struct ct_view *v) {
-    static const char *const keys[CT_COMMANDS][18] = {
+    static const char *const keys[CT_COMMANDS][19] = {
         [CT_COMMAND_summary] = {"without_blocks", "devices", "host_bytes", "host_bytes_at_moment",
                                 "host_registered_bytes_at_moment", "shared_at_moment", "ooms",
-                                "incidents", "incident_counts", "crossing", "live_at_crossing",
-                                "live_at_peak", "moment", "live_at_moment", "verdicts",
-                                "recorder_line", "companions"},
-        [CT_COMMAND_oom] = {"ooms", "incidents", "incident_counts", "crossing", "moment",
-                            "described", "companions"},
+                                "incidents", "incident_counts", "incident_groups", "crossing",
+                                "live_at_crossing", "live_at_peak", "moment", "live_at_moment",
+                                "verdicts", "recorder_line", "companions"},
+        [CT_COMMAND_oom] = {"ooms", "incidents", "incident_counts", "incident_groups", "crossing",
+                            "moment", "described", "companions"},
         [CT_COMMAND_top] = {"devices"},
         [CT_COMMAND_leaks] = {"moment", "devices"},
         [CT_COMMAND_stats] = {"devices", "calls"},
@@ -316,9 +317,9 @@ void ct_document_add_oom(struct ct_json *j, struct ct_view *v, const char *key,
     ct_json_close(j, '}');
 }
 
-// A page holds its documents in memory, where an OOM of a few bits of a file is text of kilobytes.
+// An OOM of a few bits of a file is text of kilobytes. Whoever wants all of them asks for them.
 size_t ct_document_most_ooms(const struct ct_view *v) {
-    return v->page ? 1000 : SIZE_MAX;
+    return v->page || v->options->command == CT_COMMAND_summary ? 1000 : SIZE_MAX;
 }
 
 static void add_incident(struct ct_json *j, const struct ct_incidents *n, size_t k) {
@@ -349,6 +350,33 @@ static void add_incident_counts(struct ct_json *j, const struct ct_incidents *n)
     ct_json_close(j, '}');
 }
 
+static void add_incident_groups(struct ct_json *j, const struct ct_view *v,
+                                const struct ct_incidents *n, const struct ct_oom_event *crossing) {
+    struct ct_incident_groups g;
+    ct_incident_groups_find(&g, n, crossing);
+    ct_json_open(j, "incident_groups", '[');
+    for (size_t i = 0; i < g.count && i < ct_document_most_ooms(v); i++) {
+        const struct ct_incident_group *group = &g.list[i];
+        const struct ct_oom_event *o = ct_incidents_head(n, group->shown);
+        const int has_size = group->smallest <= group->largest;
+        ct_json_open(j, NULL, '{');
+        ct_json_number(j, "event", o->event);
+        ct_document_add_device(j, "device", o->device);
+        ct_document_add_string(j, "api", &v->trace->definitions.strings[o->api]);
+        ct_json_text(j, "outcome", n->list[group->shown].retried ? "retried" : "failed");
+        ct_document_add_recovered(j, o->bytes_known, n->list[group->shown].recovered);
+        ct_json_number(j, "count", group->count);
+        ct_json_number_or_null(j, "smallest_bytes", has_size, group->smallest);
+        ct_json_number_or_null(j, "largest_bytes", has_size, group->largest);
+        ct_json_number(j, "first_event", ct_incidents_head(n, group->first)->event);
+        ct_json_number(j, "last_event", ct_incidents_head(n, group->last)->event);
+        ct_call_sites_json_stack(j, v->sites, "stack", o->stack);
+        ct_json_close(j, '}');
+    }
+    ct_json_close(j, ']');
+    ct_incident_groups_free(&g);
+}
+
 void ct_document_add_incidents(struct ct_json *j, struct ct_view *v, const struct ct_scan *s,
                                const struct ct_oom_event *crossing) {
     const struct ct_incidents *n = &s->incidents;
@@ -363,6 +391,7 @@ void ct_document_add_incidents(struct ct_json *j, struct ct_view *v, const struc
         add_incident(j, n, k);
     ct_json_close(j, ']');
     add_incident_counts(j, n);
+    add_incident_groups(j, v, n, crossing);
     if (crossing)
         ct_document_add_oom(j, v, "crossing", crossing, budget, &s->growths);
     else

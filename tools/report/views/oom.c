@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// oom: every incident, with the free memory, the failed calls that are its parts, and its outcome.
-// Incidents that follow each other and differ in time alone are one entry.
+// oom: the incidents, with the free memory, the failed calls that are their parts, and their
+// outcome. Without --at, those that are alike are one entry (incident_groups.h), the crossing's
+// first.
 #include <inttypes.h>
 #include <string.h>
 
 #include "analyze/capacity.h"
+#include "analyze/incident_groups.h"
 #include "print/companions_print.h"
 #include "print/coverage_limits.h"
 #include "print/document.h"
@@ -14,7 +16,7 @@
 #include "print/verdict.h"
 #include "views/views.h"
 
-enum { FIELD = 10 }; // width of a field's name
+enum { FIELD = 10, SHOWN = 3 }; // width of a field's name; groups without --top
 
 static void print_name(struct ct_view *v, const char *name) {
     fprintf(v->out, "  %-*s" CT_WRAP_HANG, FIELD, name);
@@ -149,24 +151,6 @@ static void print_outcome(struct ct_view *v, const struct ct_incident *i,
         fputs("failed; whether a later request got this memory is not known\n", v->out);
 }
 
-// Whether two incidents are of the same request and outcome.
-static int is_alike(const struct ct_incidents *n, size_t x, size_t y) {
-    const struct ct_incident *i = &n->list[x], *k = &n->list[y];
-    const struct ct_oom_event *a = ct_incidents_head(n, x), *b = ct_incidents_head(n, y);
-    return is_same_call(a, b) && a->device == b->device && a->stack == b->stack &&
-           a->thread == b->thread && i->retried == k->retried && i->freed == k->freed &&
-           i->recovered == k->recovered;
-}
-
-static void print_more(struct ct_view *v, const struct ct_incidents *n, size_t first, size_t last) {
-    print_name(v, "again");
-    fprintf(v->out,
-            "%zu more incident%s of the same request and outcome, until %s, event %" PRIu64 "\n",
-            last - first, ct_human_plural(last - first),
-            ct_label_time(v, ct_incidents_head(n, last)->t_ns).text,
-            ct_incidents_head(n, last)->event);
-}
-
 static void print_incident(struct ct_view *v, const struct ct_scan *s, size_t k, int is_crossing) {
     const struct ct_incidents *n = &s->incidents;
     const struct ct_oom_event *o = ct_incidents_head(n, k);
@@ -193,20 +177,6 @@ static void print_incident(struct ct_view *v, const struct ct_scan *s, size_t k,
     putc('\n', v->out);
     print_calls(v, n, &n->list[k]);
     print_outcome(v, &n->list[k], o);
-}
-
-// Prints the incidents from `k` up to `end` that are alike, and returns the first one that is not.
-static size_t print_alike(struct ct_view *v, const struct ct_scan *s, size_t k, size_t end,
-                          const struct ct_oom_event *crossing) {
-    const struct ct_incidents *n = &s->incidents;
-    size_t last = k;
-    while (last + 1 < end && ct_incidents_head(n, last) != crossing &&
-           ct_incidents_head(n, last + 1) != crossing && is_alike(n, k, last + 1))
-        last++;
-    print_incident(v, s, k, ct_incidents_head(n, k) == crossing);
-    if (last > k)
-        print_more(v, n, k, last);
-    return last + 1;
 }
 
 // What is described: the incidents before a position.
@@ -254,13 +224,34 @@ static void print_at_moment(struct ct_view *v, const struct ct_scan *s, const st
         return;
     }
     print_position(v, d, first, n->count);
-    for (size_t k = first; k < d->end;)
-        k = print_alike(v, s, k, d->end, crossing);
+    for (size_t k = first; k < d->end; k++)
+        print_incident(v, s, k, ct_incidents_head(n, k) == crossing);
+}
+
+static void print_groups(struct ct_view *v, const struct ct_scan *s) {
+    const struct ct_incidents *n = &s->incidents;
+    const struct ct_oom_event *crossing = ct_scan_find_crossing(s);
+    const size_t most = v->options->top ? v->options->top : SHOWN;
+    struct ct_incident_groups g;
+    size_t left = 0;
+    ct_incident_groups_find(&g, n, crossing);
+    for (size_t i = 0; i < g.count; i++) {
+        if (i >= most) {
+            left += g.list[i].count;
+            continue;
+        }
+        print_incident(v, s, g.list[i].shown, ct_incidents_head(n, g.list[i].shown) == crossing);
+        if (g.list[i].count > 1)
+            print_field(v, "again", ct_verdict_again(v, n, &g.list[i]));
+    }
+    if (left)
+        fprintf(v->out, "%zu more incident%s, of other call sites or outcomes (--top=all)\n", left,
+                ct_human_plural(left));
+    ct_incident_groups_free(&g);
 }
 
 static void print_text(struct ct_view *v, const struct ct_scan *s, const struct described *d) {
     const struct ct_incidents *n = &s->incidents;
-    const struct ct_oom_event *crossing = ct_scan_find_crossing(s);
     if (d->has_moment) {
         print_at_moment(v, s, d);
         return;
@@ -273,12 +264,7 @@ static void print_text(struct ct_view *v, const struct ct_scan *s, const struct 
     char *counts = ct_verdict_incidents(n);
     fprintf(v->out, "%s\n", counts);
     free(counts);
-    const size_t most = v->options->top ? v->options->top : SIZE_MAX;
-    for (size_t k = 0; k < n->count;)
-        if (n->count - k <= most || ct_incidents_head(n, k) == crossing)
-            k = print_alike(v, s, k, n->count, crossing);
-        else
-            k++;
+    print_groups(v, s);
 }
 
 static void print_json(struct ct_view *v, const struct ct_scan *s, const struct described *d) {
