@@ -358,7 +358,7 @@ def whose_memory():
     for seed in range(60 if FULL else 3):
         path = os.path.join(FOLDER.name, "shared-%d.zst" % seed)
         truths = shared_device(seed, path)
-        code, out, _ = report("oom", "--units=bytes", path)
+        code, out, _ = report("oom", "--units=bytes", "--at=end", "--top=all", path)
         said = [tuple(int(size or 0) for size in sizes) for sizes in MEMORY.findall(re.sub(r"\n {10,}", " ", out.decode()))]
         want = list(expected_splits(path))
         equal((code, len(said), len(want)), (0, len(truths), len(truths)), out.decode()[:600])
