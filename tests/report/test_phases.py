@@ -347,7 +347,7 @@ def by_time():
     ooms = path.view("oom")["ooms"]
     equal([(o["phase"] and (o["phase"]["key"], o["phase"]["inferred"])) for o in ooms],
           [("weights", True), ("serve", True), ("weights", False), None])  # the last one: code that no rule knows
-    check(b"during    vLLM serving (by time" in report("oom", path.path)[1])
+    check(b"during    vLLM serving (by time" in report("oom", "--at=end", "--top=all", path.path)[1])
 
 
 @case("what one phase took and another gave back; more stretches than rows are summed")
