@@ -7,6 +7,7 @@
 
 #include "base/utf8.h"
 #include "print/companions_print.h"
+#include "print/table.h"
 #include "print/verdict.h"
 #include "processes/siblings.h"
 #include "views/processes_limits.h"
@@ -206,37 +207,41 @@ static int is_partly_split(const struct ct_gpu *g) {
     return g->used_known && g->split_known && g->unattributed;
 }
 
-enum { WIDTH_WITH_EITHER = 90 };
-
-// Whether that part has a column. A narrow terminal shows the sum.
-static int shows_either(const struct ct_processes_shown *s) {
+static int has_either(const struct ct_processes_shown *s) {
     int any = 0;
     for (size_t i = 0; i < s->all.gpu_count; i++)
         any |= is_partly_split(&s->all.gpus[i]);
-    return any && s->terminal->width >= WIDTH_WITH_EITHER;
+    return any;
 }
 
-// Prints untracked and others, or their sum where only that is known, and what is free.
-static void print_rest(const struct ct_processes_shown *s, const struct ct_gpu *g) {
-    const int split = g->split_known && (!g->unattributed || shows_either(s));
+static const struct ct_table_column gpu_columns[] = {
+    {"GPU", 0, CT_TABLE_LEFT},        {"procs", 3, CT_TABLE_RIGHT},
+    {"capacity", 2, CT_TABLE_RIGHT},  {"tracked", 0, CT_TABLE_RIGHT},
+    {"untracked", 0, CT_TABLE_RIGHT}, {"others", 0, CT_TABLE_RIGHT},
+    {"free", 0, CT_TABLE_RIGHT},      {"either", 0, CT_TABLE_RIGHT},
+};
+enum { GPU_COLUMNS = sizeof gpu_columns / sizeof *gpu_columns };
+
+// Adds untracked and others, or their sum where only that is known, what is free, and the part that
+// is either's.
+static void add_rest(struct ct_table *t, const struct ct_processes_shown *s,
+                     const struct ct_gpu *g) {
+    const int split = g->split_known;
     const uint64_t parts[] = {g->tracked, split ? g->untracked : g->rest, split ? g->others : 0,
                               g->free, split ? g->unattributed : 0};
     struct ct_human_text text[5];
     ct_human_bytes_of_parts(text, parts, 5, g->total, s->options->units, split ? 2 : 1);
-    if (!g->used_known)
-        fprintf(s->out, " %12s %12s", "-", "-");
-    else if (split)
-        fprintf(s->out, " %12s %12s", text[1].text, text[2].text);
-    else
-        fprintf(s->out, " %12s %12s", "together", text[1].text);
-    if (shows_either(s))
-        fprintf(s->out, " %12s", is_partly_split(g) ? text[4].text : "");
-    fprintf(s->out, " %12s", g->used_known ? text[3].text : "-");
+    ct_table_add_cell(t, !g->used_known ? "-" : split ? text[1].text : "together");
+    ct_table_add_cell(t, !g->used_known ? "-" : text[split ? 2 : 1].text);
+    ct_table_add_cell(t, g->used_known ? text[3].text : "-");
+    if (t->column_count == GPU_COLUMNS)
+        ct_table_add_cell(t, is_partly_split(g) ? text[4].text : "");
 }
 
-// Prints "  weights 12.55 GiB, KV cache 8.78 GiB, 4 more 61.20 MiB": the largest parts of what the
+// Adds "  weights 12.55 GiB, KV cache 8.78 GiB, 4 more 61.20 MiB": the largest parts of what the
 // processes together have allocated.
-static void print_parts(const struct ct_processes_shown *s, const struct ct_gpu *g) {
+static void add_parts(struct ct_table *t, const struct ct_processes_shown *s,
+                      const struct ct_gpu *g) {
     enum { MOST = 4 };
     const struct ct_view v = view_of(s);
     uint64_t parts[CT_ACCOUNT_TRACKED_ROWS], rest = g->tracked;
@@ -244,34 +249,47 @@ static void print_parts(const struct ct_processes_shown *s, const struct ct_gpu 
         parts[i] = g->account.row[i].bytes;
     if (parts[CT_COMPONENT_OTHER] == g->tracked)
         return; // nothing is known of it
-    fputs("      " CT_WRAP_HANG, s->out);
+    char *text = NULL;
+    size_t size;
+    FILE *out = open_memstream(&text, &size);
+    if (!out)
+        ct_heap_exhausted();
+    fputs("      " CT_WRAP_HANG, out);
     for (int n = 0; n < MOST; n++) {
         unsigned largest = 0;
         for (unsigned i = 1; i < CT_ACCOUNT_TRACKED_ROWS; i++)
             largest = parts[i] > parts[largest] ? i : largest;
         if (!parts[largest])
             break;
-        fprintf(s->out, "%s%s %s", n ? ", " : "",
+        fprintf(out, "%s%s %s", n ? ", " : "",
                 ct_account_row_title((enum ct_account_row_kind)largest),
                 ct_label_size(&v, parts[largest]).text);
         rest -= parts[largest];
         parts[largest] = 0;
     }
     if (rest)
-        fprintf(s->out, ", all others %s", ct_label_size(&v, rest).text);
-    putc('\n', s->out);
+        fprintf(out, ", all others %s", ct_label_size(&v, rest).text);
+    fclose(out);
+    ct_table_begin_row(t);
+    ct_table_add_cell(t, text);
+    free(text);
 }
 
-static void print_gpu(const struct ct_processes_shown *s, size_t i) {
+static void add_gpu(struct ct_table *t, const struct ct_processes_shown *s, size_t i) {
     const struct ct_gpu *g = &s->all.gpus[i];
     const struct ct_view v = view_of(s);
-    fprintf(s->out, "%-5s %5zu", ct_processes_rows_gpu(&s->all, (int)i).text, g->processes);
-    fprintf(s->out, " %12s", g->total ? ct_label_size(&v, g->total).text : "-");
-    fprintf(s->out, " %12s%s", ct_label_size(&v, g->tracked).text, g->last_seen ? "*" : " ");
-    print_rest(s, g);
-    putc('\n', s->out);
+    char text[80];
+    ct_table_begin_row(t);
+    ct_table_add_cell(t, ct_processes_rows_gpu(&s->all, (int)i).text);
+    (void)snprintf(text, sizeof text, "%zu", g->processes);
+    ct_table_add_cell(t, text);
+    ct_table_add_cell(t, g->total ? ct_label_size(&v, g->total).text : "-");
+    (void)snprintf(text, sizeof text, "%s%s", ct_label_size(&v, g->tracked).text,
+                   g->last_seen ? "*" : "");
+    ct_table_add_cell(t, text);
+    add_rest(t, s, g);
     if (s->brief < BRIEF_WITHOUT_PARTS)
-        print_parts(s, g);
+        add_parts(t, s, g);
 }
 
 // Prints "GPU 0/1a2b is MIG instance 3/0 of card 1, ..." of those that are no cards.
@@ -300,16 +318,16 @@ static void print_gpus(const struct ct_processes_shown *s) {
         known += s->all.gpus[i].ordinal < CT_MAX_DEVICES;
     if (!s->all.has_moment || !known)
         return;
-    fprintf(s->out, "%s%-5s %5s %12s %12s  %12s %12s", s->terminal->dim, "GPU", "procs", "capacity",
-            "tracked", "untracked", "others");
-    if (shows_either(s))
-        fprintf(s->out, " %12s", "either");
-    fprintf(s->out, " %12s%s\n", "free", s->terminal->reset);
+    struct ct_view v = view_of(s);
+    struct ct_table table;
+    ct_table_init(&table, gpu_columns, GPU_COLUMNS - !has_either(s), 0);
     for (size_t i = 0; i < s->all.gpu_count && shown < MOST_GPUS; i++)
         if (s->all.gpus[i].ordinal < CT_MAX_DEVICES) {
-            print_gpu(s, i);
+            add_gpu(&table, s, i);
             shown++;
         }
+    ct_table_print(&v, &table);
+    ct_table_free(&table);
     if (known > shown)
         fprintf(s->out, "%zu more GPUs (--json)\n", known - shown);
     print_kinds(s);
@@ -436,7 +454,7 @@ static const struct gpu_note notes[] = {
     {"the reading and what the processes tracked contradict each other", is_contradictory},
     {"the processes see different capacities", differs_in_total},
     {"allocations were under way at the reading; others may include them", has_calls_under_way},
-    {"either: untracked or others', because NVML was read at another moment", is_partly_split},
+    {"either: untracked or others' (NVML read at another moment)", is_partly_split},
     {"shared memory (IPC) counts where it was allocated", is_shared},
     {"what \"-\" held is unknown, and part of others", has_unknown},
     {"* as of the process's last event, at most 60 s before; it may have ended since",
@@ -448,8 +466,6 @@ static void print_gpu_notes(const struct ct_processes_shown *s) {
         return;
     for (size_t n = 0; n < sizeof notes / sizeof *notes; n++) {
         const char *separator = "GPU ";
-        if (notes[n].applies == is_partly_split && !shows_either(s))
-            continue;
         for (size_t i = 0, shown = 0; i < s->all.gpu_count && shown <= 4; i++)
             if (notes[n].applies(&s->all.gpus[i])) {
                 fprintf(s->out, "%s%s", separator,
