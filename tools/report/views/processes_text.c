@@ -24,7 +24,7 @@ enum {
     BRIEF_WITHOUT_LIMITS = 1, // where no trace names one
     BRIEF_WITHOUT_PARTS,      // what the memory of each GPU is for
     BRIEF_WITHOUT_CHANGE,     // and the verdict's sentence
-    BRIEF_WITHOUT_OTHERS,     // how many failed, which the verdict says, too
+    BRIEF_WITHOUT_OTHERS,     // how many failed, which the verdict says, too; what "either" is
     BRIEF_MOST = BRIEF_WITHOUT_OTHERS
 };
 
@@ -214,6 +214,7 @@ static int has_either(const struct ct_processes_shown *s) {
     return any;
 }
 
+// The last one is left out where nothing is either's.
 static const struct ct_table_column gpu_columns[] = {
     {"GPU", 0, CT_TABLE_LEFT},        {"procs", 3, CT_TABLE_RIGHT},
     {"capacity", 2, CT_TABLE_RIGHT},  {"tracked", 0, CT_TABLE_RIGHT},
@@ -466,6 +467,8 @@ static void print_gpu_notes(const struct ct_processes_shown *s) {
         return;
     for (size_t n = 0; n < sizeof notes / sizeof *notes; n++) {
         const char *separator = "GPU ";
+        if (notes[n].applies == is_partly_split && s->brief >= BRIEF_WITHOUT_OTHERS)
+            continue;
         for (size_t i = 0, shown = 0; i < s->all.gpu_count && shown <= 4; i++)
             if (notes[n].applies(&s->all.gpus[i])) {
                 fprintf(s->out, "%s%s", separator,
