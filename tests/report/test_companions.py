@@ -156,6 +156,20 @@ def metrics_verdicts():
     equal((got["max_usage_millionths"], got["preemptions"]), (750000, 7))
 
 
+@case("metrics: the most of each, with its time, also of a single scrape")
+def most_of_each():
+    trace = failing([(64 * MIB, 0, 20 * MIB)])
+
+    def line(rows):
+        out = report("info", trace, "--log", scrapes(rows, seconds=1700000000))[1].decode()  # 22:13:20Z
+        return " ".join(re.search(r"the metrics:.*?\n(?! )", out, re.S)[0].split()).split("; before")[0]
+    equal(line([(0.5, 3.0, 0.0, 0.0, 0, 0), (0.25, 28.0, 2.0, 1.0, 0, 0), (0.125, 7.0, 17.0, 2.0, 0, 0)]),
+          "the metrics: 3 scrapes; at most 50.0 % of the KV cache in use (22:13:20Z), 28 requests running (22:13:21Z), "
+          "17 waiting (22:13:22Z); 2 preemptions counted since the server's start")
+    equal(line([(0.0, 0.0, 0.0, 14.0, 0, 0)]), "the metrics: 1 scrape; at most 0.0 % of the KV cache in use, 0 requests running, "
+          "0 waiting; 14 preemptions counted since the server's start")
+
+
 @case("metrics: days of scrapes keep their largest value and their counters")
 def many_scrapes():
     trace = failing([(64 * MIB, 0, 20 * MIB)])

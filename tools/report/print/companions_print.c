@@ -73,15 +73,42 @@ static const struct ct_scrape *find_scrape(const struct ct_view *v, const struct
     return found;
 }
 
-static void print_values(const struct ct_view *v, const struct ct_scrape *s) {
-    const int64_t *x = s->values;
-    if (x[CT_METRIC_USAGE] >= 0)
-        fprintf(v->out, "%.1f %% of the KV cache in use",
-                (double)x[CT_METRIC_USAGE] * 100 / MILLION);
-    if (x[CT_METRIC_RUNNING] >= 0)
-        fprintf(v->out, ", %" PRId64 " requests running", x[CT_METRIC_RUNNING] / MILLION);
-    if (x[CT_METRIC_WAITING] >= 0)
-        fprintf(v->out, ", %" PRId64 " waiting", x[CT_METRIC_WAITING] / MILLION);
+// Prints a value and when it was read (NULL: the time is said already); -1: nothing.
+static void print_value(const struct ct_view *v, const char *before, enum ct_metric field,
+                        int64_t value, const struct ct_scrape *at) {
+    static const char *const what[CT_METRIC_FIELDS] = {[CT_METRIC_USAGE] = "of the KV cache in use",
+                                                       [CT_METRIC_RUNNING] = "requests running",
+                                                       [CT_METRIC_WAITING] = "waiting"};
+    if (value < 0)
+        return;
+    fputs(before, v->out);
+    if (field == CT_METRIC_USAGE)
+        fprintf(v->out, "%.1f %% ", (double)value * 100 / MILLION);
+    else
+        fprintf(v->out, "%" PRId64 " ", value / MILLION);
+    fputs(what[field], v->out);
+    if (at && at->utc_ns)
+        fprintf(v->out, " (%s)", ct_human_time_of_day(at->utc_ns).text);
+}
+
+static const enum ct_metric shown[] = {CT_METRIC_USAGE, CT_METRIC_RUNNING, CT_METRIC_WAITING};
+enum { SHOWN = sizeof shown / sizeof *shown };
+
+// The most of each over all scrapes, which are of different moments.
+static void print_most(const struct ct_view *v, const struct ct_metrics *m) {
+    const char *before = "; at most ";
+    for (size_t i = 0; i < SHOWN; i++) {
+        uint32_t at = 0;
+        const int64_t most = ct_metrics_max(m, shown[i], &at);
+        print_value(v, before, shown[i], most, most > 0 ? &m->list[at] : NULL);
+        before = most < 0 ? before : ", ";
+    }
+}
+
+static void print_before(const struct ct_view *v, const struct ct_scrape *s) {
+    fprintf(v->out, "; before the failure (%s)", ct_human_time_of_day(s->utc_ns).text);
+    for (size_t i = 0; i < SHOWN; i++)
+        print_value(v, i ? ", " : " ", shown[i], s->values[shown[i]], NULL);
 }
 
 // The verdicts of the metrics, with the settings that the trace has.
@@ -96,17 +123,16 @@ static void print_metrics(struct ct_view *v, const struct ct_incidents *n) {
     const struct ct_metrics *m = &v->companions->metrics;
     const struct ct_scrape *before = find_scrape(v, m, n);
     struct ct_verdicts l = {0};
-    uint32_t worst = 0;
+    const int64_t preempted = m->count ? m->list[m->count - 1].values[CT_METRIC_PREEMPTIONS] : -1;
     fprintf(v->out, "the metrics: " CT_WRAP_HANG "%s scrape%s", ct_human_count(m->scrapes).text,
             ct_human_plural(m->scrapes));
-    if (ct_metrics_max(m, CT_METRIC_USAGE, &worst) >= 0) {
-        fputs("; at most ", v->out);
-        print_values(v, &m->list[worst]);
-    }
-    if (before) {
-        fprintf(v->out, "; before the failure (%s) ", ct_human_time_of_day(before->utc_ns).text);
-        print_values(v, before);
-    }
+    print_most(v, m);
+    if (preempted > 0)
+        fprintf(v->out, "; %s preemption%s counted since the server's start",
+                ct_human_count((uint64_t)preempted / MILLION).text,
+                ct_human_plural((uint64_t)preempted / MILLION));
+    if (before)
+        print_before(v, before);
     putc('\n', v->out);
     if (v->options->command == CT_COMMAND_summary || v->options->command == CT_COMMAND_explain)
         return; // these join the verdicts with those of the trace
