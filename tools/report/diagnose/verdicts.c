@@ -37,10 +37,15 @@ __attribute__((format(printf, 1, 0))) static char *print_list(const char *format
         va_end(list);                      \
     } while (0)
 
+const char *ct_sureness_name(double confidence) {
+    return confidence >= 0.84 ? "certain" : confidence >= 0.65 ? "likely" : "possible";
+}
+
 const char *ct_verdict_sureness(const struct ct_verdict *v) {
-    if (v->scenario == CT_SCENARIO_UNKNOWN || v->scenario == CT_SCENARIO_INCOMPLETE)
+    if (v->scenario == CT_SCENARIO_UNKNOWN || v->scenario == CT_SCENARIO_INCOMPLETE ||
+        v->scenario == CT_SCENARIO_NONE)
         return NULL;
-    return v->confidence >= 0.84 ? "certain" : v->confidence >= 0.65 ? "likely" : "possible";
+    return ct_sureness_name(v->confidence);
 }
 
 struct ct_verdict_name ct_verdict_name(const struct ct_verdict *v) {

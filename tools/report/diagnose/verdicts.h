@@ -57,9 +57,10 @@ struct ct_verdicts {
 const char *ct_scenario_name(enum ct_scenario scenario);  // "graph-capture"
 const char *ct_scenario_title(enum ct_scenario scenario); // "no room for CUDA graphs"
 
-// How sure a verdict is, in a word: "certain" follows from an account or from what a program says
-// itself, "likely" from functions of a stack, "possible" is the rest. NULL: it says that nothing is
-// known.
+// How sure a confidence is, in a word: "certain" follows from an account or from what a program
+// says itself, "likely" from functions of a stack, "possible" is the rest.
+const char *ct_sureness_name(double confidence);
+// That of a verdict; NULL: it says that nothing is known, or that nothing failed.
 const char *ct_verdict_sureness(const struct ct_verdict *v);
 // How a line names a verdict: "burst-prefill, likely".
 struct ct_verdict_name {

@@ -2,6 +2,7 @@
 #include "print/untracked_growth.h"
 
 #include "base/human.h"
+#include "diagnose/verdicts.h"
 #include "print/label.h"
 #include "print/untracked.h"
 
@@ -52,10 +53,11 @@ static void print_growing(struct ct_view *v, const struct ct_leaks *l, int is_fu
     uint64_t ns;
     fputs("untracked: ", v->out);
     print_subject(v, g);
-    fprintf(v->out, " grows: %s since %s (+%s per hour, %s, confidence %.2f), to %s at %s",
+    fprintf(v->out, " grows: %s since %s (+%s per hour, %s, %s), to %s at %s",
             ct_label_size(v, s->kept_bytes).text, ct_label_time(v, s->since_ns).text,
             ct_label_size(v, ct_growth_shape_in(s, HOUR)).text, ct_growth_kind_name(s->kind),
-            s->confidence, ct_label_size(v, g->bytes).text, ct_label_time(v, g->read_ns).text);
+            ct_sureness_name(s->confidence), ct_label_size(v, g->bytes).text,
+            ct_label_time(v, g->read_ns).text);
     print_parts(v, g);
     if (!is_full && ct_leaks_count(l) > 1 && ct_leaks_full_in(l, s, &ns) && ns)
         fprintf(v->out, "; alone, it fills the device in %s", ct_human_seconds(ns).text);

@@ -4,6 +4,7 @@
 #include "views/leaks.h"
 
 #include "base/wrap.h"
+#include "diagnose/verdicts.h"
 #include "print/document.h"
 #include "print/label.h"
 #include "print/resumed.h"
@@ -32,7 +33,7 @@ static const struct ct_table_column columns[] = {
     {"growing since", 3, CT_TABLE_RIGHT}, {"per hour", 0, CT_TABLE_RIGHT},
     {"never freed", 5, CT_TABLE_RIGHT},   {"oldest", 7, CT_TABLE_RIGHT},
     {"median", 9, CT_TABLE_RIGHT},        {"full in", 6, CT_TABLE_RIGHT},
-    {"shape", 4, CT_TABLE_LEFT},          {"confidence", 2, CT_TABLE_RIGHT},
+    {"shape", 4, CT_TABLE_LEFT},          {"how sure", 2, CT_TABLE_LEFT},
     {"call site", 0, CT_TABLE_LABEL},
 };
 
@@ -62,7 +63,7 @@ static void add_row(struct ct_view *v, struct ct_table *t, const struct ct_leaks
         format_age(l, k->median_ns),
         format_full(l, k),
         ct_human_format("%s", ct_growth_kind_name(k->shape.kind)),
-        ct_human_format("%.2f", k->shape.confidence)};
+        ct_human_format("%s", ct_sureness_name(k->shape.confidence))};
     ct_table_begin_row(t);
     for (size_t i = 0; i < sizeof cells / sizeof *cells; i++)
         ct_table_add_cell(t, cells[i].text);
