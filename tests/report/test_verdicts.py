@@ -140,7 +140,7 @@ def judge_metrics(run):
         if preempted and not any(f"grew by {preempted} " in e["text"] for e in found[0]["evidence"]):
             problems.append(f"{preempted} preemptions: {found[0]['evidence']}")
     said = re.sub(r"\s+", " ", report("explain", run.traces[0], "--log", path)[1].decode())
-    check(re.search(rf"\({want}[,)]",  said.split("wrong if")[0]), said)
+    check(re.search(rf"\({want}[,)]", said.split("wrong if")[0]), said)
     check(want == "none" or "no out-of-memory" not in said, said)
     return problems
 

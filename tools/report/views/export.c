@@ -109,7 +109,7 @@ static int export(struct ct_view *v, struct job *j) {
                               .from_ns = v->from_ns,
                               .to_ns = v->to_ns,
                               .device = v->options->device,
-                              .wanted = ct_view_scan_wanted_moment(v->options, CT_MOMENT_PEAK),
+                              .wanted = ct_view_scan_wanted_moment(v->options, CT_MOMENT_OOM),
                               .at = v->at,
                               .table = v->options->table};
     if (write_file(j, v->options->format)) {

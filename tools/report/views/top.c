@@ -58,11 +58,13 @@ static void print_hidden(struct ct_view *v, const struct ct_site_totals *t) {
 
 // ---- the moment ---------------------------------------------------------------------------------
 
-// Warns once if the trace has no such moment as --at names.
-static void check_moment(const struct ct_view *v, const struct ct_scan *s) {
-    const enum ct_moment_kind wanted = ct_view_scan_wanted_moment(v->options, CT_MOMENT_PEAK);
-    if (wanted == CT_MOMENT_OOM && !ct_scan_find_crossing(s))
+// The OOM that crossed capacity, else the peak, unless --at names another one.
+static struct ct_moment find_moment(const struct ct_view *v, const struct ct_scan *s) {
+    const enum ct_moment_kind wanted = ct_view_scan_wanted_moment(v->options, CT_MOMENT_OOM);
+    if (ct_view_scan_is_moment_asked(v->options) && wanted == CT_MOMENT_OOM &&
+        !ct_scan_find_crossing(s))
         ct_view_scan_warn_moment(v, CT_MOMENT_PEAK);
+    return ct_moment_find(s, v->trace, wanted, ct_view_scan_main_device(v, s), &v->at);
 }
 
 // ---- one device ---------------------------------------------------------------------------------
@@ -146,7 +148,10 @@ static void fill_growth(const struct ct_view *v, const struct table *t, struct r
         r->cell[SINCE] = ct_label_time(v, w->oldest_ns);
     if (!t->of->stretch->known)
         return;
-    r->cell[GROWTH] = format_growth(v, t->of->stretch, w->bytes_of_growth);
+    // What was allocated once has no rate: a KV cache does not grow by gigabytes a second.
+    r->cell[GROWTH] = w->rises == 1 && w->bytes_of_growth > 0
+                          ? text_of("once")
+                          : format_growth(v, t->of->stretch, w->bytes_of_growth);
     (void)snprintf(r->cell[ROSE].text, sizeof r->cell[ROSE].text, "%u/%d", w->rises,
                    CT_SITE_GROWTH_PARTS - 1);
 }
@@ -419,10 +424,7 @@ int ct_view_top(struct ct_view *v) {
     struct ct_scan s;
     const struct ct_scan_request request = make_request(v);
     ct_view_scan_run(v, &s, &request, NULL);
-    check_moment(v, &s);
-    const struct ct_moment moment =
-        ct_moment_find(&s, v->trace, ct_view_scan_wanted_moment(v->options, CT_MOMENT_PEAK),
-                       ct_view_scan_main_device(v, &s), &v->at);
+    const struct ct_moment moment = find_moment(v, &s);
     if (j) {
         ct_document_begin(j, v);
         ct_document_add_trace(j, v, &s);
