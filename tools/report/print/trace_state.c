@@ -254,9 +254,12 @@ void ct_trace_state_print_line_with(struct ct_view *v, uint64_t counted) {
     const uint64_t lost = ct_trace_count_lost(v->trace, counted);
     const char *end = ct_trace_state_end(t);
     const char *unclean = end && !t->running ? "no clean end: " : "";
-    fprintf(v->out, "trace: %s event%s over %s; ", ct_human_count(t->events).text,
-            ct_human_plural(t->events),
-            ct_human_seconds(t->t_last_ns > t->t_first_ns ? t->t_last_ns - t->t_first_ns : 0).text);
+    fprintf(v->out, "trace: %s event%s", ct_human_count(t->events).text,
+            ct_human_plural(t->events));
+    if (t->events) // by the clock that every other time has
+        fprintf(v->out, ", %s to %s", ct_label_time(v, t->t_first_ns).text,
+                ct_label_time(v, t->t_last_ns).text);
+    fputs("; ", v->out);
     if (ct_trace_has_every_event(t, lost))
         fprintf(v->out, "complete, from start to end%s%s%s", end ? "; " : "", unclean,
                 end ? end : "");
