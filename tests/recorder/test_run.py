@@ -82,6 +82,13 @@ def patterns():
     equal(sorted(said_lines), sorted(line_of(path, "exited") for path in found))
 
 
+def change_of(*paths):
+    """The line of cutrace-report's first screen that says what to change."""
+    done = subprocess.run([REPORT, *paths], capture_output=True, text=True, check=True, env={**os.environ, "COLUMNS": "1000"})
+    (found,) = re.findall(r"^  change +(.*)$", done.stdout, re.M)
+    return "cutrace: change " + found
+
+
 @case("the verdict's sentence when memory ran out, as cutrace-report says it, of one trace and of two")
 def verdict():
     where, status, said_lines = under(DEMO)
@@ -90,14 +97,14 @@ def verdict():
     equal(status, 3)
     equal(said_lines, [line_of(path, "exit code 3"),
                        f"cutrace: verdict {first['scenario']}, {first['sureness']}: {first['summary']}",
-                       f"cutrace: the evidence: cutrace-report {path}"])
+                       change_of(path), f"cutrace: the evidence: cutrace-report {path}"])
     where, status, said_lines = under("sh", "-c", f"{SOME_CALLS}; {DEMO}; exit 0")
     paths = [re.match(r"cutrace: (.*?\.zst): ", line)[1] for line in said_lines[:2]]
     equal((status, sorted(paths)), (0, sorted(traces(where).values())))
     first = json.loads(read_json("summary", *paths))["processes"]["verdicts"][0]
     check(first["scenario"] != "none", first)
     equal(said_lines[2:], [f"cutrace: verdict {first['scenario']}, {first['sureness']}: {first['summary']}",
-                           "cutrace: the evidence: cutrace-report " + " ".join(paths)])
+                           change_of(*paths), "cutrace: the evidence: cutrace-report " + " ".join(paths)])
 
 
 @case("a failure that is none of GPU memory: the verdict says that no request failed")

@@ -272,6 +272,37 @@ static const char *find_verdict(const struct left *l) {
     return read ? ct_json_element(ct_json_find(document, "verdicts"), 0) : NULL;
 }
 
+// Prints a text of an object between two others; nothing where it is null.
+static void print_text_of(const struct left *l, const char *object, const char *key,
+                          const char *before, const char *after) {
+    const char *value = ct_json_find(object, key);
+    char text[500];
+    if (ct_json_is_null(value))
+        return;
+    ct_json_to_text(value, text, sizeof text);
+    fputs(before, l->out);
+    ct_utf8_print_sanitized(l->out, text, strlen(text));
+    fputs(after, l->out);
+}
+
+// The first advice, in the words of cutrace-report.
+static void print_change(const struct left *l, const char *verdict) {
+    const char *advice = ct_json_element(ct_json_find(verdict, "advice"), 0);
+    if (ct_json_is_null(advice))
+        return;
+    const char *flag = ct_json_find(advice, "flag"), *from = ct_json_find(advice, "from");
+    const int is_option = !ct_json_is_null(from) || (flag && flag[1] == '-');
+    fputs("cutrace: change ", l->out);
+    if (!ct_json_is_null(flag)) {
+        print_text_of(l, advice, "flag", "", "");
+        print_text_of(l, advice, "from", " ", "");
+        print_text_of(l, advice, "to", is_option ? " -> " : "=", "");
+        print_text_of(l, advice, "versions", " (", ")");
+        fputs(": ", l->out);
+    }
+    print_text_of(l, advice, "text", "", "\n");
+}
+
 static void print_verdict(const struct left *l) {
     const char *verdict = find_verdict(l);
     char scenario[64], sureness[16], sentence[400];
@@ -284,7 +315,9 @@ static void print_verdict(const struct left *l) {
     fprintf(l->out, "cutrace: verdict %s%s%s: ", scenario, is_sure ? ", " : "",
             is_sure ? sureness : "");
     ct_utf8_print_sanitized(l->out, sentence, strlen(sentence));
-    fputs("\ncutrace: the evidence: cutrace-report", l->out);
+    fputc('\n', l->out);
+    print_change(l, verdict);
+    fputs("cutrace: the evidence: cutrace-report", l->out);
     for (size_t i = 0; i < l->list->count; i++)
         if (l->summary[i]) {
             fputc(' ', l->out);
