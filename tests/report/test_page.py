@@ -495,13 +495,14 @@ def small_traces():
     equal((code, os.path.exists(out), len(err.splitlines())), (3, False, 1), err)
 
 
-@case("the file: beside the trace by default, never in place of another without --force, 5 where it cannot be written")
+@case("the file: in the working folder by default, never in place of another without --force, 5 where it cannot be written, - is stdout")
 def the_file():
-    path = os.path.join(FOLDER, "run.zst")
+    path, here = os.path.join(FOLDER, "run.zst"), os.getcwd()
     with open(path, "wb") as f, open(VLLM[0], "rb") as from_:
         f.write(from_.read())
+    os.chdir(tempfile.mkdtemp())
     equal(report("html", path)[0], 0)
-    check(os.path.exists(path[:-4] + ".html"))
+    equal(os.listdir(), ["run.html"])
     equal((report("html", path)[0], report("html", "--force", path)[0]), (2, 0))
     with open(path, "rb") as f:
         equal(report("html", data=f.read())[0], 2)  # standard input has no name
@@ -509,7 +510,12 @@ def the_file():
     equal(report("html", "-o", "/dev/full", path)[0], 5)
     code, out, _ = report("html", "--json", "--force", path)
     done = json.loads(out)
-    equal((code, done["output"], done["traces"], done["bytes"]), (0, path[:-4] + ".html", 1, os.path.getsize(path[:-4] + ".html")))
+    equal((code, done["output"], done["traces"], done["bytes"]), (0, "run.html", 1, os.path.getsize("run.html")))
+    code, out, err = report("html", "-o", "-", path)
+    with open("run.html", "rb") as f:
+        equal((code, err, out == f.read()), (0, b"", True))
+    equal(report("html", "--json", "-o", "-", path)[0], 2)
+    os.chdir(here)
 
 
 @case("the licence of what is not ours in the page stands in the page")

@@ -159,7 +159,7 @@ END
     t=$traces/refused.zst
     for arguments in "" "--nonsense $t" "--capacity $t" "--capacity=lots $t" "--capacity=0 $t" "--device=x $t" "--device=-1 $t" \
         "--from=later $t" "--from=2 --to=1 $t" "--top=0 $t" "--units=furlongs $t" "--color=blue $t" "--json=yes $t" "-x $t" \
-        "summary" "--top" "--device=99999999999999999999 $t" "sumary $t" "html --output=- $t"; do
+        "summary" "--top" "--device=99999999999999999999 $t" "sumary $t" "copy --output=- $t"; do
         status=0
         "$report" $arguments >out 2>err || status=$?
         echo "$arguments: $status $(cat err)"

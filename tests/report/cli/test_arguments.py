@@ -227,8 +227,8 @@ def typed_option():
                          (("--device", "x", REFUSED), "--device=x: expected N"), (("top", REFUSED, "-n"), "-n needs a value: N|all"),
                          (("top", REFUSED, "--top"), "--top needs a value: N|all"), (("-d", "x", REFUSED), "-d x: expected N"),
                          (("info", "-d", "0", REFUSED), "-d: info has no use for it"),
-                         (("html", "-o", "-", REFUSED), "-o -: the result must be a file"),
-                         (("html", "--output=-", REFUSED), "--output=-: the result must be a file"),
+                         (("copy", "-o", "-", REFUSED), "-o -: the result must be a file"),
+                         (("copy", "--output=-", REFUSED), "--output=-: the result must be a file"),
                          (("--json=yes", REFUSED), "--json takes no value")):
         check(wrong(*words).startswith(start), "%s: %s" % (words, wrong(*words)))
 

@@ -8,11 +8,12 @@
 
 int ct_output_name(const struct ct_arguments *o, const char *trace, const char *ending, char *to,
                    size_t size, struct ct_error *error) {
-    size_t length = strlen(trace);
-    if (length > 4 && strcmp(trace + length - 4, ".zst") == 0)
+    const char *slash = strrchr(trace, '/'), *name = slash ? slash + 1 : trace;
+    size_t length = strlen(name);
+    if (length > 4 && strcmp(name + length - 4, ".zst") == 0)
         length -= 4;
     const int n = o->output ? snprintf(to, size, "%s", o->output)
-                            : snprintf(to, size, "%.*s%s", (int)length, trace, ending);
+                            : snprintf(to, size, "%.*s%s", (int)length, name, ending);
     if (!o->output && strcmp(trace, "-") == 0)
         return ct_error_set(error, CT_EXIT_USAGE, "%s: name the new file with --output=FILE",
                             ct_argument_table_name(o->command));

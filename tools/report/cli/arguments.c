@@ -354,7 +354,8 @@ static int check_output(const struct parser *p) {
     const struct ct_arguments *o = p->o;
     if (!o->output)
         return 0;
-    if (strcmp(o->output, "-") == 0 && (o->command != CT_COMMAND_export || o->json))
+    const int may_be_stdout = o->command == CT_COMMAND_export || o->command == CT_COMMAND_html;
+    if (strcmp(o->output, "-") == 0 && (!may_be_stdout || o->json))
         return ct_error_set(p->error, CT_EXIT_USAGE, "%s: the result must be a file; name one",
                             p->given[CT_ARGUMENT_OUTPUT] == '-' ? "--output=-" : "-o -");
     if (o->path_count > 1 && o->command != CT_COMMAND_html && o->command != CT_COMMAND_bundle &&

@@ -225,7 +225,8 @@ int ct_page_end(struct ct_page *p, struct ct_error *error) {
         return 0; // none could be read, which was said
     if (write_file(p, &bytes, error))
         return -1;
-    print_done(p, bytes);
+    if (strcmp(p->path, "-") != 0)
+        print_done(p, bytes);
     return 0;
 }
 
