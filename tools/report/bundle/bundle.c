@@ -110,8 +110,10 @@ static uint64_t size_of(const struct ct_bundle *b) {
     uint64_t bytes = 22 + MANIFEST_ROOM;
     for (int i = 0; i < b->options->path_count; i++)
         bytes += b->traces[i].copy.bytes + ct_zip_writer_overhead(b->traces[i].name) + 256;
-    for (size_t i = 0; i < b->text_count; i++) // (a line of the manifest, too)
-        bytes += b->texts[i].bytes + ct_zip_writer_overhead(b->texts[i].name) + 256;
+    for (size_t i = 0; i < b->text_count; i++) { // (a line of the manifest, too)
+        const struct ct_bundle_text *t = &b->texts[i];
+        bytes += (t->deflated.n ? t->deflated.n : t->bytes) + ct_zip_writer_overhead(t->name) + 256;
+    }
     return bytes;
 }
 
@@ -212,10 +214,11 @@ static void make_manifest(const struct ct_bundle *b, struct ct_bundle_text *to) 
 
 static int write_entries(const struct ct_bundle *b, struct ct_zip_writer *z,
                          const struct ct_bundle_text *manifest) {
-    if (ct_zip_writer_add(z, "MANIFEST.json", manifest->at, manifest->bytes))
+    if (ct_zip_writer_add(z, "MANIFEST.json", manifest->at, manifest->bytes, &manifest->deflated))
         return -1;
     for (size_t i = 0; i < b->text_count; i++)
-        if (ct_zip_writer_add(z, b->texts[i].name, b->texts[i].at, b->texts[i].bytes))
+        if (ct_zip_writer_add(z, b->texts[i].name, b->texts[i].at, b->texts[i].bytes,
+                              &b->texts[i].deflated))
             return -1;
     for (int i = 0; i < b->options->path_count; i++) {
         struct ct_source s = source_of(&b->traces[i].copy);
@@ -231,13 +234,14 @@ static int write_file(struct ct_bundle *b, struct ct_error *error) {
     struct ct_new_file file;
     struct ct_zip_writer z = {.file = &file};
     make_manifest(b, &manifest);
+    ct_zip_deflate(manifest.at, manifest.bytes, &manifest.deflated);
     const int rc = ct_new_file_open(&file, b->options->output) || write_entries(b, &z, &manifest) ||
                    ct_new_file_commit(&file);
     if (rc)
         *error = file.error;
     b->bytes = file.bytes;
     free(z.directory.at);
-    free(manifest.at);
+    ct_bundle_text_free(&manifest);
     return rc ? -1 : 0;
 }
 

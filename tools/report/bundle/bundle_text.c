@@ -8,6 +8,7 @@
 #include "answer/view_scan.h"
 #include "base/utf8.h"
 #include "base/version.h"
+#include "copy/zip_write.h"
 #include "page/page.h"
 #include "page/page_bundle.h"
 #include "print/recorder_line.h"
@@ -311,9 +312,14 @@ static const char *find_left(const struct ct_bundle *b, const struct ct_bundle_t
     return left;
 }
 
+void ct_bundle_text_free(struct ct_bundle_text *t) {
+    free(t->at);
+    free(t->deflated.at);
+}
+
 void ct_bundle_texts_free(struct ct_bundle *b) {
     for (size_t i = 0; i < b->text_count; i++)
-        free(b->texts[i].at);
+        ct_bundle_text_free(&b->texts[i]);
     free(b->texts);
     b->texts = NULL;
     b->text_count = 0;
@@ -366,12 +372,14 @@ int ct_bundle_texts_make(struct ct_bundle *b, struct ct_error *error) {
                             b->options->output);
     add_logs(b);
     for (size_t i = 0; i < b->text_count; i++) {
-        const char *left = find_left(b, &b->texts[i]);
+        struct ct_bundle_text *t = &b->texts[i];
+        const char *left = find_left(b, t);
+        ct_zip_deflate(t->at, t->bytes, &t->deflated);
         if (left)
             return ct_error_set(error, CT_EXIT_OUTPUT,
                                 "%.300s: nothing is written: %.100s is still in %s; --scrub=no "
                                 "keeps names",
-                                b->options->output, left, b->texts[i].name);
+                                b->options->output, left, t->name);
     }
     return 0;
 }

@@ -12,6 +12,7 @@ struct ct_bundle_text {
     char name[24]; // in the zip file
     char *at;
     size_t bytes;
+    struct ct_buffer deflated; // as ct_zip_deflate leaves it
 };
 
 // How much time around the failure is kept; 0: all.
@@ -38,6 +39,7 @@ struct ct_bundle {
 
 // Makes the texts anew. 0, or -1 with an error: a name is left in one.
 int ct_bundle_texts_make(struct ct_bundle *b, struct ct_error *error);
+void ct_bundle_text_free(struct ct_bundle_text *t);
 void ct_bundle_texts_free(struct ct_bundle *b);
 // Says what was cut. Returns 0 if nothing was.
 int ct_bundle_describe_cut(const struct ct_bundle *b, char *to, size_t size);

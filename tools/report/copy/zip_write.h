@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A zip file whose entries are stored as they are: traces are compressed already, and a reader
-// needs to unpack nothing. All dates are the first that zip knows, so that the same input gives the
-// same bytes.
+// A zip file. Traces are stored as they are: they are compressed already, and the reader needs to
+// unpack nothing. Texts are deflated. All dates are the first that zip knows, so that the same
+// input gives the same bytes.
 #ifndef CT_ZIP_WRITE_H
 #define CT_ZIP_WRITE_H
 
@@ -16,8 +16,12 @@ struct ct_zip_writer {
 
 // Bytes that an entry takes beside its own.
 uint64_t ct_zip_writer_overhead(const char *name);
-// Each returns 0, or -1 with the error in `file`.
-int ct_zip_writer_add(struct ct_zip_writer *z, const char *name, const void *bytes, size_t n);
+// Deflates a text. It stays empty where that would not be smaller, and without zlib. The caller
+// frees `to->at`.
+void ct_zip_deflate(const void *bytes, size_t n, struct ct_buffer *to);
+// Each returns 0, or -1 with the error in `file`. `deflated`: by the function above.
+int ct_zip_writer_add(struct ct_zip_writer *z, const char *name, const void *bytes, size_t n,
+                      const struct ct_buffer *deflated);
 int ct_zip_writer_add_source(struct ct_zip_writer *z, const char *name,
                              const struct ct_source *source);
 int ct_zip_writer_end(struct ct_zip_writer *z);
