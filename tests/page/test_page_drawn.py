@@ -206,6 +206,17 @@ def figures_are_drawn():
     return problems
 
 
+@case("on a telephone the reasons of what to change are as wide as the page, and dashes for what is not known are left out")
+def advice_on_a_telephone():
+    code = "[...document.querySelectorAll('table.advice td')].map((e) => [e.className, e.textContent, e.getBoundingClientRect().width])"
+    opened("vllm", width=390)
+    phone = BROWSER.do(code)
+    check(any(name == "why" for name, _, _ in phone) and all(width > 300 for name, _, width in phone if name == "why"), phone)
+    check(all(width == 0 for _, text, width in phone if text == "-"), phone)
+    opened("vllm", width=1280)
+    check(all(width > 0 for _, _, width in BROWSER.do(code)), "a cell is hidden")
+
+
 @case("nothing is wider than the window at 200 % and 400 % of the size, and no control is smaller than a finger's 28 pixels")
 def fits_a_telephone():
     for name, width, ratio in [(name, 320, 1) for name in ("vllm", "hostile")] + sample([(name, 320, 1) for name in PAGES] + [("vllm", 720, 2), ("hostile", 720, 2)], 2):
@@ -1141,15 +1152,14 @@ def several_processes():
     folder = os.path.join(FOLDER, "several")
     os.mkdir(folder)
     copies = [shutil.copy(path, os.path.join(folder, f"{i}.zst")) for i, path in enumerate(VLLM)]
-    code, _, err = report("html", *copies)
+    to = os.path.join(folder, "page.html")
+    code, _, err = report("html", "-o", to, *copies)
     equal(code, 0, err)
-    found = [name for name in os.listdir(folder) if name.endswith(".html")]
-    equal(len(found), 1, os.listdir(folder))
-    url = "file://" + os.path.join(folder, found[0])
+    url = "file://" + to
     BROWSER.open(url=url)
     equal(BROWSER.count(selector="button.device"), 2)
     equal(BROWSER.count(selector="section#ranks"), 1)
-    with open(os.path.join(folder, found[0]), encoding="utf-8") as file:
+    with open(to, encoding="utf-8") as file:
         data = json.loads(re.search(r'id="data">(.*?)</script>', file.read(), re.S).group(1))
     crossings = [next((sums(d["t_ns"])[m["at"]] for d in t["devices"] for m in d["marks"] if m["kind"] == "crossing"), None) for t in data["traces"]]
     shown = []

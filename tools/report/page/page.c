@@ -80,7 +80,10 @@ static char *make_title(const struct ct_view *v) {
     FILE *out = open_memstream(&text, &bytes);
     if (!out)
         ct_heap_exhausted();
-    if (exe)
+    const char *program = v->processes ? ct_process_program(&v->processes->list[v->process]) : NULL;
+    if (program) // as their table calls it
+        ct_utf8_print_sanitized(out, program, strlen(program));
+    else if (exe)
         ct_utf8_print_sanitized(out, exe->at, exe->length);
     else
         fputs("a process", out);

@@ -73,6 +73,11 @@ static void put_sentences(FILE *out, const struct ct_verdict *one) {
     fputs("</ul>\n", out);
 }
 
+// (A telephone, where the cells of a row stand below each other, shows no dashes.)
+static void put_advice_cell(FILE *out, const char *class, const char *text) {
+    ct_html_cell(out, text ? class : "none", text ? text : "-");
+}
+
 static void put_advice(FILE *out, const struct ct_verdict *one) {
     if (!one->advice_count)
         return;
@@ -87,22 +92,19 @@ static void put_advice(FILE *out, const struct ct_verdict *one) {
     for (size_t i = 0; i < one->advice_count; i++) {
         const struct ct_advice *a = &one->advice[i];
         fputs("<tr>", out);
-        ct_html_cell(out, "flag", a->flag ? a->flag : "-");
-        ct_html_cell(out, "number", a->from ? a->from : "-");
-        ct_html_cell(out, "number", a->to ? a->to : "-");
-        ct_html_cell(out, NULL, a->text);
-        ct_html_cell(out, NULL, a->versions ? a->versions : "-");
+        put_advice_cell(out, "flag", a->flag);
+        put_advice_cell(out, "number", a->from);
+        put_advice_cell(out, "number to", a->to);
+        ct_html_cell(out, "why", a->text);
+        put_advice_cell(out, "versions", a->versions);
         fputs("</tr>\n", out);
     }
     fputs("</tbody></table>\n", out);
 }
 
 static void put_sureness(FILE *out, const struct ct_verdict *one) {
-    const char *sureness = ct_verdict_sureness(one);
-    const int has_name = one->scenario != CT_SCENARIO_NONE;
-    fprintf(out, "<span class=\"scenario\">(%s%s%s)</span>",
-            has_name ? ct_scenario_name(one->scenario) : "", has_name && sureness ? ", " : "",
-            sureness ? sureness : "");
+    if (one->scenario != CT_SCENARIO_NONE)
+        fprintf(out, " <span class=\"scenario\">(%s)</span>", ct_verdict_name(one).text);
 }
 
 static void put_refuted_by(FILE *out, const struct ct_verdict *one) {
@@ -128,7 +130,6 @@ static void put_first(FILE *out, const struct ct_view *v, const struct ct_verdic
         fputs(", ", out);
         ct_html_text(out, ct_label_device(one->device).text);
     }
-    putc(' ', out);
     put_sureness(out, one);
     fputs("</h1>\n<p class=\"summary\">", out);
     put_sentence(out, one->summary);
@@ -141,7 +142,6 @@ static void put_first(FILE *out, const struct ct_view *v, const struct ct_verdic
 static void put_other(FILE *out, const struct ct_view *v, const struct ct_verdict *one) {
     fputs("<details><summary>Also possible: ", out);
     ct_html_text(out, ct_scenario_title(one->scenario));
-    putc(' ', out);
     put_sureness(out, one);
     fputs("</summary>\n<p>", out);
     ct_html_text(out, one->summary);
@@ -174,10 +174,10 @@ static void write_verdict(FILE *out, struct ct_view *v, const struct ct_summary 
     const struct ct_verdicts *l = &s->verdicts;
     put_range(out, v);
     for (size_t i = 0; i < l->count && i <= ALSO_POSSIBLE; i++)
-        if (i)
-            put_other(out, v, &l->list[i]);
-        else
+        if (!i)
             put_first(out, v, &l->list[i]);
+        else if (l->list[i].scenario != CT_SCENARIO_NONE) // (beside a problem it is none)
+            put_other(out, v, &l->list[i]);
 }
 
 // ---- tables ------------------------------------------------------------------------------------

@@ -72,12 +72,12 @@ function drawSmall(canvas, device, scales) {
 
 function drawAxis(canvas, {from, to}) {
     const width = canvas.parentElement.clientWidth, context = sizeCanvas(canvas, width, AXIS);
-    const ticks = timeTicks(0, to - from, Math.max(2, width / 110), null);
+    const ticks = timeTicks(from, to, Math.max(2, width / 110), null);
     context.font = "12px system-ui, sans-serif";
     context.fillStyle = theme().muted;
     context.textBaseline = "top";
     ticks.places.forEach((place, i) => {
-        const x = place / (to - from) * width;
+        const x = (place - from) / (to - from) * width;
         context.fillRect(Math.min(width - 1, Math.round(x)), 0, 1, 5);
         context.textAlign = x < 20 ? "left" : x > width - 20 ? "right" : "center";
         context.fillText(ticks.texts[i], x, 8);
@@ -103,8 +103,8 @@ function makeEntry(state, {trace, device}) {
 }
 
 function describeScales({starts, top}) {
-    return starts ? `All on one axis of time and at one scale, up to ${formatBytes(top)}. Nothing is drawn before a ` +
-        "process\u2019s first event and behind its last one." :
+    return starts ? `All on one axis of time, since the first recording began, and at one scale, up to ${formatBytes(top)}. ` +
+        "Nothing is drawn before a process\u2019s first event and behind its last one." :
         "Each on its own time and at its own scale: their clocks cannot be compared.";
 }
 
