@@ -224,7 +224,7 @@ def rows_of(path, *options):
     code, out, _ = report("summary", *no_lines("summary"), "--units=bytes", *options, path)
     check(code in (0, 4), out)
     names = {"tracked:": "tracked", "idle in CUDA's": "pools idle", "in flight:": "in flight", "untracked:": "untracked",
-             "contexts, modules,": "untracked", "untracked, or": "untracked", "this process's or": "nobody knows",
+             "untracked or of": "untracked", "this process's or": "nobody knows",
              "other processes and": "others", "free": "free"}
     rows = re.findall(r"^ +(\d+) +[<>\d.]+ %% +(%s)" % "|".join(names), out.decode(), re.M)
     return {names[name]: int(size) for size, name in rows}

@@ -332,8 +332,8 @@ def mig():
     equal(device(path, view="timeline")["mig"], d["mig"])
     check("GPU 0 (NVIDIA X, MIG instance 3/0 of card 1) at that moment: 40.00 GiB" in text("summary", path), text("summary", path))
     check("GPU 0 (MIG instance 3/0 of card 1), capacity 40.00 GiB" in text("timeline", path), text("timeline", path))
-    for view, name in (("oom", "{} at +40.000 s"), ("frag", "{} at the OOM, +40.000 s"), ("top", "{}: 14.00 GiB at the peak"),
-                       ("leaks", "{}: "), ("top --tree", "{}: 14.00 GiB at the peak")):
+    for view, name in (("oom", "{} at +40.000 s"), ("frag", "{} at the OOM, +40.000 s"), ("top", "{}: 14.00 GiB at the OOM"),
+                       ("leaks", "{}: "), ("top --tree", "{}: 14.00 GiB at the OOM")):
         said = text(*view.split(), path)
         check(name.format("GPU 0 (MIG instance 3/0 of card 1, 40.00 GiB)") in said, (view, said))
     for view in ("info", "stats"):
@@ -461,7 +461,7 @@ def host():
     plain = shared_with_host("discrete")
     plain.trace.info["device.0.integrated"] = "0"
     said = text("summary", plain.write())
-    check("shared with the host" not in said and "contexts, modules, rounding, other processes" in said, said)
+    check("shared with the host" not in said and "untracked or of other processes: contexts, modules, graphs, rounding" in said, said)
 
 
 @case("memory that is a NUMA node of the host: what others hold may be the host's pages, and no co-tenant is blamed")

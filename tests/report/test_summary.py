@@ -217,7 +217,7 @@ def in_flight():
     path = save([{"ptr": G, "bytes": 20 * G}, {"bytes": 60 * G, "tid": 5, **refused(60 * G, 49 * G)},
                  {"ptr": 90 * G, "bytes": 10 * G, "duration_ns": 3 * S // 2}])
     rows = re.findall(r"^ +([\d.]+ \w+) +[<>\d.]+ %  (\w[\w ]*\w)", text("summary", path), re.M)
-    equal(rows[:3], [("20.00 GiB", "tracked"), ("10.00 GiB", "in flight"), ("1.00 GiB", "contexts")])
+    equal(rows[:3], [("20.00 GiB", "tracked"), ("10.00 GiB", "in flight"), ("1.00 GiB", "untracked or of other processes")])
 
 
 @case("the driver's release is beside the name of the device; a trace that does not have it says nothing of it")

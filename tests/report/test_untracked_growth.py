@@ -220,7 +220,7 @@ def steady_growth():
         equal([g[k] for k in ("context_bytes", "module_bytes", "limit_bytes", "graph_bytes")], [0] * 4)
         shown = text("leaks", path)
         check("no call site grows, but untracked memory does" in shown and "per hour, steady" in shown, shown)
-        check("untracked: this process's memory beyond its allocations grows" in shown, shown)
+        check("untracked memory of this process grows" in shown, shown)
         first, second = read("summary", path)["verdicts"]
         equal((first["scenario"], second["scenario"]), ("untracked-growth", "none"))
         equal(first["evidence"][0]["bytes"], g["kept_bytes"])
@@ -240,7 +240,7 @@ def shapes():
         g = growth(path)
         equal((g["shape"], g["bytes_per_hour"], g["confidence"]), ("saturating", None, None))
         equal(verdicts(path), [NONE])
-        check("bounded: this process's memory beyond its allocations" in text("leaks", path), text("leaks", path))
+        check("bounded: untracked memory of this process" in text("leaks", path), text("leaks", path))
         check("leaks" not in text("summary", path))
 
 
@@ -377,7 +377,7 @@ def too_short():
     equal((g["shape"], g["bytes_per_hour"], verdicts(path)), ("untold", None, [NONE]))
     path = Story(steady(), seed=10).write(lost=200)
     equal((growth(path)["shape"], verdicts(path)), ("untold", [NONE]))
-    check("too little to tell: this process's memory" in text("leaks", path), text("leaks", path))
+    check("too little to tell: untracked memory of this process" in text("leaks", path), text("leaks", path))
 
 
 # ---- what is no growth ----------------------------------------------------------------------------------

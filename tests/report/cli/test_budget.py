@@ -89,7 +89,7 @@ def below():
     text = summary(save(story()[0]), "--capacity=32GiB")
     check(text.startswith("Nothing exceeded 32 GiB = 34.36 GB. GPU 0: 16.00 GiB of 32.00 GiB (50.0 %) allocated at the peak"), text)
     check(re.search(r"^ +16.00 GiB +50.0 %  tracked", text, re.M), text)
-    check(re.search(r"^ +8.00 GiB +25.0 %  contexts, modules, rounding, other processes$", text, re.M), text)
+    check(re.search(r"^ +8.00 GiB +25.0 %  untracked or of other processes: contexts, modules, graphs, rounding$", text, re.M), text)
     check(re.search(r"^ +8.00 GiB +25.0 %  free of the budget, inferred", text, re.M), text)
 
 

@@ -37,15 +37,12 @@ const char *ct_untracked_title(const struct ct_breakdown *s) {
                "modules";
     if (exceeds && !(s->split_known && s->unattributed)) // (else it may be part of that)
         return s->split_known
-                   ? "untracked: contexts, modules, graphs (more was measured, and part "
-                     "of it given back), rounding"
-                   : "contexts, modules, graphs (more was measured, and part of it given "
-                     "back), rounding, other processes";
-    if (has_parts(s))
-        return s->split_known ? "untracked: this process's, beyond its allocations"
-                              : "untracked, or of other processes";
-    return s->split_known ? "untracked: contexts, modules, rounding"
-                          : "contexts, modules, rounding, other processes";
+                   ? "untracked: contexts, modules, graphs, rounding (more was measured, and part "
+                     "of it given back)"
+                   : "untracked or of other processes: contexts, modules, graphs, rounding (more "
+                     "was measured, and part of it given back)";
+    return s->split_known ? "untracked: contexts, modules, graphs, rounding"
+                          : "untracked or of other processes: contexts, modules, graphs, rounding";
 }
 
 static void describe_graphs(const struct ct_breakdown *s, char *note) {
@@ -72,10 +69,7 @@ struct ct_untracked_rows ct_untracked_list(const struct ct_breakdown *s) {
             describe_graphs(s, r.note[r.count]);
         r.bytes[r.count++] = s->measured[part];
     }
-    (void)snprintf(r.note[r.count], CT_UNTRACKED_NOTE,
-                   "not measured: contexts, modules, rounding%s%s",
-                   s->split_known ? "" : ", other processes",
-                   s->with_host ? ", the host's programs and page cache" : "");
+    (void)snprintf(r.note[r.count], CT_UNTRACKED_NOTE, "the rest, of no measured call");
     r.bytes[r.count++] = ct_breakdown_unmeasured(s, &exceeds);
     return r;
 }

@@ -27,8 +27,8 @@ void ct_growth_print_bounded(struct ct_view *v, const struct ct_growth_shape *s,
 // ---- text ---------------------------------------------------------------------------------------
 
 static void print_subject(struct ct_view *v, const struct ct_untracked_growth *g) {
-    fputs(g->is_own ? "this process's memory beyond its allocations"
-                    : "memory beyond this process's allocations, of this process or of others,",
+    fputs(g->is_own ? "untracked memory of this process"
+                    : "untracked memory, of this process or of others,",
           v->out);
 }
 
@@ -51,7 +51,6 @@ static void print_growing(struct ct_view *v, const struct ct_leaks *l, int is_fu
     const struct ct_untracked_growth *g = &l->untracked;
     const struct ct_growth_shape *s = &g->shape;
     uint64_t ns;
-    fputs("untracked: ", v->out);
     print_subject(v, g);
     fprintf(v->out, " grows: %s since %s (+%s per hour, %s, %s), to %s at %s",
             ct_label_size(v, s->kept_bytes).text, ct_label_time(v, s->since_ns).text,
