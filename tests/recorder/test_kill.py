@@ -41,7 +41,7 @@ CASES = {
     "in memory, nothing is written": ("worker 8 10 64 0", 12000, {**MEMORY, "WORKER_REFUSALS": "0"}, 60),
     "in memory, which goes round": ("worker 2 0 4000 0", 2 * ROUND, {**SMALL, **MEMORY, "WORKER_REFUSALS": "0"}, 60),
     "in memory, which goes round and is written now and then":
-        ("worker 2 0 4000 0", 2 * ROUND, {**SMALL, **MEMORY, "WORKER_REFUSALS": "60000"}, 60),
+        ("worker 2 0 4000 0", 2 * ROUND, {**SMALL, **MEMORY, "WORKER_REFUSALS": "20000"}, 60),
     **{f"8 new threads {how}": ("worker 8 0 64 0", 12000, {"WORKER_LEAVES": what}, 100)
        for what, how in (("files", "after all descriptors were closed"), ("root", "after chroot"), ("user", "after setuid"))
        if what == "files" or os.geteuid() == 0},

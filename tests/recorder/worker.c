@@ -4,7 +4,7 @@
 // Threads share SLOTS addresses (one may free what another allocated), pause MICROSECONDS between
 // calls, and stop after CALLS calls each (0: never). Some allocations and some frees fail. SLOTS
 // above 1000 are filled first. A single thread prints its results at the end.
-// WORKER_REFUSALS=N: one allocation in N fails (500; 0: none).
+// WORKER_REFUSALS=N: each N-th allocation fails (500; 0: none).
 // WORKER_FILES=1: no file descriptor is left from the first call on; =2: after half of the calls.
 // WORKER_LEAVES=root|user|files: before it starts its threads, it goes into another root folder,
 // becomes another user or closes all descriptors.
@@ -37,7 +37,8 @@ static void note(uint64_t n) {
 }
 
 static CUdeviceptr take(uint64_t *state) {
-    const int hopeless = refusals && roll(state, refusals) == 0;
+    static _Atomic unsigned long taken;
+    const int hopeless = refusals && atomic_fetch_add(&taken, 1) % refusals == refusals - 1;
     CUdeviceptr p = 0;
     const CUresult r = cu.alloc(&p, hopeless ? (size_t)1 << 50 : 512 + roll(state, 4096));
     cu.returned();
