@@ -78,7 +78,7 @@ def all_shapes():
 PHASES = {"load_model": "startup-weights", "process_weights_after_loading": "repack", "profile_run": "startup-profile",
           "initialize_kv_cache": "startup-kv-pool", "capture_model": "graph-capture", "_dummy_sampler_run": "warmup",
           "warmup_kernels": "warmup", "wake_up": "sleep-wake", "execute_model": "burst-prefill", "sample_tokens": "logits",
-          "determine_available_memory": "kv-exhaustion", "update_weights": "weight-sync"}
+          "determine_available_memory": "no-room-for-kv-cache", "update_weights": "weight-sync"}
 COMPONENTS = {"vision encoder": "multimodal"}
 CAUSES = {"another process": "co-tenant", "a leak in the process": "leak", "CUDA graphs": "mis-budget"}
 

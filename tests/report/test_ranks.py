@@ -520,7 +520,7 @@ def log_beside():
                 "(4.00 GiB KV cache is needed, which is larger than the available KV cache memory (2.00 GiB).\n")
     _, document = together(*paths, "--log=" + log)
     found = {v["scenario"]: v["process_indexes"] for v in document["verdicts"]}
-    equal(found, {"startup-weights": [1], "kv-exhaustion": []})
+    equal(found, {"startup-weights": [1], "no-room-for-kv-cache": []})
     documents, same = together(*paths, "--log=" + log, command="explain")
     equal([d["schema"] for d in documents], ["cutrace.explain/2"] * 4)
     equal(same, document)
@@ -612,7 +612,7 @@ def lines_of_strangers():
     bare = ["ValueError: No available memory for the cache blocks. Try increasing `gpu_memory_utilization`"]
     for untagged in (tagged("", bare), bare):  # (a bare one may be the rest of the long line before it)
         document = together(*paths, log_of(tagged("(Worker pid=1000) ", IN_LOAD) + untagged))[1]
-        (exhausted,) = [v for v in document["verdicts"] if v["scenario"] == "kv-exhaustion"]
+        (exhausted,) = [v for v in document["verdicts"] if v["scenario"] == "no-room-for-kv-cache"]
         equal(exhausted["process_indexes"], [])
     check("the log: " not in " ".join(t for v in document["verdicts"] if v["process_indexes"] == [1] for t in said(v)), document)
 

@@ -858,7 +858,7 @@ def joined_without_failure():
     quiet = save([{"ptr": G, "bytes": G}])
     said = log("ValueError: No available memory for the cache blocks. Try increasing `gpu_memory_utilization` when "
                "initializing the engine.\n")
-    equal(names(verdicts(quiet, *said))[0], "kv-exhaustion")
+    equal(names(verdicts(quiet, *said))[0], "no-room-for-kv-cache")
     for name in ("driver_mismatch", "host_memory"):  # of real programs
         (first, *_) = verdicts(quiet, "--log", os.path.join(ROOT, "tests/report/pytorch", name, "log.txt"))
         equal(first["scenario"], name.replace("_", "-"))
@@ -918,7 +918,7 @@ def budget_below_weights():
              "ValueError: No available memory for the cache blocks.\n")
     for share, is_advised in (("0.46", False), ("0.55", True)):
         found = verdicts(save([{"ptr": G, "bytes": G}]), *log(start.format(share)))[0]
-        equal((found["scenario"], "--max-num-batched-tokens" in [a["flag"] for a in found["advice"]]), ("kv-exhaustion", is_advised))
+        equal((found["scenario"], "--max-num-batched-tokens" in [a["flag"] for a in found["advice"]]), ("no-room-for-kv-cache", is_advised))
 
 
 @case("a draft model's weights are no matter of the budget; a call of unknown size is none of 0 B")

@@ -186,9 +186,9 @@ BufferAssignment stats:
     ("windows-commit", "host-memory", "Windows", "OSError: The paging file is too small for this operation to complete. (os error 1455)"),
     ("sglang-unbalanced", "co-tenant", "SGLang", "ValueError: The memory capacity is unbalanced. Some GPUs may be occupied by other processes. "
      "pre_model_load_memory=16.3, local_gpu_memory=46.8, local_gpu_memory * 0.9=42.1"),
-    ("sglang-one", "kv-exhaustion", "SGLang", "AssertionError: No space left for only one request, "
+    ("sglang-one", "no-room-for-kv-cache", "SGLang", "AssertionError: No space left for only one request, "
      "self.token_to_kv_pool_allocator.available_size()=0"),
-    ("tgi-total", "kv-exhaustion", "TGI", "Not enough memory to handle 24000 total tokens with 4096 prefill tokens. You need to decrease "
+    ("tgi-total", "no-room-for-kv-cache", "TGI", "Not enough memory to handle 24000 total tokens with 4096 prefill tokens. You need to decrease "
      "`--max-batch-total-tokens` or `--max-batch-prefill-tokens`"),
     ("desktop", "mis-budget", "vLLM beside a desktop", "ValueError: Free memory on device cuda:0 (22.31/23.99 GiB) on startup is less than "
      "desired GPU memory utilization (0.95, 22.79 GiB). Decrease GPU memory utilization or reduce GPU memory used by other processes."),
@@ -223,9 +223,9 @@ BufferAssignment stats:
      "capacity; 13.40 GiB already allocated; 100.75 MiB free; 13.60 GiB reserved in total by PyTorch)\n/usr/lib/python3.7/site-packages/"
      "pytorch_lightning/trainer/training_loop.py in run_training_epoch(self)\n    491         with self.trainer.profiler.profile('x'):\n--> 492"
      "             batch_output = self.run_training_batch(batch, batch_idx)"),
-    ("cache-below-zero", "kv-exhaustion", "vLLM 0.7: the error itself is missing", "INFO 02-26 09:54:05 [worker.py:267] model weights take 5.20GiB; "
+    ("cache-below-zero", "no-room-for-kv-cache", "vLLM 0.7: the error itself is missing", "INFO 02-26 09:54:05 [worker.py:267] model weights take 5.20GiB; "
      "non_torch_memory takes 0.03GiB; PyTorch activation peak memory takes 1.42GiB; the rest of the memory reserved for KV Cache is -0.50GiB."),
-    ("profiled-below-zero", "kv-exhaustion", "SGLang", "[2025-07-02 07:41:59 DP0 TP0] max_total_tokens=65536 is larger than the profiled value -4711. "
+    ("profiled-below-zero", "no-room-for-kv-cache", "SGLang", "[2025-07-02 07:41:59 DP0 TP0] max_total_tokens=65536 is larger than the profiled value -4711. "
      "Use the profiled value instead."),
     ("ray-workers", "host-memory", "Ray", "(raylet) node_manager.cc:3064: 3 Workers (tasks / actors) killed due to memory pressure (OOM), 0 Workers "
      "crashed due to other reasons at node (ID: ab12, IP: 10.0.0.5)"),
@@ -272,7 +272,7 @@ BufferAssignment stats:
      "capacity; 7.20 GiB already allocated; 0 bytes free; 7.30 GiB reserved in total by PyTorch"),
     ("refused-last", "recovered", "XLA: a refusal, and the text ends", "failed to allocate 11.20G (12025908428 bytes) from device: "
      "CUDA_ERROR_OUT_OF_MEMORY: out of memory"),
-    ("sglang-pages", "kv-exhaustion", "SGLang: tokens are free, but no pages", "RuntimeError: Prefill out of memory. Try to lower your batch "
+    ("sglang-pages", "no-room-for-kv-cache", "SGLang: tokens are free, but no pages", "RuntimeError: Prefill out of memory. Try to lower your batch "
      "size.\nTry to allocate 1500 tokens.\nAvailable tokens: 5120"),
     ("sdnext", "unknown", "SD.Next: rich on Windows", "\u00a6 <SDNext-Path>\\modules\\processing_vae.py:290 in vae_decode   \u00a6\n\u00a6   "
      "289   x = decode(x)   \u00a6\nOutOfMemoryError: CUDA out of memory. Tried to allocate 3.10 GiB."),

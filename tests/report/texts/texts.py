@@ -142,37 +142,37 @@ def placed():
 # ---- errors that name themselves
 def named():
     for i, (longest, need, have) in enumerate(((32768, 4.0, 1.83), (131072, 16.0, 11.02), (40960, 5.62, 3.97))):
-        shape(f"to-serve-{i}", "kv-exhaustion", "V1 0.8.2 and later",
+        shape(f"to-serve-{i}", "no-room-for-kv-cache", "V1 0.8.2 and later",
               args("0.10.2", max_model_len=longest) + "\n" + traceback(PLACES["profile-v1"][:3]) +
               f"\nValueError: To serve at least one request with the models's max seq len ({longest}), ({need:.2f} GiB KV "
               f"cache is needed, which is larger than the available KV cache memory ({have:.2f} GiB). Based on the "
               f"available memory, the estimated maximum model length is {int(longest * have / need)}. Try increasing "
               "`gpu_memory_utilization` or decreasing `max_model_len` when initializing the engine.")
-    shape("to-serve-gb", "kv-exhaustion", "V1 0.8.2: GB", "ValueError: To serve at least one request with the models's max "
+    shape("to-serve-gb", "no-room-for-kv-cache", "V1 0.8.2: GB", "ValueError: To serve at least one request with the models's max "
           "seq len (65536), (8.00 GB KV cache is needed, which is larger than the available KV cache memory (5.31 GB). Try "
           "increasing `gpu_memory_utilization` or decreasing `max_model_len` when initializing the engine.")
-    shape("to-serve-2026", "kv-exhaustion", "2026: model's", "ValueError: To serve at least one request with the model's max "
+    shape("to-serve-2026", "no-room-for-kv-cache", "2026: model's", "ValueError: To serve at least one request with the model's max "
           "seq len (262144), (24.0 GiB KV cache is needed, which is larger than the available KV cache memory (9.7 GiB). "
           "Based on the available memory, the estimated maximum model length is 105984. Try increasing "
           "`gpu_memory_utilization` or decreasing `max_model_len` when initializing the engine.")
     for i, (longest, tokens) in enumerate(((32768, 10928), (8192, 2640), (131072, 60704))):
-        shape(f"max-seq-len-{i}", "kv-exhaustion", "V0 0.2-0.9",
+        shape(f"max-seq-len-{i}", "no-room-for-kv-cache", "V0 0.2-0.9",
               start("0.5.4", f"# GPU blocks: {tokens // 16}, # CPU blocks: 2048") + f"\nValueError: The model's max seq len "
               f"({longest}) is larger than the maximum number of tokens that can be stored in KV cache ({tokens}). Try "
               "increasing `gpu_memory_utilization` or decreasing `max_model_len` when initializing the engine.")
     no_blocks = ("ValueError: No available memory for the cache blocks. Try increasing `gpu_memory_utilization` when "
                  "initializing the engine.")
-    shape("no-blocks-v0", "kv-exhaustion", "V0", traceback([("worker/worker.py", "raise_if_cache_size_invalid")]) + "\n" + no_blocks)
-    shape("no-blocks-v1", "kv-exhaustion", "V1: negative KV memory",
+    shape("no-blocks-v0", "no-room-for-kv-cache", "V0", traceback([("worker/worker.py", "raise_if_cache_size_invalid")]) + "\n" + no_blocks)
+    shape("no-blocks-v1", "no-room-for-kv-cache", "V1: negative KV memory",
           args("0.11.0", gpu_memory_utilization=0.7) + "\n" + start("0.11.0", "Model loading took 17.2 GiB and 10.1 seconds",
                                                                  "Available KV cache memory: -2.14 GiB") +
           "\n" + traceback(PLACES["profile-v1"][:3]) + "\n" + no_blocks + " See https://docs.vllm.ai/ for more details.")
-    shape("no-blocks-source", "kv-exhaustion", "the raise statement of pasted source",
+    shape("no-blocks-source", "no-room-for-kv-cache", "the raise statement of pasted source",
           traceback([("v1/core/kv_cache_utils.py", "_check_enough_kv_cache_memory")]) + '\n    raise ValueError("No available '
           'memory for the cache blocks. "\n' + no_blocks)
-    shape("auto-fit", "kv-exhaustion", "vllm.md section 6",
+    shape("auto-fit", "no-room-for-kv-cache", "vllm.md section 6",
           "ValueError: Cannot auto-fit max_model_len: not enough GPU memory available to serve even a single token.")
-    shape("mamba", "kv-exhaustion", "0.23 and later",
+    shape("mamba", "no-room-for-kv-cache", "0.23 and later",
           "ValueError: max_num_seqs (1024) exceeds available Mamba cache blocks (388). Please lower max_num_seqs.")
     for i, n in enumerate((256, 1024)):
         vocabulary = (128256, 151936)[i]
@@ -226,13 +226,13 @@ def named():
 
 # ---- other servers, and the host
 def others():
-    shape("sglang-prefill", "kv-exhaustion", "SGLang: tokens", "RuntimeError: Prefill out of memory. Try to lower your batch "
+    shape("sglang-prefill", "no-room-for-kv-cache", "SGLang: tokens", "RuntimeError: Prefill out of memory. Try to lower your batch "
           "size.\nTry to allocate 8192 tokens.\nAvailable tokens: 5120\nself.token_to_kv_pool_allocator.available_size()=4096")
-    shape("sglang-prefill-full", "kv-exhaustion", "SGLang 2025: full tokens", "RuntimeError: Prefill out of memory. Try to "
+    shape("sglang-prefill-full", "no-room-for-kv-cache", "SGLang 2025: full tokens", "RuntimeError: Prefill out of memory. Try to "
           "lower your batch size.\\nTry to allocate 16384 tokens.\\nAvailable full tokens: 900 (full_available_size=900)")
-    shape("sglang-typo", "kv-exhaustion", "SGLang: Avaliable", "RuntimeError: Prefill out of memory. Try to lower your batch "
+    shape("sglang-typo", "no-room-for-kv-cache", "SGLang: Avaliable", "RuntimeError: Prefill out of memory. Try to lower your batch "
           "size.\nTry to allocate 1024 tokens.\nAvaliable tokens: 11")
-    shape("sglang-static", "kv-exhaustion", "SGLang's start", "RuntimeError: Not enough memory. Please try to increase "
+    shape("sglang-static", "no-room-for-kv-cache", "SGLang's start", "RuntimeError: Not enough memory. Please try to increase "
           "--mem-fraction-static.")
     shape("sglang-capture", "graph-capture", "SGLang #5285", "Exception: Capture cuda graph failed: " +
           new(full("sgl-capture"))[24:] + "\nPossible solutions:\n1. set --mem-fraction-static to a smaller value\n2. set "

@@ -5,7 +5,7 @@
 
 // What cannot be seen from calls for memory: the program refused without asking, or was slow.
 static int is_without_request(enum ct_scenario s) {
-    return s == CT_SCENARIO_KV_EXHAUSTION || s == CT_SCENARIO_PREEMPTION ||
+    return s == CT_SCENARIO_NO_ROOM_FOR_KV_CACHE || s == CT_SCENARIO_PREEMPTION ||
            s == CT_SCENARIO_PREFIX_CACHE_PRESSURE || s == CT_SCENARIO_HOST_MEMORY ||
            s == CT_SCENARIO_DRIVER_MISMATCH || s == CT_SCENARIO_CO_TENANT ||
            s == CT_SCENARIO_MIS_BUDGET;

@@ -32,7 +32,7 @@ static const struct {
      NULL},
     {CT_TEXT_KIND_PREFILL_TOKENS, CT_SCENARIO_STARTUP_PROFILE, 0.85,
      "the largest prefill that is allowed does not fit", NULL},
-    {CT_TEXT_KIND_TOTAL_TOKENS, CT_SCENARIO_KV_EXHAUSTION, 0.85,
+    {CT_TEXT_KIND_TOTAL_TOKENS, CT_SCENARIO_NO_ROOM_FOR_KV_CACHE, 0.85,
      "the KV cache has no room for as many tokens as a batch may have in all", NULL},
     {CT_TEXT_KIND_EXECUTOR_FAILED, CT_SCENARIO_STARTUP_KV_POOL, 0.6,
      "the weights left too little for the KV cache, or for what else an executor is made of",
@@ -48,7 +48,7 @@ static const struct {
      "a step needed a larger workspace than the warm-up had shown", NULL},
     {CT_TEXT_KIND_WORKSPACE_SMALL, CT_SCENARIO_BURST_PREFILL, 0.65,
      "a step needed more than FlashInfer's fixed workspace has: the device is not full", NULL},
-    {CT_TEXT_KIND_SWAP_SPACE, CT_SCENARIO_KV_EXHAUSTION, 0.7,
+    {CT_TEXT_KIND_SWAP_SPACE, CT_SCENARIO_NO_ROOM_FOR_KV_CACHE, 0.7,
      "the KV cache was full, and so was the swap space for it", NULL},
     {CT_TEXT_KIND_HOST_KERNEL, CT_SCENARIO_HOST_MEMORY, 0.95,
      "the kernel's out-of-memory killer ended a process: memory of the host, not of a GPU", NULL},
@@ -146,7 +146,7 @@ static void judge_no_blocks(const struct ct_text_facts *f, const struct ct_text_
                             struct ct_verdicts *l) {
     struct ct_text_start s;
     struct ct_verdict *v =
-        add(l, CT_SCENARIO_KV_EXHAUSTION, 0.9, e,
+        add(l, CT_SCENARIO_NO_ROOM_FOR_KV_CACHE, 0.9, e,
             "the budget left no memory for the KV cache; no request to the device "
             "failed");
     ct_text_start_find(f, &s);
@@ -197,7 +197,7 @@ static void judge_max_len(const struct ct_text_facts *f, const struct ct_text_fa
                           struct ct_verdicts *l) {
     const enum ct_text_field fits = known(e, CT_TEXT_FITS_LEN) ? CT_TEXT_FITS_LEN : CT_TEXT_TOKENS;
     char from[24] = "", to[24] = "";
-    struct ct_verdict *v = add(l, CT_SCENARIO_KV_EXHAUSTION, 0.93, e,
+    struct ct_verdict *v = add(l, CT_SCENARIO_NO_ROOM_FOR_KV_CACHE, 0.93, e,
                                "the KV cache cannot hold one request of the longest length; no "
                                "request to the device failed");
     if (known(e, CT_TEXT_NEEDED) && known(e, CT_TEXT_KV))
@@ -231,7 +231,7 @@ static void judge_max_len(const struct ct_text_facts *f, const struct ct_text_fa
 static void judge_mamba(const struct ct_text_fact *e, struct ct_verdicts *l) {
     char from[24], to[24];
     struct ct_verdict *v =
-        add(l, CT_SCENARIO_KV_EXHAUSTION, 0.93, e,
+        add(l, CT_SCENARIO_NO_ROOM_FOR_KV_CACHE, 0.93, e,
             "there are fewer blocks for Mamba's state than max_num_seqs requests need");
     add_line(v, e);
     (void)snprintf(from, sizeof from, "%" PRId64, e->values[CT_TEXT_SEQS].value);
@@ -246,7 +246,7 @@ static void judge_sglang(const struct ct_text_facts *f, const struct ct_text_fac
     const int has_both = known(e, CT_TEXT_SEQS) && known(e, CT_TEXT_TOKENS);
     const int are_free =
         has_both && e->values[CT_TEXT_TOKENS].value >= e->values[CT_TEXT_SEQS].value;
-    struct ct_verdict *v = add(l, CT_SCENARIO_KV_EXHAUSTION, 0.9, e,
+    struct ct_verdict *v = add(l, CT_SCENARIO_NO_ROOM_FOR_KV_CACHE, 0.9, e,
                                are_free ? "the KV cache had no room for a batch, although as many "
                                           "tokens were free: whole pages, or the state of a hybrid "
                                           "model, ran out; no request to the device failed"
