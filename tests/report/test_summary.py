@@ -309,7 +309,7 @@ def collapsed():
     path = save(events)
     incidents = read("oom", path)["incidents"]
     out = text("oom", path)
-    again = [int(n) for n in re.findall(r"^  again +(\d+) more of this call site", out, re.M)]
+    again = [int(n) - 1 for n in re.findall(r"^  in all +(\d+) of this call site", out, re.M)]
     equal(len(re.findall(r"^GPU 0 at ", out, re.M)) + sum(again), len(incidents), out)
     check(again and len(out.splitlines()) < 40, out)
 

@@ -109,18 +109,19 @@ static inline __attribute__((format(printf, 2, 3))) void ct_oom_add(struct ct_oo
     va_end(arguments);
 }
 
-// A size in the largest unit that leaves a digit before the point, and what it is of.
-static inline void ct_oom_add_size(struct ct_oom_line *l, uint64_t bytes, const char *what) {
+// A size in the largest unit that leaves a digit before the point, between two texts.
+static inline void ct_oom_add_size(struct ct_oom_line *l, const char *before, uint64_t bytes,
+                                   const char *after) {
     static const char *const units[] = {"GiB", "MiB", "KiB"};
     for (unsigned i = 0; i < 3; i++) {
         const unsigned shift = 30 - 10 * i;
         if (bytes >> shift) {
-            ct_oom_add(l, "%.2f %s%s", (double)bytes / (double)(UINT64_C(1) << shift), units[i],
-                       what);
+            ct_oom_add(l, "%s%.2f %s%s", before, (double)bytes / (double)(UINT64_C(1) << shift),
+                       units[i], after);
             return;
         }
     }
-    ct_oom_add(l, "%" PRIu64 " B%s", bytes, what);
+    ct_oom_add(l, "%s%" PRIu64 " B%s", before, bytes, after);
 }
 
 static inline void ct_oom_add_request(struct ct_oom_line *l, const struct ct_oom *oom) {
@@ -131,8 +132,7 @@ static inline void ct_oom_add_request(struct ct_oom_line *l, const struct ct_oom
     else
         ct_oom_add(l, "allocation");
     if (oom->bytes != UINT64_MAX) {
-        ct_oom_add(l, " of ");
-        ct_oom_add_size(l, oom->bytes, "");
+        ct_oom_add_size(l, " of ", oom->bytes, "");
     } else {
         ct_oom_add(l, " of unknown size");
     }
@@ -148,38 +148,28 @@ static inline int ct_oom_has(uint64_t bytes) {
 }
 
 static inline void ct_oom_add_process(struct ct_oom_line *l, const struct ct_oom *oom) {
-    ct_oom_add(l, "%sthis process ", oom->free == UINT64_MAX ? ": " : ", ");
-    ct_oom_add_size(l, oom->tracked, " tracked");
-    if (ct_oom_has(oom->in_flight)) {
-        ct_oom_add(l, " + ");
-        ct_oom_add_size(l, oom->in_flight, " in flight");
-    }
-    if (oom->untracked != UINT64_MAX) {
-        ct_oom_add(l, " + ");
-        ct_oom_add_size(l, oom->untracked, " untracked");
-    }
+    ct_oom_add_size(l, oom->free == UINT64_MAX ? ": this process " : ", this process ",
+                    oom->tracked, " tracked");
+    if (ct_oom_has(oom->in_flight))
+        ct_oom_add_size(l, " + ", oom->in_flight, " in flight");
+    if (oom->untracked != UINT64_MAX)
+        ct_oom_add_size(l, " + ", oom->untracked, " untracked");
 }
 
 static inline void ct_oom_add_others(struct ct_oom_line *l, const struct ct_oom *oom) {
-    if (oom->others != UINT64_MAX) {
-        ct_oom_add(l, ", others ");
-        ct_oom_add_size(l, oom->others, "");
-    }
-    if (ct_oom_has(oom->unattributed)) {
-        ct_oom_add(l, ", ");
-        ct_oom_add_size(l, oom->unattributed,
+    if (oom->others != UINT64_MAX)
+        ct_oom_add_size(l, ", others ", oom->others, "");
+    if (ct_oom_has(oom->unattributed))
+        ct_oom_add_size(l, ", ", oom->unattributed,
                         oom->with_host ? " of the host, untracked or of others"
                                        : " untracked or of others");
-    }
 }
 
 static inline void ct_oom_add_device(struct ct_oom_line *l, const struct ct_oom *oom) {
-    if (oom->free != UINT64_MAX) {
-        ct_oom_add(l, ": free ");
-        ct_oom_add_size(l, oom->free, oom->total == UINT64_MAX ? "" : " of ");
-        if (oom->total != UINT64_MAX)
-            ct_oom_add_size(l, oom->total, "");
-    }
+    if (oom->free != UINT64_MAX)
+        ct_oom_add_size(l, ": free ", oom->free, "");
+    if (oom->free != UINT64_MAX && oom->total != UINT64_MAX)
+        ct_oom_add_size(l, " of ", oom->total, "");
     if (oom->tracked != UINT64_MAX)
         ct_oom_add_process(l, oom);
     if (oom->free != UINT64_MAX)

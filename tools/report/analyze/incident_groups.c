@@ -2,10 +2,13 @@
 #include "analyze/incident_groups.h"
 
 static uint64_t group_key(const struct ct_incident *i, const struct ct_oom_event *o) {
-    const uint64_t parts[] = {
-        (uint64_t)o->device, o->op,    o->api,
-        (uint32_t)o->result, o->stack, (uint64_t)(i->retried << 2 | i->freed << 1 | i->recovered),
-        o->bytes_known != 0U};
+    const uint64_t parts[] = {(uint64_t)o->device,
+                              o->op,
+                              o->api,
+                              (uint32_t)o->result,
+                              o->stack,
+                              (uint64_t)(i->retried << 2 | i->freed << 1 | i->recovered),
+                              (uint64_t)o->bytes_known};
     uint64_t key = 0;
     for (size_t k = 0; k < sizeof parts / sizeof *parts; k++)
         key = ct_hash_mix(key ^ parts[k]);

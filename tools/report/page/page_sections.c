@@ -275,13 +275,13 @@ static void put_failure(FILE *out, struct ct_view *v, const struct ct_summary *s
     fputs("</td>", out);
     ct_html_cell(out, NULL, ct_label_device(o->device).text);
     if (g->count > 1) {
-        char *again = ct_verdict_again(v, n, g);
+        char *all = ct_verdict_all_alike(v, n, g);
         fputs("<td>", out);
         ct_html_text(out, request);
         fputs("<br><small>", out);
-        ct_html_text(out, again);
+        ct_html_text(out, all);
         fputs("</small></td>", out);
-        free(again);
+        free(all);
     } else {
         ct_html_cell(out, NULL, request);
     }

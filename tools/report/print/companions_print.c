@@ -73,34 +73,36 @@ static const struct ct_scrape *find_scrape(const struct ct_view *v, const struct
     return found;
 }
 
-// Prints a value and when it was read (NULL: the time is said already); -1: nothing.
-static void print_value(const struct ct_view *v, const char *before, enum ct_metric field,
-                        int64_t value, const struct ct_scrape *at) {
-    static const char *const what[CT_METRIC_FIELDS] = {[CT_METRIC_USAGE] = "of the KV cache in use",
-                                                       [CT_METRIC_RUNNING] = "requests running",
-                                                       [CT_METRIC_WAITING] = "waiting"};
+static const struct {
+    enum ct_metric field;
+    const char *what;
+} shown[] = {{CT_METRIC_USAGE, "of the KV cache in use"},
+             {CT_METRIC_RUNNING, "requests running"},
+             {CT_METRIC_WAITING, "waiting"}};
+enum { SHOWN = sizeof shown / sizeof *shown };
+
+// Prints value i of these and when it was read (NULL: the time is said already); -1: nothing.
+static void print_value(const struct ct_view *v, const char *before, size_t i, int64_t value,
+                        const struct ct_scrape *at) {
     if (value < 0)
         return;
     fputs(before, v->out);
-    if (field == CT_METRIC_USAGE)
+    if (shown[i].field == CT_METRIC_USAGE)
         fprintf(v->out, "%.1f %% ", (double)value * 100 / MILLION);
     else
         fprintf(v->out, "%" PRId64 " ", value / MILLION);
-    fputs(what[field], v->out);
+    fputs(shown[i].what, v->out);
     if (at && at->utc_ns)
         fprintf(v->out, " (%s)", ct_human_time_of_day(at->utc_ns).text);
 }
-
-static const enum ct_metric shown[] = {CT_METRIC_USAGE, CT_METRIC_RUNNING, CT_METRIC_WAITING};
-enum { SHOWN = sizeof shown / sizeof *shown };
 
 // The most of each over all scrapes, which are of different moments.
 static void print_most(const struct ct_view *v, const struct ct_metrics *m) {
     const char *before = "; at most ";
     for (size_t i = 0; i < SHOWN; i++) {
         uint32_t at = 0;
-        const int64_t most = ct_metrics_max(m, shown[i], &at);
-        print_value(v, before, shown[i], most, most > 0 ? &m->list[at] : NULL);
+        const int64_t most = ct_metrics_max(m, shown[i].field, &at);
+        print_value(v, before, i, most, most > 0 ? &m->list[at] : NULL);
         before = most < 0 ? before : ", ";
     }
 }
@@ -108,7 +110,7 @@ static void print_most(const struct ct_view *v, const struct ct_metrics *m) {
 static void print_before(const struct ct_view *v, const struct ct_scrape *s) {
     fprintf(v->out, "; before the failure (%s)", ct_human_time_of_day(s->utc_ns).text);
     for (size_t i = 0; i < SHOWN; i++)
-        print_value(v, i ? ", " : " ", shown[i], s->values[shown[i]], NULL);
+        print_value(v, i ? ", " : " ", i, s->values[shown[i].field], NULL);
 }
 
 // The verdicts of the metrics, with the settings that the trace has.

@@ -222,23 +222,18 @@ char *ct_verdict_incidents(const struct ct_incidents *n) {
     return end(&t);
 }
 
-char *ct_verdict_again(struct ct_view *v, const struct ct_incidents *n,
-                       const struct ct_incident_group *g) {
+char *ct_verdict_all_alike(struct ct_view *v, const struct ct_incidents *n,
+                           const struct ct_incident_group *g) {
     const struct ct_oom_event *first = ct_incidents_head(n, g->first),
                               *last = ct_incidents_head(n, g->last);
     struct text t;
     begin(&t);
-    fprintf(t.out, "%zu more of this call site and outcome", g->count - 1);
+    fprintf(t.out, "%zu of this call%s and outcome", g->count, first->stack ? " site" : "");
     if (g->smallest < g->largest)
         fprintf(t.out, ", of %s to %s", ct_label_size(v, g->smallest).text,
                 ct_label_size(v, g->largest).text);
-    if (g->count > 2)
-        fprintf(t.out, ", from %s, event %" PRIu64 ", to", ct_label_time(v, first->t_ns).text,
-                first->event);
-    else // it is the one that is not shown
-        fputs(", at", t.out);
-    last = g->count == 2 && g->shown == g->last ? first : last;
-    fprintf(t.out, " %s, event %" PRIu64, ct_label_time(v, last->t_ns).text, last->event);
+    fprintf(t.out, ", from %s, event %" PRIu64, ct_label_time(v, first->t_ns).text, first->event);
+    fprintf(t.out, ", to %s, event %" PRIu64, ct_label_time(v, last->t_ns).text, last->event);
     return end(&t);
 }
 

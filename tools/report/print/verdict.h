@@ -15,10 +15,10 @@ char *ct_verdict_cause(struct ct_view *v, const struct ct_oom_event *o,
                        const struct ct_pool_growths *growths);
 // How many incidents there are, and what became of them. Needs at least one.
 char *ct_verdict_incidents(const struct ct_incidents *n);
-// The others of a group, which has more than the one that is shown: "47 more of this call site and
-// outcome, of 1.00 KiB to 4.00 MiB, from +0.031 s, event 3321, to +0.238 s, event 137581".
-char *ct_verdict_again(struct ct_view *v, const struct ct_incidents *n,
-                       const struct ct_incident_group *g);
+// All of a group: "48 of this call site and outcome, of 1.00 KiB to 4.00 MiB, from +0.031 s, event
+// 3321, to +0.238 s, event 137581". Without a stack the call site is not known.
+char *ct_verdict_all_alike(struct ct_view *v, const struct ct_incidents *n,
+                           const struct ct_incident_group *g);
 // "+5.944 s (12:54:35Z)".
 struct ct_human_text ct_verdict_time(const struct ct_view *v, uint64_t t_ns);
 // The thread of an event: "1849 python3"; "" if it is not known. Prints it.

@@ -242,7 +242,7 @@ static void print_groups(struct ct_view *v, const struct ct_scan *s) {
         }
         print_incident(v, s, g.list[i].shown, ct_incidents_head(n, g.list[i].shown) == crossing);
         if (g.list[i].count > 1)
-            print_field(v, "again", ct_verdict_again(v, n, &g.list[i]));
+            print_field(v, "in all", ct_verdict_all_alike(v, n, &g.list[i]));
     }
     if (left)
         fprintf(v->out, "%zu more incident%s, of other call sites or outcomes (--top=all)\n", left,
