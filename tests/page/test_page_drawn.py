@@ -1118,6 +1118,12 @@ SMALL = """[...document.querySelectorAll('button.device canvas')].map((canvas) =
 })"""
 
 
+def processes_of(path):
+    """What a page has of all its processes together."""
+    with open(path, encoding="utf-8") as file:
+        return json.loads(re.search(r'id="data">(.*?)</script>', file.read(), re.S).group(1))["processes"]
+
+
 def spans_of(data):
     """From when to when each trace has events of its device, on the machine's clock."""
     times = [(trace["summary"]["start_ns"], sums(trace["devices"][0]["t_ns"])) for trace in data["traces"]]
@@ -1143,6 +1149,43 @@ def on_one_axis():
         left = BROWSER.do("[...document.querySelectorAll('button.device')].map((e) => e.getBoundingClientRect()).map((r) => [r.left, r.top])")
         check(left[0][0] == left[1][0] and left[0][1] < left[1][1], left)
         check("one axis of time" in BROWSER.text(selector=".picker"), BROWSER.text(selector=".picker"))
+        problems += BROWSER.problems()
+    return problems
+
+
+RANKS = """[...document.querySelectorAll('table.ranks tr')].map((row) => {
+    const canvas = row.querySelector('canvas'), line = canvas.getContext('2d').getImageData(0, canvas.height >> 1, canvas.width, 1).data;
+    const drawn = [...Array(canvas.width).keys()].filter((x) => line[4 * x] !== 241 || line[4 * x + 1] !== 242 || line[4 * x + 2] !== 243);
+    return {name: row.querySelector('th').textContent, width: canvas.width, first: drawn[0], last: drawn[drawn.length - 1] + 1}})"""
+
+
+@case("several processes are bars on the scale of their GPU, each as long as what it holds, one behind the other; the rest is of others")
+def as_bars():
+    problems = []
+    for name in ("tensor-parallel", "weight-update"):
+        folder, to = os.path.join(ROOT, "tests/report/vllm", name), os.path.join(FOLDER, name + "-bars.html")
+        paths = [os.path.join(folder, t) for t in ("trace.zst", "trace-1.zst")]
+        equal(report("html", *paths, "-o", to)[0], 0)
+        together = processes_of(to)
+        want = []
+        for g, gpu in enumerate(together["gpus"]):
+            at = 0
+            for process in together["processes"]:
+                for d in process["devices"]:
+                    if d["gpu_index"] == g:
+                        held = d["tracked_bytes"] + (d["untracked_bytes"] or 0)
+                        want.append((f"PID {process['pid']}", at / gpu["total_bytes"], (at + held) / gpu["total_bytes"]))
+                        at += held
+            if gpu["total_bytes"] - gpu["free_bytes"] > at:
+                want.append(("other processes", at / gpu["total_bytes"], 1 - gpu["free_bytes"] / gpu["total_bytes"]))
+        BROWSER.open(url="file://" + to)
+        BROWSER.settle()
+        rows = BROWSER.do(RANKS)
+        equal(len(rows), len(want), rows)
+        for row, (process, first, last) in zip(rows, want):
+            if process not in row["name"] or abs(row["first"] - first * row["width"]) > 2 or abs(row["last"] - last * row["width"]) > 2:
+                problems.append(f"{name}: {row}, not {process} from {first * row['width']} to {last * row['width']}")
+        check("Most tracked on one GPU" in BROWSER.text(selector="#ranks > .answer"))
         problems += BROWSER.problems()
     return problems
 

@@ -423,7 +423,8 @@ void ct_page_sections_finish(struct ct_page *p, const struct ct_page_reading *r)
     }
 }
 
-void ct_page_sections_write_processes(struct ct_page *p) {
+static void put_processes(struct ct_page *p, const char *element,
+                          void (*print)(struct ct_processes_shown *s)) {
     FILE *out = p->section[CT_PAGE_RANKS].out;
     char *text = NULL;
     size_t bytes = 0;
@@ -431,11 +432,16 @@ void ct_page_sections_write_processes(struct ct_page *p) {
     if (!memory)
         ct_heap_exhausted();
     p->processes.out = ct_terminal_open_text(&ct_page_terminal, memory);
-    ct_processes_text_print(&p->processes);
+    print(&p->processes);
     fclose(p->processes.out);
     fclose(memory);
-    fputs("<pre>", out);
+    fprintf(out, "<%s>", element);
     ct_html_text(out, text);
-    fputs("</pre>\n", out);
+    fprintf(out, "</%.*s>\n", (int)strcspn(element, " "), element);
     free(text);
+}
+
+void ct_page_sections_write_processes(struct ct_page *p) {
+    put_processes(p, "p class=\"answer\"", ct_processes_text_print_answer);
+    put_processes(p, "pre", ct_processes_text_print);
 }

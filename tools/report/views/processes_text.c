@@ -614,6 +614,11 @@ void ct_processes_text_print(struct ct_processes_shown *s) {
     print_screen(s);
 }
 
+void ct_processes_text_print_answer(struct ct_processes_shown *s) {
+    print_answer(s);
+    ct_processes_verdicts_print_first(s, CT_PROCESSES_WHOLE);
+}
+
 void ct_processes_text_explain(struct ct_processes_shown *s) {
     enum { MOST = 3 };
     struct ct_view v = view_of(s);

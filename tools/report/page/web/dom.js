@@ -45,7 +45,7 @@ export function addFigure(id) {
 // Folds what C has written into a section behind a line that opens it, unless its figure shows nothing.
 export function foldText(id, title) {
     const section = document.getElementById(id), figure = section && section.querySelector(".figure");
-    const rest = section ? [...section.children].filter((child) => !child.matches("h1, h2, .figure, noscript")) : [];
+    const rest = section ? [...section.children].filter((child) => !child.matches("h1, h2, .figure, .answer, noscript")) : [];
     const parts = rest.flatMap((child) => (child.matches(".trace") ? [...child.children] : [child]));
     if (!parts.some((part) => !/^(H\d|NOSCRIPT)$/.test(part.tagName)))
         return rest.forEach((child) => (child.hidden = true));

@@ -13,6 +13,7 @@ import {addressOf, connectAddress, copyAddress, follow} from "./links.js";
 import {makeLive} from "./live.js";
 import {makeMap} from "./map.js";
 import {makePicker} from "./picker.js";
+import {makeRanks} from "./ranks.js";
 import {usualBands} from "./site_bands.js";
 import {createState} from "./state.js";
 import {makeTimeline, usualHeight} from "./timeline.js";
@@ -39,11 +40,12 @@ function start() {
     follow(state, location.hash);
     const plot = makeTimeline(state, makePicker(state, data.processes),
         (event) => copyAddress(state, event.target.parentElement, say));
+    makeRanks(data.processes, data.traces);
     makeLive(state, say);
     makeGrowth(state);
     makeMap(state, say);
     makeFragmentation(state);
-    for (const id of ["timeline", "live", "growth", "map", "fragmentation"])
+    for (const id of ["ranks", "timeline", "live", "growth", "map", "fragmentation"])
         foldText(id, "the same in words");
     foldText("environment", "all that was recorded");
     openOnPaper();
