@@ -68,6 +68,26 @@ def arena():
     equal(row, "25.00 MiB 2 32.00 MiB 64.00 MiB 39.00 MiB arena".split())
 
 
+@case("the first screen has a row of what the pools handed out at its moment, and one of managed memory; both are in no sum")
+def first_screen():
+    m = Made()
+    m.alloc(BASE, 64)
+    m.say("suballoc", "arena", ptr=BASE, bytes=8 * MEBI)
+    m.say("suballoc", "second", ptr=BASE + 40 * MEBI, bytes=2 * MEBI)
+    m.trace.event("alloc", m.at, tid=100, api="cudaMallocManaged", ptr=BASE + (1 << 40), bytes=160 * MEBI, space="managed", device=0,
+                  context=1, result=0)
+    m.say("subfree", ptr=BASE + 40 * MEBI)
+    path = m.write()
+    rows = {at: [line.split("  ")[-1].strip() + ": " + line[:12].strip() for line in report("summary", path, f"--at={at}")[1].decode().splitlines()
+                 if "in the program's pools" in line or "managed memory: it migrates" in line or "tracked: this" in line]
+            for at in ("peak", "end")}
+    both = ["tracked: this process's allocations: 64.00 MiB", "managed memory: it migrates, and is in no row above: 160.00 MiB"]
+    equal(rows["peak"], [*both, "in the program's pools: arena 8.00 MiB, 1 more (see frag): 10.00 MiB"])
+    equal(rows["end"], [*both, "in the program's pools: arena 8.00 MiB of 64.00 MiB (see frag): 8.00 MiB"])
+    check("program's pools" not in report("summary", os.path.join(os.path.dirname(os.path.abspath(__file__)),
+                                                                   "vllm/leak/trace.zst"))[1].decode())
+
+
 @case("a moment before the end has the figures of that moment")
 def moment():
     m = Made()

@@ -70,23 +70,33 @@ static uint64_t sum_registered(const struct ct_definitions *n, const struct ct_l
     return sum;
 }
 
-static void sum_shared(struct ct_summary *s, const struct ct_sharing *sharing,
-                       const struct ct_live *live) {
-    ct_sharing_sum(sharing, live, s->shared);
-    s->host_registered = sum_registered(&s->v->trace->definitions, live);
+static int has_program_pools(const struct ct_scan *s) {
+    uint64_t count = 0;
+    for (int op = CT_OP_SUBALLOC; op <= CT_OP_SUBNAME; op++)
+        count += s->ops[op];
+    return count != 0;
 }
 
-// Sums what is shared or registered at the moment of the text. Few traces have such memory: these
-// are read once more, unless the pass has ended at the moment.
+static void sum_shared(struct ct_summary *s, const struct ct_sharing *sharing,
+                       const struct ct_moment *moment, const struct ct_live *live) {
+    ct_sharing_sum(sharing, live, s->shared);
+    s->host_registered = sum_registered(&s->v->trace->definitions, live);
+    if (has_program_pools(&s->scan))
+        ct_program_pools_read(&s->program_pools, s->v->trace, moment, live);
+}
+
+// Sums what is shared, registered or in pools of the program at the moment of the text. Few traces
+// have such memory: these are read once more, unless the pass has ended at the moment.
 static void read_moment(struct ct_summary *s) {
     const struct ct_moment moment =
         ct_moment_find(&s->scan, s->v->trace, CT_MOMENT_OOM, s->device, NULL);
     struct ct_sharing sharing = {0};
     struct ct_replay replay;
-    if (s->has_moment || (!ct_summary_has_shared(s) && !s->scan.ops[CT_OP_REGISTER]))
+    if (s->has_moment ||
+        (!ct_summary_has_shared(s) && !s->scan.ops[CT_OP_REGISTER] && !has_program_pools(&s->scan)))
         return;
     ct_question_moment(&replay, &moment, s->v->trace, &sharing, NULL);
-    sum_shared(s, &sharing, &replay.live);
+    sum_shared(s, &sharing, &moment, &replay.live);
     ct_replay_free(&replay);
     ct_sharing_free(&sharing);
 }
@@ -124,7 +134,7 @@ static void read_then(struct ct_summary *s) {
     ct_scan_limit_free(&s->live_then.split, s->v->options->capacity);
     ct_site_groups_refine(s->v->sites, s->live_then.holdings, s->live_then.holding_count);
     ct_account_make(&s->account_then, s->v->phases, &s->live_then);
-    sum_shared(s, &s->scan.sharing, &s->scan.end.live);
+    sum_shared(s, &s->scan.sharing, &s->moment, &s->scan.end.live);
 }
 
 // ---- verdicts -----------------------------------------------------------------------------------
@@ -360,6 +370,7 @@ void ct_summary_free(struct ct_summary *s) {
     ct_verdicts_free(&s->verdicts);
     ct_verdicts_free(&s->own);
     ct_siblings_free(&s->siblings);
+    ct_program_pools_free(&s->program_pools);
     ct_facts_free(&s->facts);
     ct_live_at_free(&s->live);
     ct_live_at_free(&s->live_then);

@@ -8,6 +8,7 @@
 #include "analyze/account.h"
 #include "analyze/capacity.h"
 #include "analyze/phase_times.h"
+#include "analyze/program_pools.h"
 #include "analyze/scan.h"
 #include "analyze/sharing.h"
 #include "analyze/untracked_curve.h"
@@ -28,17 +29,18 @@ struct ct_summary_notes {
 struct ct_summary {
     struct ct_view *v;
     struct ct_scan scan;
-    const struct ct_oom_event *crossing;  // or NULL
-    int device;                           // of the text; -1 = none was seen
-    struct ct_capacity capacity;          // of that device
-    struct ct_live_totals live;           // at the crossing, or at the peak
-    struct ct_account account;            // of these
-    struct ct_siblings siblings;          // at that moment, of several traces
-    struct ct_account at_end[CT_DEVICES]; // for JSON
-    struct ct_shared shared[CT_DEVICES];  // at the same moment
-    uint64_t host_registered;             // bytes of page-locked host memory at the same moment
-    // The moment of --at, up to which everything here is; then `shared`, `host_registered` and the
-    // text are of it.
+    const struct ct_oom_event *crossing;   // or NULL
+    int device;                            // of the text; -1 = none was seen
+    struct ct_capacity capacity;           // of that device
+    struct ct_live_totals live;            // at the crossing, or at the peak
+    struct ct_account account;             // of these
+    struct ct_siblings siblings;           // at that moment, of several traces
+    struct ct_account at_end[CT_DEVICES];  // for JSON
+    struct ct_shared shared[CT_DEVICES];   // at the same moment
+    uint64_t host_registered;              // bytes of page-locked host memory at the same moment
+    struct ct_program_pools program_pools; // at the same moment
+    // The moment of --at, up to which everything here is; then `shared`, `host_registered`,
+    // `program_pools` and the text are of it.
     int has_moment;
     struct ct_moment moment;
     struct ct_live_totals live_then; // at that moment
@@ -52,6 +54,7 @@ struct ct_summary {
     struct ct_human_text when; // what it describes: "at that moment"
     int brief;                 // what is left out (summary.c)
     int without_limits;        // the line of the limits is left out if it names none
+    int without_also;          // of the last line, only the first command
     unsigned components;       // most rows of the account's components
 };
 

@@ -29,9 +29,17 @@ static int compare(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-static void add_label(struct ct_view *v, struct ct_table *t, const struct ct_program_pool *q) {
+static void sort_pools(const struct ct_program_pools *p, const struct ct_program_pool **order) {
+    for (uint32_t i = 0; i < p->count; i++)
+        order[i] = &p->list[i];
+    qsort(order, p->count, sizeof *order, compare);
+}
+
+enum { LABEL = 200 };
+
+static void write_label(const struct ct_view *v, const struct ct_program_pool *q, char *to) {
     const struct ct_definitions *n = &v->trace->definitions;
-    char name[80] = "(no name)", domain[80] = "", label[200];
+    char name[80] = "(no name)", domain[80] = "";
     if (q->is_rest)
         (void)snprintf(name, sizeof name, "(all other pools)");
     else if (q->text)
@@ -39,12 +47,13 @@ static void add_label(struct ct_view *v, struct ct_table *t, const struct ct_pro
     if (!q->is_rest && q->domain)
         ct_utf8_sanitize(domain, sizeof domain, n->strings[q->domain].at,
                          n->strings[q->domain].length);
-    (void)snprintf(label, sizeof label, "%s%s%s%s", name, *domain ? " (domain " : "", domain,
+    (void)snprintf(to, LABEL, "%s%s%s%s", name, *domain ? " (domain " : "", domain,
                    *domain ? ")" : "");
-    ct_table_add_cell(t, label);
 }
 
 static void add_row(struct ct_view *v, struct ct_table *t, const struct ct_program_pool *q) {
+    char label[LABEL];
+    write_label(v, q, label);
     ct_table_begin_row(t);
     ct_table_add_cell(t, ct_label_size(v, q->live_bytes).text);
     ct_table_add_cell(t, ct_human_count(q->live_count).text);
@@ -52,7 +61,7 @@ static void add_row(struct ct_view *v, struct ct_table *t, const struct ct_progr
     ct_table_add_cell(t, q->memory_known ? ct_label_size(v, q->memory_bytes).text : "-");
     ct_table_add_cell(t, q->memory_known ? ct_label_size(v, q->memory_bytes - q->live_bytes).text
                                          : "-");
-    add_label(v, t, q);
+    ct_table_add_cell(t, label);
 }
 
 static void print_notes(struct ct_view *v, const struct ct_program_pools *p) {
@@ -86,9 +95,7 @@ void ct_frag_program_print(struct ct_view *v, const struct ct_program_pools *p) 
     struct ct_table table;
     if (!p->count)
         return;
-    for (uint32_t i = 0; i < p->count; i++)
-        order[i] = &p->list[i];
-    qsort(order, p->count, sizeof *order, compare);
+    sort_pools(p, order);
     ct_table_init(&table, columns, sizeof columns / sizeof *columns, 2);
     for (uint32_t i = 0; i < p->count && i < most; i++)
         add_row(v, &table, order[i]);
@@ -97,6 +104,28 @@ void ct_frag_program_print(struct ct_view *v, const struct ct_program_pools *p) 
     if (p->count > most)
         fprintf(v->out, "  and %" PRIu32 " more pools\n", p->count - most);
     print_notes(v, p);
+}
+
+void ct_frag_program_print_sum(struct ct_view *v, const struct ct_program_pools *p) {
+    const struct ct_program_pool *order[CT_PROGRAM_POOLS];
+    uint64_t sum = 0;
+    uint32_t in_use = 0;
+    char label[LABEL];
+    for (uint32_t i = 0; i < p->count; i++) {
+        sum += p->list[i].live_bytes;
+        in_use += p->list[i].live_bytes != 0;
+    }
+    if (!sum)
+        return;
+    sort_pools(p, order);
+    write_label(v, order[0], label);
+    fprintf(v->out, "%12s %8s  " CT_WRAP_HANG "in the program's pools: %s %s",
+            ct_label_size(v, sum).text, "", label, ct_label_size(v, order[0]->live_bytes).text);
+    if (order[0]->memory_known)
+        fprintf(v->out, " of %s", ct_label_size(v, order[0]->memory_bytes).text);
+    if (in_use > 1)
+        fprintf(v->out, ", %" PRIu32 " more", in_use - 1);
+    fprintf(v->out, " (see frag)%s\n", p->complete ? "" : "; not all is in the trace");
 }
 
 // ---- JSON ---------------------------------------------------------------------------------------
