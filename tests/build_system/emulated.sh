@@ -38,5 +38,5 @@ if [ -x "$build/cutrace-report" ]; then
 else
     report=$("${build%/*}/cutrace-report" "$work/trace.zst" 2>&1)
 fi
-check "the report names the failed allocation" "$([[ $report == *"OUT OF MEMORY on GPU 0 at "* ]] || echo "$report")"
+check "the report names the failed allocation" "$([[ $report == *"OUT OF MEMORY on GPU 0: "* ]] || echo "$report")"
 check "and the call sites by name" "$([[ $report == *load_weights* ]] || echo "$report")"

@@ -343,7 +343,7 @@ def of_program():
         named = {a["flag"] for a in first["advice"] if a["flag"]}
         check(not named & set().union(*(o for p, o in OPTIONS.items() if p != program)), f"{program}: {named}")
         for a in first["advice"]:
-            check(not a["flag"] or a["versions"].split()[0] in (program, "torch", "NCCL"), a)
+            check(not a["versions"] or a["versions"].split()[0] in (program, "torch", "NCCL"), a)
             check(program in OPTIONS or not (a["flag"] or "").startswith("--"), a)
         if program in OPTIONS:
             check({f for f in named if f.startswith("--")}, f"{program}, {scenario}: no option")

@@ -356,7 +356,7 @@ def mig_elsewhere():
     card.alloc(1, 10 * G)
     card = card.write()
     first = [text("summary", *words)[:200] for words in ((failed,), (quiet,), (quiet, "--capacity=5GiB"))]
-    for said, wanted in zip(first, (f"OUT OF MEMORY on {name} at", f"No OOM occurred. {name}: 10.00 GiB of 40.00 GiB",
+    for said, wanted in zip(first, (f"OUT OF MEMORY on {name}:", f"No OOM occurred. {name}: 10.00 GiB of 40.00 GiB",
                                     f"{name} would have exceeded 5 GiB")):
         check(wanted in said, said)
     instance = name[:-1] + ", 40.00 GiB)"

@@ -97,7 +97,7 @@ def rounded():
 def own_allocations():
     for held, named in ((41 * G, True), (40 * G, False)):
         said, _ = cause_of(save([{"ptr": G, "bytes": held}, refused(30 * G, 20 * G)]))
-        equal("this process's own allocations held" in said, named, said)
+        equal("this process's allocations held" in said, named, said)
     check("held 51.3 % of the device" in cause_of(save([{"ptr": G, "bytes": 41 * G}, refused(30 * G, 20 * G)]))[0])
 
 
@@ -149,7 +149,7 @@ def causes_on_a_gpu():
     blocks = {e["ptr"] for e in events if e["op"] == "block-alloc"} - {e["ptr"] for e in events if e["op"] == "block-free"}
     equal((blocks, crossing["cause"]["pool_idle_bytes"]), (set(), sum(live.values())))
     first = text("summary", path).splitlines()[0]
-    check(first.startswith("Recovered from OUT OF MEMORY on GPU 0 at ") and "PyTorch's retry succeeded" in first, first)
+    check(first.startswith("Recovered from OUT OF MEMORY on GPU 0: ") and "PyTorch's retry succeeded" in first, first)
 
 
 @case("no cause is made up: host memory, address space, a limit of PyTorch's, free memory that is not known or was enough")
@@ -220,9 +220,9 @@ def in_flight():
     equal(rows[:3], [("20.00 GiB", "tracked"), ("10.00 GiB", "in flight"), ("1.00 GiB", "untracked or of other processes")])
 
 
-@case("the driver's release is beside the name of the device; a trace that does not have it says nothing of it")
+@case("the driver's release is in the line of the trace; a trace that does not have it says nothing of it")
 def driver_release():
-    for release, want in ((None, "GPU 0 (Test GPU) at the peak"), ("580.159.04", "GPU 0 (Test GPU, driver 580.159.04) at the peak")):
+    for release, want in ((None, "; complete\n"), ("580.159.04", "; complete; driver 580.159.04\n")):
         t = Trace()
         t.info = {"device.0.name": "Test GPU", **({"nvidia.driver_version": release} if release else {})}
         t.event("alloc", S, api="cuMemAlloc_v2", device=0, bytes=M, ptr=G, result=0, space="device")
@@ -247,8 +247,8 @@ def elsewhere():
     for events in (before, before + after):
         out = text("summary", save(events))
         check("page-locked host memory at that moment: 64.00 MiB allocated, 8.00 MiB registered (see frag)\n" in out, out)
-        check("shared with other processes at that moment: 32.00 MiB exported in 1 allocation; 1 allocation of theirs open by "
-              "CUDA IPC, of unknown size\n" in out, out)
+        check("shared at that moment: 32.00 MiB exported in 1 allocation; 1 allocation of others by CUDA IPC, "
+              "sizes unknown\n" in out, out)
         d = read("summary", save(events))
         equal((d["host_bytes_at_moment"], d["host_registered_bytes_at_moment"]), (64 * M, 8 * M))
         equal(d["shared_at_moment"], {"exported": 1, "exported_bytes": 32 * M, "opened": 1, "imported": 0, "imported_bytes": 0})
@@ -274,7 +274,7 @@ def memory_of_another_device():
         equal(read("summary", path)["shared_at_moment"], here)
         equal(read("frag", path)["shared_elsewhere"], [{"ordinal": 0, "shared": here}])
         equal(text("summary", path).count("GPU 0"), 2)
-        check("6.00 MiB imported in 1 handle on GPU 0; 1 allocation of theirs open by CUDA IPC on GPU 0, of unknown size\n"
+        check("6.00 MiB imported in 1 handle on GPU 0; 1 allocation of others by CUDA IPC on GPU 0, sizes unknown\n"
               in text("summary", path), text("summary", path))
         check("GPU 0, where this process has memory of others only\n" in text("frag", path), text("frag", path))
         check(b"no event is of this GPU" in report("summary", "--device=0", path)[2])
@@ -282,8 +282,20 @@ def memory_of_another_device():
     equal(read("frag", save(events + given_back), "--at=end")["shared_elsewhere"], [])
     # Of the process's own device nothing more is said.
     own = [{**e, "device": 1} for e in events]
-    check("6.00 MiB imported in 1 handle; 1 allocation of theirs open by CUDA IPC, of unknown size\n" in text("summary", save(own)))
+    check("6.00 MiB imported in 1 handle; 1 allocation of others by CUDA IPC, sizes unknown\n" in text("summary", save(own)))
     equal(read("frag", save(own))["shared_elsewhere"], [])
+
+
+@case("the first screen of a run of vLLM or PyTorch has at most 24 lines of 80 columns")
+def fits():
+    here, problems = os.path.dirname(os.path.abspath(__file__)), []
+    os.chdir(here)  # (a long path would be a line of its own)
+    for path in sorted(glob.glob("vllm/*/trace.zst") + glob.glob("pytorch/*/trace.zst")):
+        lines = report("summary", path, columns=80)[1].decode().splitlines()
+        site = 35  # where call sites begin, which a terminal cuts and a pipe does not
+        if len(lines) > 24 or any(len(line) > 80 and not line[:site].endswith("  ") for line in lines):
+            problems.append(f"{path}: {len(lines)} lines\n" + "\n".join(lines))
+    return problems
 
 
 @case("the call site that the verdict is about has a row, marked, however small it is and however narrow the screen")

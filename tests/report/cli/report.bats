@@ -89,7 +89,7 @@ END
     cat out
     [ "$(wc -l <out)" -le 24 ]
     [ "$(wc -l <out)" -ge 20 ]
-    head -n 1 out | grep -q '^OUT OF MEMORY on GPU 0 at .* asked for 3.00 GiB; 1.00 GiB of'
+    head -n 1 out | grep -q '^OUT OF MEMORY on GPU 0: .* asked for 3.00 GiB; 1.00 GiB was free'
     grep -q 'GPU 15\|other devices' out
 }
 
@@ -125,7 +125,7 @@ END
     for frame in c10:: _start module.py; do grep -q "$frame" all; done
     grep -q '^  where     gpu_model_runner.py:2071 GPUModelRunner.initialize_kv_cache$' few
     grep -q '^            model.py:1 layer1 (9 times)$' few
-    grep -q ' ... 14 hidden (--all-frames)$' few
+    grep -q '^            (14 frames of libraries hidden: --all-frames)$' few
     grep -q ' ... caller unknown' all
     lacks hidden all
 }
@@ -351,8 +351,8 @@ assert d["ooms"] == [] and d["crossing"] is None and d["devices"][0]["live_bytes
 
 @test "--units and --device" {
     t=$traces/refused.zst
-    "$report" --units=si "$t" | grep -q '^OUT OF MEMORY on GPU 0 at .* asked for 4.62 GB; '
-    "$report" --units=bytes "$t" | grep -q '^OUT OF MEMORY on GPU 0 at .* asked for 4617089848; '
+    "$report" --units=si "$t" | grep -q '^OUT OF MEMORY on GPU 0: .* asked for 4.62 GB; '
+    "$report" --units=bytes "$t" | grep -q '^OUT OF MEMORY on GPU 0: .* asked for 4617089848; '
     "$report" --device 1 "$traces/mixed.zst" | head -n 1 | grep -q 'GPU 1: 40.00 MiB'
     "$report" -d1 --json "$traces/mixed.zst" | python3 -c '
 import json, sys

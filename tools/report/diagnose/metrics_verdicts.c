@@ -83,7 +83,7 @@ static void advise_fewer(const struct ct_metrics_demand *d, const struct ct_fact
     else
         a = ct_verdict_add_advice(v, "let fewer requests run at once; how many fit is not known, "
                                      "because no scrape has a full cache");
-    ct_advice_set(a, "--max-num-seqs", s.text, to, "vLLM 0.1 and later");
+    ct_advice_set(a, "--max-num-seqs", s.text, to, NULL);
 }
 
 // The setting that decides the size of the cache: its bytes, where they are set.
@@ -112,7 +112,7 @@ static void advise_larger(const struct ct_metrics_demand *d, const struct ct_fac
     if (by_size)
         ct_advice_set(a, "--kv-cache-memory-bytes", kv.text, to, "vLLM 0.10.2 and later");
     else
-        ct_advice_set(a, "--gpu-memory-utilization", util.text, NULL, "vLLM 0.1 and later");
+        ct_advice_set(a, "--gpu-memory-utilization", util.text, NULL, NULL);
 }
 
 static void judge_preemption(const struct ct_metrics *m, const struct ct_facts *facts,

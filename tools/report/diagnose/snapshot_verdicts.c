@@ -91,21 +91,21 @@ static const struct {
     enum ct_scenario scenario;
     const char *flag, *versions, *text;
 } of_vllm[] = {
-    {CT_SCENARIO_STARTUP_WEIGHTS, "--tensor-parallel-size", "vLLM 0.1 and later",
+    {CT_SCENARIO_STARTUP_WEIGHTS, "--tensor-parallel-size", NULL,
      "raise it, to spread the weights over more GPUs, or load quantized weights"},
-    {CT_SCENARIO_STARTUP_PROFILE, "--max-num-batched-tokens", "vLLM 0.1 and later",
+    {CT_SCENARIO_STARTUP_PROFILE, "--max-num-batched-tokens", NULL,
      "lower it, because the profile run takes memory in proportion to it"},
     {CT_SCENARIO_MULTIMODAL, "--limit-mm-per-prompt", "vLLM 0.5 and later",
      "lower it, because the profile run takes as many items as are allowed, of the largest size"},
-    {CT_SCENARIO_STARTUP_KV_POOL, "--gpu-memory-utilization", "vLLM 0.1 and later",
+    {CT_SCENARIO_STARTUP_KV_POOL, "--gpu-memory-utilization", NULL,
      "lower it, because a smaller budget makes a smaller KV cache"},
-    {CT_SCENARIO_GRAPH_CAPTURE, "--gpu-memory-utilization", "vLLM 0.1 and later",
+    {CT_SCENARIO_GRAPH_CAPTURE, "--gpu-memory-utilization", NULL,
      "lower it, because a smaller budget leaves more outside of the KV cache"},
-    {CT_SCENARIO_WARMUP, "--max-num-seqs", "vLLM 0.1 and later",
+    {CT_SCENARIO_WARMUP, "--max-num-seqs", NULL,
      "lower it, because the sampler's buffers have a row for each request"},
-    {CT_SCENARIO_BURST_PREFILL, "--max-num-batched-tokens", "vLLM 0.1 and later",
+    {CT_SCENARIO_BURST_PREFILL, "--max-num-batched-tokens", NULL,
      "lower it, because a step takes memory in proportion to it"},
-    {CT_SCENARIO_LOGITS, "--max-num-batched-tokens", "vLLM 0.1 and later",
+    {CT_SCENARIO_LOGITS, "--max-num-batched-tokens", NULL,
      "lower it, because logits have a row for each token whose log-probability is asked for"},
 };
 

@@ -107,7 +107,7 @@ static void add_shares(const struct ct_text_facts *f, struct ct_verdict *v) {
 // The profile run takes in proportion to its tokens, as far as activations are known.
 static void advise_profile(const struct ct_text_facts *f, const struct ct_text_start *s,
                            int64_t missing, struct ct_verdict *v) {
-    static const char flag[] = "--max-num-batched-tokens", versions[] = "vLLM 0.1 and later";
+    static const char flag[] = "--max-num-batched-tokens";
     const struct ct_text_setting *set = &f->settings[CT_TEXT_FLAG_MAX_NUM_BATCHED_TOKENS];
     const char *from = ct_text_advice_setting(f, CT_TEXT_FLAG_MAX_NUM_BATCHED_TOKENS);
     const int64_t tokens = set->number.value / MILLION, took = s->activation.value;
@@ -130,7 +130,7 @@ static void advise_profile(const struct ct_text_facts *f, const struct ct_text_s
                                   s->activation.known
                                       ? "all that it took is less than what is missing"
                                       : "the text does not say what it took");
-    ct_advice_set(a, flag, from, to, versions);
+    ct_advice_set(a, flag, from, to, NULL);
 }
 
 // 0: not known.
@@ -221,7 +221,7 @@ static void judge_max_len(const struct ct_text_facts *f, const struct ct_text_fa
     else
         ct_advice_set(ct_verdict_add_advice(
                           v, "%s", *to ? "the KV cache has room for that many tokens" : "lower it"),
-                      "--max-model-len", from, to, "vLLM 0.1 and later");
+                      "--max-model-len", from, to, NULL);
     ct_text_advice_budget(f, v, lacking ? -lacking : CT_TEXT_MORE,
                           "give the KV cache what one such request needs");
     if (is_nothing)
@@ -237,7 +237,7 @@ static void judge_mamba(const struct ct_text_fact *e, struct ct_verdicts *l) {
     (void)snprintf(from, sizeof from, "%" PRId64, e->values[CT_TEXT_SEQS].value);
     (void)snprintf(to, sizeof to, "%" PRId64, e->values[CT_TEXT_BLOCKS].value);
     ct_advice_set(ct_verdict_add_advice(v, "each request needs a block of its own"),
-                  "--max-num-seqs", from, to, "vLLM 0.1 and later");
+                  "--max-num-seqs", from, to, NULL);
 }
 
 static void judge_sglang(const struct ct_text_facts *f, const struct ct_text_fact *e,
@@ -260,7 +260,7 @@ static void judge_sglang(const struct ct_text_facts *f, const struct ct_text_fac
         add_line(v, e);
     ct_advice_set(ct_verdict_add_advice(v, "raise it, to give the KV cache more memory"),
                   "--mem-fraction-static",
-                  ct_text_advice_setting(f, CT_TEXT_FLAG_MEM_FRACTION_STATIC), NULL, "SGLang");
+                  ct_text_advice_setting(f, CT_TEXT_FLAG_MEM_FRACTION_STATIC), NULL, NULL);
     ct_text_advice_requests(f, v);
 }
 

@@ -179,19 +179,18 @@ static struct ct_advice *add_difference(const struct ct_judged *j, struct ct_ver
                                         int is_set) {
     const char * or = v->advice_count ? "or " : "";
     const char *unknown = is_set ? "" : " (its value is not in the trace; pass --log)";
-    const struct ct_human_text capacity = size(j->c->capacity), less = size(bytes);
+    const struct ct_human_text less = size(bytes);
     if (!cents)
         return ct_verdict_add_advice(v, "%slower it, to make the KV cache smaller by %s%s%s", or,
                                      less.text, purpose, unknown);
     if (!is_set && may_be_unused(j))
         return ct_verdict_add_advice(
             v,
-            "%slower it by %.2f, to make the KV cache smaller by %s (of a device of %s)%s%s; or "
-            "lower --kv-cache-memory-bytes by %s, if it is set",
-            or, (double)cents / 100, less.text, capacity.text, purpose, unknown, less.text);
-    return ct_verdict_add_advice(
-        v, "%slower it by %.2f, to make the KV cache smaller by %s (of a device of %s)%s%s", or,
-        (double)cents / 100, less.text, capacity.text, purpose, unknown);
+            "%slower it by %.2f (%s), or --kv-cache-memory-bytes if that is set%s; --log has the "
+            "values",
+            or, (double)cents / 100, less.text, purpose);
+    return ct_verdict_add_advice(v, "%slower it by %.2f, to make the KV cache smaller by %s%s%s",
+                                 or, (double)cents / 100, less.text, purpose, unknown);
 }
 
 static void lower_share(const struct ct_judged *j, struct ct_verdict *v,
@@ -204,9 +203,8 @@ static void lower_share(const struct ct_judged *j, struct ct_verdict *v,
     if (s.number > 0 && s.number <= MILLION && cents && lowered > 0)
         (void)snprintf(to, sizeof to, "%.2f", (double)lowered / 100);
     struct ct_advice *a =
-        *to ? ct_verdict_add_advice(v, "%smake the KV cache smaller by %s, at most %.2f of %s%s",
-                                    v->advice_count ? "or " : "", size(bytes).text,
-                                    (double)cents / 100, size(capacity).text, purpose)
+        *to ? ct_verdict_add_advice(v, "%smake the KV cache smaller by %s%s",
+                                    v->advice_count ? "or " : "", size(bytes).text, purpose)
             : add_difference(j, v, cents, bytes, purpose, s.source != CT_SETTING_UNKNOWN);
     ct_advice_set(a, o->name, text_of(&s), to, o->versions);
 }

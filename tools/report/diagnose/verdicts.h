@@ -28,7 +28,8 @@ struct ct_evidence {
 
 // What to change. `flag` is the option of the program (--gpu-memory-utilization) or the variable of
 // the environment, NULL if the advice is none of a setting. `from` and `to` are values as one
-// writes them, NULL where they are not known; `versions` says in which versions the flag exists.
+// writes them, NULL where they are not known; `versions` says in which versions the flag exists,
+// NULL: in all.
 struct ct_advice {
     char *text, *flag, *from, *to, *versions;
 };

@@ -7,7 +7,6 @@
 
 #include "base/utf8.h"
 #include "print/label.h"
-#include "print/pool_text.h"
 #include "print/untracked.h"
 #include "read/device_kind.h"
 
@@ -55,11 +54,8 @@ static void print_disagreement(struct ct_view *v, const struct ct_capacity *c) {
         putc(')', v->out);
 }
 
-// The product, and the release of the driver.
 static void print_product(struct ct_view *v, int device) {
-    const struct ct_string *name = ct_capacity_device_name(v->trace, device),
-                           *driver =
-                               ct_definitions_info(&v->trace->definitions, "nvidia.driver_version");
+    const struct ct_string *name = ct_capacity_device_name(v->trace, device);
     char kind[80];
     const struct ct_device_kind is = ct_device_kind_read(&v->trace->definitions, device);
     ct_device_kind_describe(&is, kind, sizeof kind);
@@ -68,10 +64,6 @@ static void print_product(struct ct_view *v, int device) {
     fputs(" (", v->out);
     ct_utf8_print_sanitized(v->out, name->at, name->length < 60 ? name->length : 60);
     fprintf(v->out, "%s%s", name->length && *kind ? ", " : "", kind);
-    if (driver) {
-        fputs(", driver ", v->out);
-        ct_utf8_print_sanitized(v->out, driver->at, driver->length < 40 ? driver->length : 40);
-    }
     putc(')', v->out);
 }
 
@@ -102,10 +94,10 @@ static uint64_t sum_holdings(const struct ct_live_totals *t, enum ct_holding_kin
 static void add_pool_idle(struct ct_view *v, struct rows *r, uint64_t bytes,
                           const struct ct_torch_pool_totals *pool, const char *whose) {
     if (bytes)
-        (void)snprintf(add_row(r, bytes, ""), NOTE, "idle in %s pool: %s block%s, largest %s",
+        (void)snprintf(add_row(r, bytes, ""), NOTE, "idle in %s pool: %s block%s of at most %s",
                        whose, ct_human_count(pool->free.ranges).text,
                        ct_human_plural(pool->free.ranges),
-                       ct_pool_text_largest(v, pool->free.largest).text);
+                       ct_label_size(v, pool->free.largest).text);
 }
 
 // ---- components ---------------------------------------------------------------------------------
@@ -192,7 +184,7 @@ static void add_holders(struct ct_view *v, struct rows *r, const struct ct_memor
 }
 
 static void add_free(const struct ct_view *v, struct rows *r, const struct ct_breakdown *m) {
-    const char *how = m->moved_on ? ", inferred: the last reading and what was tracked since" : "";
+    const char *how = m->moved_on ? ", inferred from the last reading" : "";
     char *note = add_row(r, m->free, "free");
     (void)snprintf(note, NOTE, "free%s%s", v->options->capacity ? " of the budget" : "", how);
 }
@@ -202,10 +194,6 @@ static void add_rows(struct ct_view *v, struct rows *r, const struct ct_memory_t
     char *note = add_row(r, m->tracked, "tracked: this process's allocations");
     if (m->pool_idle)
         (void)snprintf(note, NOTE, "tracked: this process's allocations and memory pools");
-    const size_t at = strlen(note);
-    if (m->managed)
-        (void)snprintf(note + at, NOTE - at, " (without %s of managed memory, which migrates)",
-                       ct_label_size(v, m->managed).text);
     if (!m->used_known)
         return;
     if (m->in_flight)
@@ -213,7 +201,7 @@ static void add_rows(struct ct_view *v, struct rows *r, const struct ct_memory_t
     r->residual = r->count;
     add_row(r, ct_breakdown_measured_whole(m), ct_untracked_title(m));
     if (m->split_known && m->unattributed)
-        add_row(r, m->unattributed, "this process's or others': NVML was read at another moment");
+        add_row(r, m->unattributed, "this process's or others' (NVML was read at another time)");
     if (m->split_known && (m->others || !t->without_parts))
         add_row(r, m->others,
                 m->is_host_node ? "other processes, host pages and the driver, by NVML"
@@ -264,4 +252,7 @@ void ct_memory_table_print(struct ct_view *v, const struct ct_memory_table *t) {
         print_rows(v, &rows, untracked, rows.count, whole, whole, "");
     if (!t->live->split.used_known)
         fprintf(v->out, "%12s %8s  free: the device's memory was not read by then\n", "-", "-");
+    if (t->live->split.managed)
+        fprintf(v->out, "%12s %8s  managed memory: it migrates, and is in no row above\n",
+                ct_label_size(v, t->live->split.managed).text, "");
 }

@@ -27,20 +27,15 @@ void ct_print_name(struct ct_view *v, const char *label) {
     fprintf(v->out, CT_WRAP_NAME "%s" CT_WRAP_NAME_END, label);
 }
 
-// Describes the frames that are not shown: the number of visible ones, what the stack ends with,
-// and the hidden ones.
-static void describe_rest(struct ct_view *v, const struct ct_shown_frames *a, unsigned visible,
+// Prints the callers that are not shown, or what the stack ends with, if there are any.
+static void describe_rest(struct ct_view *v, const struct ct_shown_frames *a, unsigned callers,
                           char *to, size_t size) {
     const char *end = ct_call_sites_end_text(&v->trace->definitions, a->stack);
-    const uint32_t hidden = ct_call_sites_count_hidden(a);
-    size_t at = 0;
     *to = 0;
-    if (visible)
-        at += (size_t)snprintf(to + at, size - at, "%u more", visible);
+    if (callers)
+        (void)snprintf(to, size, "<- %u more", callers);
     else if (end)
-        at += (size_t)snprintf(to + at, size - at, "%s", end);
-    if (hidden)
-        (void)snprintf(to + at, size - at, "%s%" PRIu32 " hidden", at ? ", " : "", hidden);
+        (void)snprintf(to, size, "... %s", end);
 }
 
 static unsigned count_visible(struct ct_shown_frames a) {
@@ -76,7 +71,7 @@ void ct_print_callers(struct ct_view *v, uint32_t stack, unsigned most) {
     }
     describe_rest(v, &a, count_visible(a), rest, sizeof rest);
     if (*rest)
-        fprintf(v->out, " ... %s", rest);
+        fprintf(v->out, " %s", rest);
 }
 
 static void print_line(struct ct_view *v, const char *text, size_t column, unsigned *lines) {
@@ -93,10 +88,13 @@ void ct_print_stack(struct ct_view *v, uint32_t stack, unsigned most, size_t col
         next_label(&a, text, sizeof text);
         print_line(v, text, column, &lines);
     }
+    const uint32_t hidden = ct_call_sites_count_hidden(&a);
     describe_rest(v, &a, count_visible(a), rest, sizeof rest);
-    (void)snprintf(text, sizeof text, "... %s%s", rest,
-                   strstr(rest, "hidden") ? " (--all-frames)" : "");
     if (*rest)
+        print_line(v, rest, column, &lines);
+    (void)snprintf(text, sizeof text, "(%" PRIu32 " frame%s of libraries hidden: --all-frames)",
+                   hidden, ct_human_plural(hidden));
+    if (hidden)
         print_line(v, text, column, &lines);
 }
 

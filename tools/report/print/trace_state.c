@@ -261,8 +261,7 @@ void ct_trace_state_print_line_with(struct ct_view *v, uint64_t counted) {
                 ct_label_time(v, t->t_last_ns).text);
     fputs("; ", v->out);
     if (ct_trace_has_every_event(t, lost))
-        fprintf(v->out, "complete, from start to end%s%s%s", end ? "; " : "", unclean,
-                end ? end : "");
+        fprintf(v->out, "complete%s%s%s", end ? "; " : "", unclean, end ? end : "");
     else {
         fputs(v->terminal->bold, v->out);
         print_missing(v, lost, unclean, end);
@@ -271,5 +270,10 @@ void ct_trace_state_print_line_with(struct ct_view *v, uint64_t counted) {
     uint64_t status = 0;
     if (ct_definitions_info_number(&t->definitions, "process.exit_status", &status) && status)
         fprintf(v->out, "; exit status %" PRIu64, status);
+    const struct ct_string *driver = ct_definitions_info(&t->definitions, "nvidia.driver_version");
+    if (driver) {
+        fputs("; driver ", v->out);
+        ct_utf8_print_sanitized(v->out, driver->at, driver->length < 40 ? driver->length : 40);
+    }
     putc('\n', v->out);
 }

@@ -124,7 +124,7 @@ static void print_not_enough(const struct ct_view *v, FILE *out, const struct ct
                 ct_label_size(v, cause.mempool_idle_bytes).text);
     if (!cause.exceeds_device && !cause.pool && !cause.idle_bytes && !cause.others_bytes &&
         !cause.mempool_idle_bytes && total && o->split.tracked > total / 2)
-        fprintf(out, "; this process's own allocations held %s of the device",
+        fprintf(out, "; this process's allocations held %s of the device",
                 ct_human_percent(o->split.tracked, total).text);
 }
 

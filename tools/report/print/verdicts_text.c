@@ -28,7 +28,7 @@ static void print_evidence(struct ct_view *v, const struct ct_evidence *e) {
     putc('\n', v->out);
 }
 
-// "--gpu-memory-utilization 0.90 -> 0.86 (vLLM 0.1 and later): why".
+// "--kv-cache-memory-bytes 8G -> 7G (vLLM 0.10.2 and later): why".
 void ct_verdicts_print_advice(struct ct_view *v, const struct ct_advice *a) {
     if (a->flag) {
         fputs(a->flag, v->out);

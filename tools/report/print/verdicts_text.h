@@ -9,7 +9,7 @@
 // Prints the first `most` verdicts of a list: each with its evidence, its advice and what would
 // refute it. The view may be one without a trace.
 void ct_verdicts_print(struct ct_view *v, const struct ct_verdicts *l, size_t most);
-// "--gpu-memory-utilization 0.90 -> 0.86 (vLLM 0.1 and later): why", without the end of the line.
+// "--kv-cache-memory-bytes 8G -> 7G (vLLM 0.10.2 and later): why", without the end of the line.
 void ct_verdicts_print_advice(struct ct_view *v, const struct ct_advice *a);
 
 #endif

@@ -17,6 +17,7 @@
 #include "print/trace_state.h"
 #include "print/verdict.h"
 #include "print/verdicts_text.h"
+#include "views/frag_program.h"
 #include "views/neighbours.h"
 #include "views/summary_json.h"
 #include "views/views.h"
@@ -36,9 +37,8 @@ enum {
 static void print_budget_verdict(struct ct_summary *s) {
     struct ct_view *v = s->v;
     const struct ct_oom_event *c = s->crossing;
-    fprintf(v->out,
-            "%s would have exceeded %s at %s: ", ct_label_device_in_full(v, c->device, NULL).text,
-            ct_label_budget(v).text, ct_verdict_time(v, c->t_ns).text);
+    fprintf(v->out, "%s would have exceeded %s: ", ct_label_device_in_full(v, c->device, NULL).text,
+            ct_label_budget(v).text);
     if (c->op == CT_OP_MEMORY_SAMPLE) {
         fprintf(v->out, "a reading showed %s in use", ct_label_size(v, c->split.used).text);
         return;
@@ -52,7 +52,7 @@ static void print_oom_verdict(struct ct_summary *s) {
     struct ct_view *v = s->v;
     const struct ct_oom_event *c = s->crossing;
     const struct ct_oom_reason reason = ct_oom_reason_find(c, 0);
-    char *request = ct_verdict_request(v, c, s->capacity.bytes);
+    char *request = ct_verdict_request(v, c, 0);
     const int retried = s->scan.incidents.list[c->incident].retried;
     fputs(retried ? "Recovered from " : "", v->out); // (the program did not notice)
     if (reason.kind == CT_OOM_REASON_HOST_MEMORY)
@@ -61,7 +61,7 @@ static void print_oom_verdict(struct ct_summary *s) {
         fputs("OUT OF ADDRESS SPACE", v->out);
     else
         fprintf(v->out, "OUT OF MEMORY on %s", ct_label_device_in_full(v, c->device, NULL).text);
-    fprintf(v->out, " at %s: %s", ct_verdict_time(v, c->t_ns).text, request);
+    fprintf(v->out, ": %s", request);
     if (c->recovered)
         fprintf(v->out, "; %s succeeded %s later",
                 retried ? "PyTorch's retry" : "a request of this size",
@@ -135,23 +135,17 @@ static void print_field(struct ct_view *v, const char *name, const char *text) {
     fprintf(v->out, "  %-8s " CT_WRAP_HANG "%s\n", name, text);
 }
 
-// Prints "during   vLLM sampler warm-up; event 1620, thread 5745 python3", or without a phase
-// "event    1620, ...".
+// Prints "when     +12.345 s (15:04:44Z), vLLM sampler warm-up; event 1620".
 static void print_event(struct ct_summary *s) {
     struct ct_view *v = s->v;
     const struct ct_oom_event *c = s->crossing;
-    if (c->phase.phase == CT_PHASE_UNKNOWN)
-        fprintf(v->out, "  %-8s %" PRIu64, "event", c->event);
-    else
-        fprintf(v->out, "  %-8s %s%s; event %" PRIu64, "during",
-                ct_phases_title_of_event(&c->phase).text, c->phase.inferred ? " (by time)" : "",
-                c->event);
-    if (c->flags & CT_FLAG_NVML) { // by the recorder, not by a call of the program
+    fprintf(v->out, "  %-8s " CT_WRAP_HANG "%s", "when", ct_verdict_time(v, c->t_ns).text);
+    if (c->phase.phase != CT_PHASE_UNKNOWN)
+        fprintf(v->out, ", %s%s", ct_phases_title_of_event(&c->phase).text,
+                c->phase.inferred ? " (by time)" : "");
+    fprintf(v->out, "; event %" PRIu64, c->event);
+    if (c->flags & CT_FLAG_NVML) // by the recorder, not by a call of the program
         fputs(", a reading by NVML", v->out);
-    } else if (c->thread) {
-        fputs(", thread ", v->out);
-        ct_verdict_print_thread(v, c->thread);
-    }
     putc('\n', v->out);
 }
 
@@ -222,6 +216,15 @@ static struct ct_human_text name_moment(const struct ct_summary *s) {
     return when;
 }
 
+static void print_host(struct ct_summary *s, uint64_t allocated) {
+    struct ct_view *v = s->v;
+    fprintf(v->out, "page-locked host memory %s: %s", s->when.text,
+            ct_label_size(v, allocated).text);
+    if (s->host_registered)
+        fprintf(v->out, " allocated, %s registered", ct_label_size(v, s->host_registered).text);
+    fputs(" (see frag)\n", v->out);
+}
+
 static void print_memory(struct ct_summary *s) {
     const struct ct_torch_pool_totals *pool = ct_summary_pool(s);
     const uint64_t host = ct_summary_live(s)->host_bytes;
@@ -234,13 +237,12 @@ static void print_memory(struct ct_summary *s) {
                                           .without_parts = s->brief >= BRIEF_WITHOUT_PEAK,
                                           .pool = pool};
     ct_memory_table_print(s->v, &table);
+    ct_frag_program_print_sum(s->v, &s->program_pools);
     // Why there are no blocks is said always.
     if (s->brief < BRIEF_WITHOUT_PEAK || !pool->known)
         ct_pool_text_print_summary(s->v, pool, &s->scan.growths.device[s->device]);
     if (!s->brief && (host || s->host_registered))
-        fprintf(s->v->out, "page-locked host memory %s: %s allocated, %s registered (see frag)\n",
-                s->when.text, ct_label_size(s->v, host).text,
-                ct_label_size(s->v, s->host_registered).text);
+        print_host(s, host);
 }
 
 // What NVML lists besides this process.
@@ -268,15 +270,15 @@ static void print_places(const struct ct_summary *s, int (*has)(const struct ct_
         }
 }
 
-// Prints "shared with other processes at the peak: 64.00 MiB exported in 2 allocations; 66.00 MiB
-// imported in 1 handle on GPU 1; 2 allocations of theirs open by CUDA IPC, of unknown size".
+// Prints "shared at the peak: 64.00 MiB exported in 2 allocations; 66.00 MiB imported in 1 handle
+// on GPU 1; 2 allocations of others by CUDA IPC, sizes unknown".
 static void print_shared(struct ct_summary *s) {
     struct ct_view *v = s->v;
     const struct ct_shared m = ct_summary_sum_shared(s);
     const char *before = "";
     if (!ct_summary_has_shared(s))
         return;
-    fprintf(v->out, "shared with other processes %s: ", s->when.text);
+    fprintf(v->out, "shared %s: ", s->when.text);
     if (!m.exported && !m.opened && !m.imported)
         fputs("nothing, but at other times (see dump)", v->out);
     if (m.exported) {
@@ -292,10 +294,10 @@ static void print_shared(struct ct_summary *s) {
         before = "; ";
     }
     if (m.opened) {
-        fprintf(v->out, "%s%s allocation%s of theirs open by CUDA IPC", before,
+        fprintf(v->out, "%s%s allocation%s of others by CUDA IPC", before,
                 ct_human_count(m.opened).text, ct_human_plural(m.opened));
         print_places(s, has_opened);
-        fputs(", of unknown size", v->out);
+        fputs(", sizes unknown", v->out);
     }
     putc('\n', v->out);
 }
@@ -360,9 +362,10 @@ static void print_next(struct ct_summary *s) {
         fprintf(v->out, "%s\n", v->terminal->reset);
         return;
     }
-    fprintf(v->out, " (also: %s%stimeline, %sdump)%s\n", strcmp(command, "top") == 0 ? "" : "top, ",
-            s->leaks_count ? "leaks, " : "", strcmp(command, "frag") == 0 ? "" : "frag, ",
-            v->terminal->reset);
+    if (!s->without_also)
+        fprintf(v->out, " (also: %s%stimeline, %sdump)", strcmp(command, "top") == 0 ? "" : "top, ",
+                s->leaks_count ? "leaks, " : "", strcmp(command, "frag") == 0 ? "" : "frag, ");
+    fprintf(v->out, "%s\n", v->terminal->reset);
 }
 
 // Prints a higher peak and more failed calls in the overwritten period, which the events do not
@@ -463,18 +466,22 @@ static void print_bottom(struct ct_summary *s) {
 
 // The table of call sites says what filled the device: other lines go before its first rows. It has
 // two lines beside its rows, and a row of the rest; the line with the next command is the last.
-enum { LINES = 24, HEADER = 2, REST = 1, NEXT = 1, LEAST = 3 };
+enum { LINES = 24, HEADER = 2, REST = 1, NEXT = 1, FEWEST = 2, LEAST = 3 };
 
-// The lines of the text with the fewest rows of the table, in the form for bug reports: what is
-// left out depends neither on the terminal nor on how long the trace's path is.
-static unsigned count_least(const struct ct_summary *s, const struct part *top,
-                            const struct part *bottom, size_t sites) {
-    enum { WIDTH = 100 };
+// The lines of a text at the width of a terminal, so that what is left out does not depend on it.
+static unsigned count_at_80(const struct ct_summary *s, const char *text) {
+    enum { WIDTH = 80 };
     struct ct_terminal form = *s->v->terminal;
     form.width = WIDTH;
     form.ellipsis = NULL;
+    return count_lines(&form, text);
+}
+
+// The lines of the text with the fewest rows of the table.
+static unsigned count_least(const struct ct_summary *s, const struct part *top,
+                            const struct part *bottom, size_t sites) {
     const unsigned rows = sites < LEAST + REST ? (unsigned)sites : LEAST + REST;
-    return count_lines(&form, top->text) + HEADER + rows + count_lines(&form, bottom->text) + NEXT;
+    return count_at_80(s, top->text) + HEADER + rows + count_at_80(s, bottom->text) + NEXT;
 }
 
 // Prints what is above and below the table. Leaves out that there are no limits, the smallest
@@ -497,18 +504,22 @@ static void print_parts(struct ct_summary *s, struct part *top, struct part *bot
     }
 }
 
-// Prints the table of call sites with as many rows as leave the text at 24 lines, but at least 3.
+// Prints the table of call sites with as many rows as leave the text at 24 lines, at least two.
 static void print_text(struct ct_summary *s) {
-    const struct part next = print_part(s, print_next);
-    struct part top, bottom;
+    struct part next = print_part(s, print_next), top, bottom;
     struct ct_site_groups groups = {.count = 0};
     const struct ct_live_totals *live = s->device >= 0 ? ct_summary_live(s) : NULL;
     if (live && live->count)
         ct_site_groups_build(&groups, s->v->sites, live->holdings, live->holding_count);
     print_parts(s, &top, &bottom, groups.count);
+    if (count_at_80(s, next.text) > NEXT) {
+        free(next.text);
+        s->without_also = 1;
+        next = print_part(s, print_next);
+    }
     const unsigned others = top.lines + HEADER + REST + bottom.lines + next.lines;
     const unsigned asked = s->v->options->top;
-    unsigned rows = LINES > others + LEAST ? LINES - others : LEAST;
+    unsigned rows = LINES > others + FEWEST ? LINES - others : FEWEST;
     if (asked && asked < rows)
         rows = asked;
     fputs(top.text, s->v->out);
