@@ -537,7 +537,7 @@ static void judge_phase(const struct judged *j, double less) {
     if (scenario == CT_SCENARIO_WARMUP || scenario == CT_SCENARIO_LOGITS)
         add_meaning(j, v);
     add_free(j, v);
-    ct_verdict_set_refuted_by(v, "a trace in which another part grew just before");
+    ct_verdict_set_refuted_by(v, "a trace in which something else grew just before");
     ct_text_advice_add(j->f, v, j->oom);
 }
 

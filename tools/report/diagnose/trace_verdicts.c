@@ -38,9 +38,7 @@ static int judge_phase(const struct ct_judged *j, int cause_known) {
                                     "the wake-up, as far as the server's budget leaves room");
     else
         ct_trace_advice_add(j, v);
-    ct_verdict_set_refuted_by(v,
-                              "another part of the process that grew just before (cutrace-report "
-                              "timeline)");
+    ct_verdict_set_refuted_by(v, "something else that grew just before (cutrace-report timeline)");
     return 1;
 }
 

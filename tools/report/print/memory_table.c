@@ -136,9 +136,7 @@ static void add_components(struct rows *r, const struct ct_memory_table *t) {
         const unsigned next = find_next(a, shown);
         if (next == CT_COMPONENTS || a->row[next].bytes <= a->tracked / SMALL_COMPONENT)
             break;
-        add_row(r, a->row[next].bytes,
-                next == CT_COMPONENT_OTHER ? "unrecognized"
-                                           : ct_account_row_title((enum ct_account_row_kind)next));
+        add_row(r, a->row[next].bytes, ct_account_row_title((enum ct_account_row_kind)next));
         rest -= a->row[next].bytes;
         shown |= 1u << next;
     }

@@ -20,7 +20,7 @@ void ct_growth_print_bounded(struct ct_view *v, const struct ct_growth_shape *s,
         fprintf(v->out, " grows more and more slowly since %s%s\n",
                 ct_label_time(v, s->since_ns).text, like);
     else
-        fprintf(v->out, " has filled to its bound at %s, from %s on\n",
+        fprintf(v->out, " stopped growing at %s; it grew since %s\n",
                 ct_label_time(v, s->filled_ns).text, ct_label_time(v, s->since_ns).text);
 }
 

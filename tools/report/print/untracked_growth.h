@@ -6,7 +6,7 @@
 #include "answer/view.h"
 #include "sites/leaks.h"
 
-// Prints what a growth that is none any more is: " has filled to its bound at ..., from ... on", or
+// Prints what a growth that is none any more is: " stopped growing at ...; it grew since ...", or
 // that it slows down, `like` what. The end of a line.
 void ct_growth_print_bounded(struct ct_view *v, const struct ct_growth_shape *s, const char *like);
 // Prints a line that says how it grows, that it has filled, or that there is too little to tell;

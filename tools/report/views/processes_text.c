@@ -239,13 +239,14 @@ static void add_rest(struct ct_table *t, const struct ct_processes_shown *s,
         ct_table_add_cell(t, is_partly_split(g) ? text[4].text : "");
 }
 
-// Adds "  weights 12.55 GiB, KV cache 8.78 GiB, 4 more 61.20 MiB": the largest parts of what the
-// processes together have allocated.
+// Adds "  weights 12.55 GiB, KV cache 8.78 GiB, 4 smaller parts 61.20 MiB": the largest parts of
+// what the processes together have allocated.
 static void add_parts(struct ct_table *t, const struct ct_processes_shown *s,
                       const struct ct_gpu *g) {
     enum { MOST = 4 };
     const struct ct_view v = view_of(s);
     uint64_t parts[CT_ACCOUNT_TRACKED_ROWS], rest = g->tracked;
+    size_t smaller = 0;
     for (unsigned i = 0; i < CT_ACCOUNT_TRACKED_ROWS; i++)
         parts[i] = g->account.row[i].bytes;
     if (parts[CT_COMPONENT_OTHER] == g->tracked)
@@ -268,8 +269,11 @@ static void add_parts(struct ct_table *t, const struct ct_processes_shown *s,
         rest -= parts[largest];
         parts[largest] = 0;
     }
+    for (unsigned i = 0; i < CT_ACCOUNT_TRACKED_ROWS; i++)
+        smaller += parts[i] != 0;
     if (rest)
-        fprintf(out, ", all others %s", ct_label_size(&v, rest).text);
+        fprintf(out, ", %zu smaller part%s %s", smaller, ct_human_plural(smaller),
+                ct_label_size(&v, rest).text);
     fclose(out);
     ct_table_begin_row(t);
     ct_table_add_cell(t, text);
