@@ -26,10 +26,20 @@ static int write_all(int fd, const void *bytes, size_t n, uint64_t at) {
     return 0;
 }
 
+// Whether what ends at `at` has its filler: a chunk can be cut before it, or within it.
+static int has_filler(const struct ct_source *s, uint64_t at) {
+    uint32_t head[2];
+    for (uint32_t fill = 0; fill < CT_CHUNK_ALIGN && at >= 8 + fill; fill++)
+        if (ct_source_read(s, at - 8 - fill, head, sizeof head) == sizeof head &&
+            head[0] == CT_FILLER_MAGIC && head[1] == fill)
+            return 1;
+    return 0;
+}
+
 // Appends the new chunks, from a multiple of 8 on; filler leads up to it.
 static int append_chunks(const struct ct_source *s, uint64_t at, int fd) {
     const uint32_t fill[4] = {CT_FILLER_MAGIC, (uint32_t)(0 - at) & (CT_CHUNK_ALIGN - 1), 0, 0};
-    const uint64_t from = at % CT_CHUNK_ALIGN ? at + 8 + fill[1] : at;
+    const uint64_t from = at && !has_filler(s, at) ? at + 8 + fill[1] : at;
     if (from != at && write_all(fd, fill, 8 + fill[1], at))
         return -1;
     return write_all(fd, s->added, (size_t)(s->bytes - s->added_at), from);
