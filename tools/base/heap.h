@@ -48,6 +48,20 @@ static inline char *ct_heap_copy_text(const char *text) {
     return ct_heap_copy(text, strlen(text));
 }
 
+// A stream whose text grows as it is printed; the caller frees the text, which is whole once it is
+// closed.
+static inline FILE *ct_heap_open_text(char **text, size_t *size) {
+    FILE *out = open_memstream(text, size);
+    if (!out)
+        ct_heap_exhausted();
+    return out;
+}
+
+static inline void ct_heap_close_text(FILE *out) {
+    if (fclose(out))
+        ct_heap_exhausted();
+}
+
 // Makes room for one more element in an array, whose capacity doubles. Evaluates its arguments more
 // than once.
 #define CT_HEAP_GROW(array, count, capacity)                                \

@@ -145,14 +145,11 @@ static void put_title(const struct screen *s, FILE *out) {
 static void put_row(const struct screen *s, FILE *out, size_t i, int is_chosen) {
     char *line = NULL;
     size_t n = 0;
-    FILE *text = open_memstream(&line, &n);
-    if (!text)
-        ct_heap_exhausted();
+    FILE *text = ct_heap_open_text(&line, &n);
     fputs(is_chosen ? sgr(s, "\033[7m") : "", text);
     putc(is_chosen ? '>' : ' ', text);
     ct_rows_print(text, &s->list->entries[s->rows.order[i]].process, s->tty.columns);
-    if (fclose(text))
-        ct_heap_exhausted();
+    ct_heap_close_text(text);
     put_line(out, line, n, s->tty.columns);
     free(line);
 }
@@ -162,13 +159,10 @@ static void put_list(const struct screen *s, FILE *out) {
     size_t row, n = 0;
     char *head = NULL;
     (void)find_chosen(s, &row);
-    FILE *text = open_memstream(&head, &n);
-    if (!text)
-        ct_heap_exhausted();
+    FILE *text = ct_heap_open_text(&head, &n);
     fputs(s->terminal.bold, text);
     ct_rows_print_head(text, &s->rows, s->tty.columns);
-    if (fclose(text))
-        ct_heap_exhausted();
+    ct_heap_close_text(text);
     put_line(out, head, n, s->tty.columns);
     free(head);
     for (size_t i = s->first; i < s->first + height; i++)
@@ -178,7 +172,7 @@ static void put_list(const struct screen *s, FILE *out) {
 static char *format_details(const struct screen *s, const struct ct_watch_entry *e) {
     char *text = NULL;
     size_t n = 0;
-    FILE *memory = open_memstream(&text, &n);
+    FILE *memory = ct_heap_open_text(&text, &n);
     const struct ct_wrap_style wrap = {.width = s->tty.columns,
                                        .mark = s->terminal.utf8 ? "…" : "..."};
     const struct ct_watch_style style = {.width = s->tty.columns,
@@ -190,15 +184,15 @@ static char *format_details(const struct screen *s, const struct ct_watch_entry 
     if (!out)
         ct_heap_exhausted();
     ct_watch_text_process(out, &e->process, &style);
-    if (fclose(out) || fclose(memory))
-        ct_heap_exhausted();
+    ct_heap_close_text(out);
+    ct_heap_close_text(memory);
     return text;
 }
 
 static char *format_help(const struct screen *s) {
     char *text = NULL;
     size_t n = 0;
-    FILE *memory = open_memstream(&text, &n);
+    FILE *memory = ct_heap_open_text(&text, &n);
     const struct ct_wrap_style wrap = {.width = s->tty.columns,
                                        .mark = s->terminal.utf8 ? "…" : "..."};
     FILE *out = memory ? ct_wrap_open(&wrap, memory) : NULL;
@@ -208,8 +202,8 @@ static char *format_help(const struct screen *s) {
     if (s->list->skips)
         putc('\n', out);
     ct_watch_text_skipped(out, s->list);
-    if (fclose(out) || fclose(memory))
-        ct_heap_exhausted();
+    ct_heap_close_text(out);
+    ct_heap_close_text(memory);
     return text;
 }
 
@@ -265,9 +259,7 @@ static void put_keys(const struct screen *s, FILE *out) {
 // Before the first look nothing can be said. Returns the screen as text, for free().
 static char *draw(struct screen *s, size_t *n) {
     char *text = NULL;
-    FILE *out = open_memstream(&text, n);
-    if (!out)
-        ct_heap_exhausted();
+    FILE *out = ct_heap_open_text(&text, n);
     if (s->list->tick_ns) {
         fputs("\033[H", out);
         ct_rows_sort(&s->rows, s->list);
@@ -276,8 +268,7 @@ static char *draw(struct screen *s, size_t *n) {
         put_body(s, out);
         put_keys(s, out);
     }
-    if (fclose(out))
-        ct_heap_exhausted();
+    ct_heap_close_text(out);
     return text;
 }
 

@@ -56,12 +56,9 @@ static struct ct_http_body *make_page(const struct service *s, enum page page) {
     };
     char *bytes = NULL;
     size_t n = 0;
-    FILE *out = open_memstream(&bytes, &n);
-    if (!out)
-        ct_heap_exhausted();
+    FILE *out = ct_heap_open_text(&bytes, &n);
     print_page(s, page, out);
-    if (fclose(out))
-        ct_heap_exhausted();
+    ct_heap_close_text(out);
     return ct_http_body_new(200, types[page], bytes, n);
 }
 

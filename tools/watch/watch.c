@@ -53,12 +53,9 @@ static int run_with_screen(struct ct_watch_list *l, struct ct_keeper *k,
                            const struct ct_watch_options *o) {
     char *text = NULL;
     size_t n = 0;
-    k->told.out = open_memstream(&text, &n);
-    if (!k->told.out)
-        ct_heap_exhausted();
+    k->told.out = ct_heap_open_text(&text, &n);
     const int code = ct_screen_run(l, o);
-    if (fclose(k->told.out))
-        ct_heap_exhausted();
+    ct_heap_close_text(k->told.out);
     fputs(text, stdout);
     free(text);
     return code;

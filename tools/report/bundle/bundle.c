@@ -198,9 +198,7 @@ static void add_contents(struct ct_json *j, const struct ct_bundle *b) {
 }
 
 static void make_manifest(const struct ct_bundle *b, struct ct_bundle_text *to) {
-    FILE *out = open_memstream(&to->at, &to->bytes);
-    if (!out)
-        ct_heap_exhausted();
+    FILE *out = ct_heap_open_text(&to->at, &to->bytes);
     struct ct_json json = {.out = out}, *j = &json;
     ct_json_open(j, NULL, '{');
     ct_json_text(j, "schema", "cutrace.manifest/1");
@@ -209,7 +207,7 @@ static void make_manifest(const struct ct_bundle *b, struct ct_bundle_text *to) 
     add_contents(j, b);
     ct_json_close(j, '}');
     ct_json_end_line(j);
-    fclose(out);
+    ct_heap_close_text(out);
 }
 
 static int write_entries(const struct ct_bundle *b, struct ct_zip_writer *z,

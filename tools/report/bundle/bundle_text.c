@@ -25,9 +25,7 @@ static const struct ct_terminal terminal = {
     .utf8 = 1, .width = 100, .bold = "", .red = "", .dim = "", .reset = ""};
 
 static FILE *open_text(struct ct_bundle_text *t) {
-    FILE *out = open_memstream(&t->at, &t->bytes);
-    if (!out)
-        ct_heap_exhausted();
+    FILE *out = ct_heap_open_text(&t->at, &t->bytes);
     return out;
 }
 
@@ -192,7 +190,7 @@ static int read_recorder_lines(const struct ct_bundle *b, struct ct_bundle_text 
     int rc = 0;
     for (int i = 0; i < o.path_count && !rc; i++)
         rc = show(b, &o, i, view_recorder_line, NULL, out);
-    fclose(out);
+    ct_heap_close_text(out);
     free(o.paths);
     return rc;
 }
@@ -275,7 +273,7 @@ static int make_markdown(const struct ct_bundle *b, struct ct_bundle_text *to) {
     struct ct_bundle_text summary = {.bytes = 0}, lines = {.bytes = 0};
     FILE *out = open_text(&summary);
     int rc = print_summary(b, 0, out);
-    fclose(out);
+    ct_heap_close_text(out);
     if (!rc)
         rc = read_recorder_lines(b, &lines);
     if (rc) {
@@ -289,7 +287,7 @@ static int make_markdown(const struct ct_bundle *b, struct ct_bundle_text *to) {
     print_recorder_lines(out, &lines);
     print_versions(b, out);
     print_details(b, out);
-    fclose(out);
+    ct_heap_close_text(out);
     free(summary.at);
     free(lines.at);
     return 0;
@@ -337,7 +335,7 @@ static int add_summary(struct ct_bundle *b) {
     struct ct_bundle_text *t = add_text(b, "summary.json");
     FILE *out = open_text(t);
     const int rc = print_summary(b, 1, out);
-    fclose(out);
+    ct_heap_close_text(out);
     return rc;
 }
 

@@ -29,17 +29,14 @@ static void push_frame(struct lines *l, const char *label) {
 static void add_line(struct lines *l, const char *root, uint64_t bytes) {
     char *text;
     size_t size;
-    FILE *to = open_memstream(&text, &size);
-    if (!to)
-        ct_heap_exhausted();
+    FILE *to = ct_heap_open_text(&text, &size);
     fputs(root, to);
     while (l->depth) {
         char *frame = l->frames[--l->depth];
         fprintf(to, ";%s", frame);
         free(frame);
     }
-    if (fclose(to))
-        ct_heap_exhausted();
+    ct_heap_close_text(to);
     CT_HEAP_GROW(l->list, l->count, l->room);
     l->list[l->count++] = (struct line){text, bytes};
 }

@@ -24,9 +24,7 @@ static const struct {
 // ---- begin -------------------------------------------------------------------------------------
 
 static void open_part(struct ct_page_part *part) {
-    part->out = open_memstream(&part->text, &part->bytes);
-    if (!part->out)
-        ct_heap_exhausted();
+    part->out = ct_heap_open_text(&part->text, &part->bytes);
 }
 
 static int read_together(struct ct_page *p, const struct ct_phase_rules *rules,
@@ -77,9 +75,7 @@ static char *make_title(const struct ct_view *v) {
     uint64_t pid;
     char *text = NULL;
     size_t bytes = 0;
-    FILE *out = open_memstream(&text, &bytes);
-    if (!out)
-        ct_heap_exhausted();
+    FILE *out = ct_heap_open_text(&text, &bytes);
     const char *program = v->processes ? ct_process_program(&v->processes->list[v->process]) : NULL;
     if (program) // as their table calls it
         ct_utf8_print_sanitized(out, program, strlen(program));
@@ -93,7 +89,7 @@ static char *make_title(const struct ct_view *v) {
         fputs(", rank ", out);
         ct_utf8_print_sanitized(out, rank->at, rank->length);
     }
-    fclose(out);
+    ct_heap_close_text(out);
     return text;
 }
 
@@ -182,12 +178,10 @@ static int write_file(const struct ct_page *p, uint64_t *bytes, struct ct_error 
     struct ct_new_file file;
     char *text = NULL;
     size_t size = 0;
-    FILE *out = open_memstream(&text, &size);
-    if (!out)
-        ct_heap_exhausted();
+    FILE *out = ct_heap_open_text(&text, &size);
     write_head(out, p);
     write_body(out, p);
-    fclose(out);
+    ct_heap_close_text(out);
     const int rc = ct_new_file_open(&file, p->path) || ct_new_file_write(&file, text, size) ||
                    ct_new_file_commit(&file);
     free(text);

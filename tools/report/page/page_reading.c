@@ -40,9 +40,7 @@ static void begin_print(struct printed *p, const struct ct_view *v, enum ct_comm
     p->options.command = command;
     p->options.json = json;
     p->view.options = &p->options;
-    p->memory = open_memstream(&p->text, &p->bytes);
-    if (!p->memory)
-        ct_heap_exhausted();
+    p->memory = ct_heap_open_text(&p->text, &p->bytes);
     p->view.out = p->memory;
     if (json)
         return;
@@ -105,11 +103,9 @@ static void print_both(struct ct_page_reading *r, const struct ct_view *v, enum 
 static void write_phases(struct ct_page_reading *r, struct ct_view *v,
                          const struct ct_phase_times *times) {
     size_t bytes = 0;
-    FILE *memory = open_memstream(&r->text[CT_COMMAND_phases], &bytes);
-    if (!memory)
-        ct_heap_exhausted();
+    FILE *memory = ct_heap_open_text(&r->text[CT_COMMAND_phases], &bytes);
     ct_page_phases_write(memory, v, times);
-    fclose(memory);
+    ct_heap_close_text(memory);
 }
 
 static void print_phases(const void *shown, struct ct_view *v) {

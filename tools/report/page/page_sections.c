@@ -428,13 +428,11 @@ static void put_processes(struct ct_page *p, const char *element,
     FILE *out = p->section[CT_PAGE_RANKS].out;
     char *text = NULL;
     size_t bytes = 0;
-    FILE *memory = open_memstream(&text, &bytes);
-    if (!memory)
-        ct_heap_exhausted();
+    FILE *memory = ct_heap_open_text(&text, &bytes);
     p->processes.out = ct_terminal_open_text(&ct_page_terminal, memory);
     print(&p->processes);
     fclose(p->processes.out);
-    fclose(memory);
+    ct_heap_close_text(memory);
     fprintf(out, "<%s>", element);
     ct_html_text(out, text);
     fprintf(out, "</%.*s>\n", (int)strcspn(element, " "), element);

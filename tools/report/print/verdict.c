@@ -19,14 +19,11 @@ struct text {
 
 static void begin(struct text *t) {
     *t = (struct text){.at = NULL};
-    t->out = open_memstream(&t->at, &t->size);
-    if (!t->out)
-        ct_heap_exhausted();
+    t->out = ct_heap_open_text(&t->at, &t->size);
 }
 
 static char *end(struct text *t) {
-    if (fclose(t->out))
-        ct_heap_exhausted();
+    ct_heap_close_text(t->out);
     return t->at;
 }
 

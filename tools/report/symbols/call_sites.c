@@ -419,12 +419,9 @@ static void write_frame(struct ct_json *j, struct ct_call_sites *s, uint32_t fra
 
 static struct ct_frame_json make_frame(struct ct_call_sites *s, uint32_t frame) {
     struct ct_frame_json made = {.text = NULL};
-    struct ct_json own = {.out = open_memstream(&made.text, &made.length)};
-    if (!own.out)
-        ct_heap_exhausted();
+    struct ct_json own = {.out = ct_heap_open_text(&made.text, &made.length)};
     write_frame(&own, s, frame);
-    if (fclose(own.out))
-        ct_heap_exhausted();
+    ct_heap_close_text(own.out);
     return made;
 }
 

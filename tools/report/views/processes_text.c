@@ -253,9 +253,7 @@ static void add_parts(struct ct_table *t, const struct ct_processes_shown *s,
         return; // nothing is known of it
     char *text = NULL;
     size_t size;
-    FILE *out = open_memstream(&text, &size);
-    if (!out)
-        ct_heap_exhausted();
+    FILE *out = ct_heap_open_text(&text, &size);
     fputs("      " CT_WRAP_HANG, out);
     for (int n = 0; n < MOST; n++) {
         unsigned largest = 0;
@@ -274,7 +272,7 @@ static void add_parts(struct ct_table *t, const struct ct_processes_shown *s,
     if (rest)
         fprintf(out, ", %zu smaller part%s %s", smaller, ct_human_plural(smaller),
                 ct_label_size(&v, rest).text);
-    fclose(out);
+    ct_heap_close_text(out);
     ct_table_begin_row(t);
     ct_table_add_cell(t, text);
     free(text);
@@ -592,15 +590,13 @@ static unsigned count_lines(struct ct_processes_shown *s) {
     char *text = NULL;
     size_t size = 0;
     unsigned lines = 0;
-    FILE *memory = open_memstream(&text, &size);
-    if (!memory)
-        ct_heap_exhausted();
+    FILE *memory = ct_heap_open_text(&text, &size);
     form.width = WIDTH;
     s->terminal = &form;
     s->out = ct_terminal_open_text(&form, memory);
     print_screen(s);
     fclose(s->out);
-    fclose(memory);
+    ct_heap_close_text(memory);
     s->out = to;
     s->terminal = terminal;
     for (size_t i = 0; i < size; i++)

@@ -395,21 +395,14 @@ struct part {
     unsigned lines;
 };
 
-static FILE *open_memory(char **text, size_t *size) {
-    FILE *out = open_memstream(text, size);
-    if (!out)
-        ct_heap_exhausted();
-    return out;
-}
-
 static unsigned count_lines(const struct ct_terminal *t, const char *text) {
     char *laid_out = NULL;
     size_t size = 0;
     unsigned lines = 0;
-    FILE *memory = open_memory(&laid_out, &size), *out = ct_terminal_open_text(t, memory);
+    FILE *memory = ct_heap_open_text(&laid_out, &size), *out = ct_terminal_open_text(t, memory);
     fputs(text, out);
-    fclose(out);
-    fclose(memory);
+    ct_heap_close_text(out);
+    ct_heap_close_text(memory);
     for (size_t i = 0; i < size; i++)
         lines += laid_out[i] == '\n';
     free(laid_out);
@@ -420,10 +413,9 @@ static struct part print_part(struct ct_summary *s, void (*print)(struct ct_summ
     struct part p = {.text = NULL};
     FILE *const out = s->v->out;
     size_t size = 0;
-    s->v->out = open_memory(&p.text, &size);
+    s->v->out = ct_heap_open_text(&p.text, &size);
     print(s);
-    if (fclose(s->v->out))
-        ct_heap_exhausted();
+    ct_heap_close_text(s->v->out);
     s->v->out = out;
     p.lines = count_lines(s->v->terminal, p.text);
     return p;
