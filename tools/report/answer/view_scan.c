@@ -81,20 +81,20 @@ enum ct_moment_kind ct_view_scan_wanted_moment(const struct ct_arguments *o,
     }
 }
 
-void ct_view_scan_warn_moment(const struct ct_view *v, enum ct_moment_kind described) {
+static void warn_moment(const struct ct_view *v, enum ct_moment_kind described) {
     char text[100];
     (void)snprintf(text, sizeof text, "warning: --at: there is no such moment; %s describes the %s",
                    ct_argument_table_name(v->options->command), ct_moment_kind_name(described));
     ct_terminal_warn(text);
 }
 
-// Finds an OOM or a peak, whose event only a scan knows.
-static struct ct_moment find_moment(const struct ct_view *v, const struct ct_scan *s,
-                                    enum ct_moment_kind kind) {
+struct ct_moment ct_view_scan_find_moment(const struct ct_view *v, const struct ct_scan *s,
+                                          enum ct_moment_kind usual) {
+    const enum ct_moment_kind wanted = ct_view_scan_wanted_moment(v->options, usual);
     const struct ct_moment m =
-        ct_moment_find(s, v->trace, kind, ct_view_scan_main_device(v, s), NULL);
-    if (m.kind != kind)
-        ct_view_scan_warn_moment(v, m.kind);
+        ct_moment_find(s, v->trace, wanted, ct_view_scan_main_device(v, s), &v->at);
+    if (m.kind != wanted && ct_view_scan_is_moment_asked(v->options))
+        warn_moment(v, m.kind);
     return m;
 }
 
@@ -107,10 +107,10 @@ struct ct_moment ct_view_scan_asked_moment(const struct ct_view *v, const struct
     if (kind == CT_MOMENT_TIME)
         return (struct ct_moment){kind, -1, v->at.event, v->at.t_ns < end ? v->at.t_ns : end};
     if (s)
-        return find_moment(v, s, kind);
+        return ct_view_scan_find_moment(v, s, kind);
     const struct ct_scan_request request = ct_view_scan_request(v); // as top finds it
     ct_question_scan(&own, v->trace, &request, NULL);
-    const struct ct_moment m = find_moment(v, &own, kind);
+    const struct ct_moment m = ct_view_scan_find_moment(v, &own, kind);
     ct_scan_free(&own);
     return m;
 }

@@ -25,8 +25,10 @@ int ct_view_scan_is_moment_asked(const struct ct_arguments *o); // by --at
 // The kind of moment that --at asks for; `usual`: without it.
 enum ct_moment_kind ct_view_scan_wanted_moment(const struct ct_arguments *o,
                                                enum ct_moment_kind usual);
-// Warns that the trace has no such moment as --at names, and which one the view describes instead.
-void ct_view_scan_warn_moment(const struct ct_view *v, enum ct_moment_kind described);
+// The moment of --at, or else the usual one, on the main device; where the trace has none of that
+// kind, the next one that ct_moment_find has, with a warning if --at asks for it.
+struct ct_moment ct_view_scan_find_moment(const struct ct_view *v, const struct ct_scan *s,
+                                          enum ct_moment_kind usual);
 // The moment that --at asks for, of a view that describes a period: warns if there is none. `s`: a
 // scan of the range, or NULL; then one is run where it is needed.
 struct ct_moment ct_view_scan_asked_moment(const struct ct_view *v, const struct ct_scan *s);

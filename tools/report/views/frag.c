@@ -195,13 +195,8 @@ static void find_obstructions_left(struct ct_frag_shown *f) {
 
 static void find_moment(struct ct_frag_shown *f) {
     const struct ct_view *v = f->view;
-    const struct ct_arguments *o = v->options;
-    const enum ct_moment_kind wanted = ct_view_scan_wanted_moment(o, CT_MOMENT_OOM);
     const struct ct_listener requests = {.self = f, .before = before_request};
-    f->moment =
-        ct_moment_find(f->scan, v->trace, wanted, ct_view_scan_main_device(v, f->scan), &v->at);
-    if (ct_view_scan_is_moment_asked(o) && f->moment.kind != wanted)
-        ct_view_scan_warn_moment(v, f->moment.kind);
+    f->moment = ct_view_scan_find_moment(v, f->scan, CT_MOMENT_OOM);
     if (f->moment.kind == CT_MOMENT_END) {
         ct_sharing_sum(&f->scan->sharing, &f->state->live, f->shared);
         return;

@@ -289,13 +289,8 @@ static void add_device(struct ct_view *v, struct ct_json *j, int device, const s
 // Unless another one is asked for: the OOM of device memory that was not recovered, else the end.
 static struct ct_moment find_moment(const struct ct_view *v, const struct ct_scan *s) {
     const struct ct_oom_event *o = ct_scan_find_crossing(s);
-    enum ct_moment_kind wanted = ct_view_scan_wanted_moment(v->options, CT_MOMENT_END);
-    if (!ct_view_scan_is_moment_asked(v->options) && o && !o->recovered &&
-        ct_incidents_is_device_memory(o))
-        wanted = CT_MOMENT_OOM;
-    if (wanted == CT_MOMENT_OOM && !o)
-        ct_view_scan_warn_moment(v, CT_MOMENT_PEAK);
-    return ct_moment_find(s, v->trace, wanted, ct_view_scan_main_device(v, s), &v->at);
+    const int ends = o && !o->recovered && ct_incidents_is_device_memory(o);
+    return ct_view_scan_find_moment(v, s, ends ? CT_MOMENT_OOM : CT_MOMENT_END);
 }
 
 struct ct_leaks_shown {

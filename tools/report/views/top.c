@@ -56,17 +56,6 @@ static void print_hidden(struct ct_view *v, const struct ct_site_totals *t) {
                 v->terminal->reset);
 }
 
-// ---- the moment ---------------------------------------------------------------------------------
-
-// The OOM that crossed capacity, else the peak, unless --at names another one.
-static struct ct_moment find_moment(const struct ct_view *v, const struct ct_scan *s) {
-    const enum ct_moment_kind wanted = ct_view_scan_wanted_moment(v->options, CT_MOMENT_OOM);
-    if (ct_view_scan_is_moment_asked(v->options) && wanted == CT_MOMENT_OOM &&
-        !ct_scan_find_crossing(s))
-        ct_view_scan_warn_moment(v, CT_MOMENT_PEAK);
-    return ct_moment_find(s, v->trace, wanted, ct_view_scan_main_device(v, s), &v->at);
-}
-
 // ---- one device ---------------------------------------------------------------------------------
 
 struct device_view {
@@ -424,7 +413,7 @@ int ct_view_top(struct ct_view *v) {
     struct ct_scan s;
     const struct ct_scan_request request = make_request(v);
     ct_view_scan_run(v, &s, &request, NULL);
-    const struct ct_moment moment = find_moment(v, &s);
+    const struct ct_moment moment = ct_view_scan_find_moment(v, &s, CT_MOMENT_OOM);
     if (j) {
         ct_document_begin(j, v);
         ct_document_add_trace(j, v, &s);
