@@ -395,7 +395,7 @@ def cache():
     (x,) = d["filled"]
     equal((x["shape"], x["bytes_per_hour"], x["confidence"], x["kept_bytes"]), ("saturating", None, None, 960 * M))
     check(START + 55 * MINUTE < x["filled_t_ns"] <= START + HOUR, x["filled_t_ns"])
-    check("bounded: 960.00 MiB cache.py:7 cache has filled to its bound" in text_of(path), text_of(path))
+    check("bounded: 960.00 MiB cache.py:7 cache stopped growing" in text_of(path), text_of(path))
     s = Story(21)
     for i in range(320):
         s.take(i * MINUTE, "cache", 4 * M)
