@@ -12,8 +12,8 @@
 #   aarch64   the recorder under emulation: what is written for one architecture
 #   cuda      the hooks against CUDA 12's headers, and by clang, with the programs of make bench, against the newest: other types
 #   lint      scripts/lint.sh, in parts: clang's own warnings of the product, too
-# CUTRACE_FULL=1 (make check-long): each leg has all that it can run, and the suites of check-long, by a seed that is drawn; there is
-# a leg clang, too, which builds everything.
+# CUTRACE_FULL=1 (make check-long): each leg has all that it can run, and the suites of check-long, by a seed that is drawn; in place
+# of the newcomer, who has nothing that is longer, there is a leg clang, which builds everything.
 # What passes has one line for each suite; what failed is said again before the summary.
 [ -n "${BASH_VERSION:-}" ] || exec bash "$0" "$@" # it is documented as `sh scripts/check.sh`
 set -u
@@ -138,7 +138,7 @@ plan_newcomer() {
     find "$PWD/build/deps" -mindepth 1 -maxdepth 1 ! -name pythons ! -name 'nvtx*' -exec ln -s -t "$work/deps" {} +
     for suite in bullseye trixie sid packages; do echo hidden >"$work/deps/pythons/$suite.skipped"; done
     echo hidden >"$work/deps/nvtx.skipped"
-    grep -rIlE '^# optional: ' tests | if [ -n "${CUTRACE_FULL:-}" ]; then cat; else xargs grep -L '^# long: '; fi >"$work/optional"
+    grep -rIlE '^# optional: ' tests | xargs grep -L '^# long: ' >"$work/optional"
     built=gcc PATH=$work/bin HOME=$work/home PYENV_ROOT=/nonexistent CUTRACE_DEPS=$work/deps \
         CUTRACE_WITHOUT="libjemalloc libtcmalloc libdebuginfod" \
         plan newcomer SUITES="$(tr '\n' ' ' <"$work/optional")"
@@ -161,7 +161,7 @@ fi
 if [ -z "$ci" ]; then
     suites make -s -j"$jobs" check
 else
-    legs=${LEGS:-gcc newcomer asan tsan aarch64 ${CUTRACE_FULL:+clang} cuda lint}
+    legs=${LEGS:-gcc asan tsan aarch64 cuda lint $([ -n "${CUTRACE_FULL:-}" ] && echo clang || echo newcomer)}
     export WERROR=1 CUTRACE_HANG=1800
     [ -z "${CUTRACE_FULL:-}" ] || export CUTRACE_HANG=3600 CUTRACE_SEED="${CUTRACE_SEED:-$RANDOM}"
     echo "the seed: ${CUTRACE_SEED:-0}"
