@@ -128,15 +128,17 @@ def add(path, ring=False, edit=None):
 
 
 def insert(data, notes):
-    """A trace with the frames of digests, by the checksums of their chunks."""
+    """A trace with the frames of digests, by the checksums of their chunks, in place of those that it has."""
     at, out = 0, b""
     while at < len(data):
         magic, length = struct.unpack_from("<II", data, at)
         if magic == PREFIX:
             end = at + 104 + struct.unpack_from("<Q", data, at + 72)[0]
-            out += data[at:end] + notes.get(struct.unpack_from("<Q", data, at + 96)[0], b"")
-            length = struct.unpack_from("<I", data, end + 4)[0]
-            at = end
+            magic, length = struct.unpack_from("<II", data, end)
+            own = data[end:end + 8 + length] if magic == DIGEST else b""
+            out += data[at:end] + notes.get(struct.unpack_from("<Q", data, at + 96)[0], own)
+            at = end + len(own)
+            length = struct.unpack_from("<I", data, at + 4)[0]
             pad = -len(out) % 8
             out += struct.pack("<II", FILLER, pad) + bytes(pad)
         else:

@@ -32,16 +32,16 @@ CASES = {
     "many chunks, rings that go round": ("worker 2 0 64 0", 80000 if FULL else 20000, {"CUTRACE_STACKS": "off"}, 30),
     "calls of all kinds": ("random", 6000, {}, 60),
     "a group of processes": ("process_group 4 2 0 64 0", 8000, {}, 60),
-    "the file goes round": ("worker 2 0 4000 0", ROUND, SMALL, 60),
+    "the file goes round": ("worker 2 0 4000 0", ROUND, SMALL, 12),
     "the file goes round, with provisional chunks":
-        ("worker 8 100 4000 0", ROUND, {**SMALL, **OFTEN, "CUTRACE_STACKS": "off"}, 60),
-    "checkpoints of many allocations": ("worker 2 0 20000 0", ROUND, SMALL, 60),
-    "checkpoints with sums only": ("worker 2 0 30000 0", ROUND, SMALL, 60),
+        ("worker 8 100 4000 0", ROUND, {**SMALL, **OFTEN, "CUTRACE_STACKS": "off"}, 12),
+    "checkpoints of many allocations": ("worker 2 0 20000 0", ROUND, SMALL, 12),
+    "checkpoints with sums only": ("worker 2 0 30000 0", ROUND, SMALL, 12),
     "in memory": ("worker 2 0 64 0", 12000, {**MEMORY, "CUTRACE_FLUSH_MS": "10"}, 100),
-    "in memory, nothing is written": ("worker 8 10 64 0", 12000, {**MEMORY, "WORKER_REFUSALS": "0"}, 60),
-    "in memory, which goes round": ("worker 2 0 4000 0", 2 * ROUND, {**SMALL, **MEMORY, "WORKER_REFUSALS": "0"}, 60),
+    "in memory, nothing is written": ("worker 8 10 64 0", 12000, {**MEMORY, "WORKER_REFUSALS": "0"}, 12),
+    "in memory, which goes round": ("worker 2 0 4000 0", 2 * ROUND, {**SMALL, **MEMORY, "WORKER_REFUSALS": "0"}, 12),
     "in memory, which goes round and is written now and then":
-        ("worker 2 0 4000 0", 2 * ROUND, {**SMALL, **MEMORY, "WORKER_REFUSALS": "20000"}, 60),
+        ("worker 2 0 4000 0", 2 * ROUND, {**SMALL, **MEMORY, "WORKER_REFUSALS": "20000"}, 12),
     **{f"8 new threads {how}": ("worker 8 0 64 0", 12000, {"WORKER_LEAVES": what}, 100)
        for what, how in (("files", "after all descriptors were closed"), ("root", "after chroot"), ("user", "after setuid"))
        if what == "files" or os.geteuid() == 0},

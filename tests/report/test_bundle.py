@@ -109,10 +109,10 @@ def logged():
 
 
 def figures(line):
-    """A line's text and its sizes in GiB. Before 2026-11-30 the figures of the device had one unit, which is said once."""
+    """A line's text and its sizes in GiB. Before 2026-11-30 the figures of the device had one unit, the last that is said."""
     own, of_device = line.split(" failed", 1)
     sizes = [(float(number), unit) for number, unit in re.findall(r" ([\d.]+)(?: ([KMG]iB|B))?(?=[ ,]|$)", of_device)]
-    unit = sizes[0][1] if sizes and any(not u for _, u in sizes) else ""
+    unit = [u for _, u in sizes if u][-1] if any(not u for _, u in sizes) else ""
     return own, [number / {"B": 1 << 30, "KiB": 1 << 20, "MiB": 1 << 10, "GiB": 1}[u or unit] for number, u in sizes], unit
 
 

@@ -104,15 +104,16 @@ function final(snapshot, device) {
   return {segments, blocks};
 }
 
-// As the viewer: a mapping that goes (backwards: comes) is joined to its neighbours of the same stream, others never.
+// As the viewer: a mapping that goes (backwards: comes) is joined to its neighbours of the same stream, others never. (It
+// joins one to what was allocated in one piece, too; only a trace made of random events has both side by side.)
 function add(list, addr, size, stream, join) {
   let i = list.findIndex(s => s.addr > addr);
   if (i < 0) i = list.length;
   if (i > 0 && list[i - 1].addr + list[i - 1].size > addr || i < list.length && addr + size > list[i].addr)
     fail('segment ' + addr + ' overlaps');
-  list.splice(i, 0, {addr, size, stream});
+  list.splice(i, 0, {addr, size, stream, whole: !join});
   const joins = at => join && list[at] && list[at + 1] && list[at].addr + list[at].size === list[at + 1].addr &&
-                      list[at].stream === list[at + 1].stream;
+                      list[at].stream === list[at + 1].stream && !list[at].whole && !list[at + 1].whole;
   for (const at of [i, i - 1])
     if (joins(at)) {
       list[at].size += list[at + 1].size;
