@@ -84,7 +84,7 @@ def in_eight_threads(most):
 
     def work(number):
         try:
-            drawn(w, most // 8, number << 24)
+            drawn(w, most, number << 24)  # all together, because they share what is counted
             shapes.generated(w.check)
         except BaseException as e:
             raised.append(e)

@@ -19,7 +19,6 @@ DEPS = os.environ.get("CUTRACE_DEPS") or os.path.join(ROOT, "build/deps")
 LIBRARY = os.path.join(BUILD, "tests/stacks/python/libwalk.so")
 FETCH = os.path.join(ROOT, "scripts/fetch-pythons.sh")
 HANG = 600 if FULL else 300  # a guard, no measure
-STACKS = 110000 if FULL else 1000
 SUITES = ("bullseye", "trixie", "sid", "packages")
 
 
@@ -102,11 +101,12 @@ def skip(reason):
 
 
 def main():
+    stacks = 1000 if not FULL else 11000 if sanitizer() else 110000
     fetch()
     for number, (version, kind, command) in enumerate(interpreters()):
         for name, part, times in cases_of(number, (version, kind, command)):
             tap.case(f"{version} {kind}: {name}")(functools.partial(
-                several, command, ".".join(version.split(".")[:2]), name, STACKS // part if part else 0, times))
+                several, command, ".".join(version.split(".")[:2]), name, stacks // part if part else 0, times))
     for suite, reason in skipped_suites():
         tap.case(suite)(functools.partial(skip, reason))
     tap.main()
