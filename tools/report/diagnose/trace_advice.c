@@ -186,8 +186,8 @@ static struct ct_advice *add_difference(const struct ct_judged *j, struct ct_ver
     if (!is_set && may_be_unused(j))
         return ct_verdict_add_advice(
             v,
-            "%slower it by %.2f (%s), or --kv-cache-memory-bytes if that is set%s; --log has the "
-            "values",
+            "%slower it by %.2f (%s), or --kv-cache-memory-bytes if that is set%s; pass --log "
+            "for their values",
             or, (double)cents / 100, less.text, purpose);
     return ct_verdict_add_advice(v, "%slower it by %.2f, to make the KV cache smaller by %s%s%s",
                                  or, (double)cents / 100, less.text, purpose, unknown);
