@@ -17,7 +17,7 @@ import mkjournal  # noqa: E402
 import read_trace  # noqa: E402
 from mkjournal import Journal, Shelf, numbers  # noqa: E402
 from mktrace import FIRST_PART, LAST_PART, PROVISIONAL, Trace, chunk, entry, text, varint  # noqa: E402
-from tap import FULL, REPORT, ROOT, case, check, equal, main, report  # noqa: E402
+from tap import BUILD, FULL, REPORT, ROOT, case, check, equal, main, report  # noqa: E402
 
 with open(os.path.join(ROOT, "include/cutrace/format/format.h"), encoding="utf-8") as head_file:
     VERSION = int(re.search(r"CT_FORMAT_VERSION (\d+)", head_file.read()).group(1))
@@ -25,6 +25,7 @@ FOLDER = tempfile.mkdtemp()
 TRACE = os.path.join(FOLDER, "t.zst")
 JOURNAL = TRACE + ".journal"
 K = 1 << 10
+ALL = FULL and "san-" not in BUILD  # a sanitizer is ten times slower
 
 
 def write(trace, journal=None):
@@ -385,7 +386,7 @@ def lost_before():
         check(line in read(out), read(out))
 
 
-EACH = 40000 if FULL else 22000  # events of a ring (a chunk holds 65,536)
+EACH = 40000 if ALL else 22000  # events of a ring (a chunk holds 65,536)
 
 
 @case("more events than a chunk holds, in rings that are full, are merged in the order of time")
@@ -431,7 +432,7 @@ def foreign():
 def truncated():
     data = left(blocks=32).bytes()
     write(begun().bytes(), data)
-    step = 64 if FULL else 64 * 7
+    step = 64 if ALL else 64 * 7
     for n in range(0, len(data), step):
         with open(JOURNAL, "wb") as f:
             f.write(data[:n])
@@ -459,7 +460,7 @@ def hostile():
     cases += [(blocks_at + i * mkjournal.BLOCK + at, "<I", v) for i in range(32) for at in (0, 4) for v in huge + [2, i + 1]]
     cases += [(rings_at + at, "<Q", v) for at in (0, 8, 16, 64, 72) for v in wide + [8, 12, 1 << 13]]
     cases += [(rings_at + mkjournal.PAGE + at, "<Q", v) for at in (0, 8, mkjournal.PAGE - 24) for v in wide]
-    for at, form, v in cases if FULL else cases[::5]:
+    for at, form, v in cases if ALL else cases[::5]:
         bad = bytearray(data)
         struct.pack_into(form, bad, at, v)
         write(begun().bytes(), bytes(bad))
@@ -645,7 +646,7 @@ def cuts(begin, want):
     """Where the writing of a trace may have ended: at every byte, or at each 37th and in the filler before each chunk."""
     ends = {len(want)} | {m.start() - 8 for m in re.finditer(b"CUTRCHNK", want)}
     near = {n for end in ends for n in range(end - 16, end + 1)}
-    return [n for n in range(begin, len(want) + 1) if FULL or n in near or (n - begin) % 37 == 0]
+    return [n for n in range(begin, len(want) + 1) if ALL or n in near or (n - begin) % 37 == 0]
 
 
 @case("a seal that was interrupted at any byte is done again, to the same bytes")
@@ -728,7 +729,7 @@ def shelf_hostile():
     wide = [0, 1, 7, 8, 16, 104, 112, 4095, 4096, 8192, 1 << 31, 1 << 40, 1 << 48, 1 << 62, (1 << 64) - 8, (1 << 64) - 1]
     cases = [(mkjournal.SHELF + 8 * i, v) for i in range(4) for v in wide] + [(p, v) for p in places for v in wide]
     cases += [(p + 8 + i, v) for p in places for i in range(0, 112, 8) for v in wide]
-    for place, v in cases if FULL else cases[::3]:
+    for place, v in cases if ALL else cases[::3]:
         bad = bytearray(data)
         struct.pack_into("<Q", bad, place, v)
         write(c[0], bytes(bad))
@@ -736,7 +737,7 @@ def shelf_hostile():
         check(code in (0, 3, 4), "%d = %d: %d %r" % (place, v, code, err))
         check(3 <= json.loads(out)["events"] <= 15, "%d = %d: %r" % (place, v, out))
         check(err.count(b"\n") <= 1, err)
-    for n in range(at, at + good.shelf.size, 64 if FULL else 640):
+    for n in range(at, at + good.shelf.size, 64 if ALL else 640):
         write(c[0], data[:n])
         check(json.loads(report("info", "--json", TRACE)[1])["events"] >= 3)
 
