@@ -105,7 +105,7 @@ def of_failure(golden):
     if crossings[0]["component"] != want:
         problems.append(f"the case is of {golden.case['component']}, the component {crossings[0]['component']}")
     text = report("summary", "--sysroot=/nowhere", golden.traces[0].path)[1].decode()
-    if len(golden.traces) == 1 and f"  during   {said.get('title')}; event {crossings[0]['event']}" not in text:
+    if len(golden.traces) == 1 and f"), {said.get('title')}; event {crossings[0]['event']}" not in text:
         problems.append(f"the summary does not say during {said.get('title')}")
     return problems
 

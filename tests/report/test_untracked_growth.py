@@ -225,7 +225,7 @@ def steady_growth():
         equal((first["scenario"], second["scenario"]), ("untracked-growth", "none"))
         equal(first["evidence"][0]["bytes"], g["kept_bytes"])
         near(first["confidence"] + second["confidence"], 1, 1e-6)
-        check("(also: leaks, timeline" in text("summary", path), text("summary", path))
+        check("\nnext: cutrace-report leaks " in text("summary", path), text("summary", path))
 
 
 @case("a step each hour is stepwise; growth that fills to a bound, or slows down, is none")

@@ -354,7 +354,7 @@ def shown_times():
             t.event("note", 50001 * SECOND, text="x")
         t.flush(last=True)
         text = right(save(t, name))
-        check(" (%s): " % form in text.splitlines()[0], text)
+        check(re.search(r"^  when     \+\S+ \(%s\); event " % form, text, re.M), text)
         check(re.search(r"^start +2026-11-22T12:52:17Z$", right("info", name), re.M), right("info", name))
 
 

@@ -97,8 +97,8 @@ def below():
 def up_to_that_moment():
     events, later = story()
     whole = summary(save(events + later), "--capacity=22GiB", "--device=0")
-    check(whole.startswith("GPU 0 would have exceeded 22 GiB = 23.62 GB at +3.000 s: cuMemAlloc_v2 asked for 4.00 GiB; 2.00 GiB of the budget was free\n"), whole)
-    check(re.search(r"^  event +3, thread 7 loader", whole, re.M), whole)
+    check(whole.startswith("GPU 0 would have exceeded 22 GiB = 23.62 GB: cuMemAlloc_v2 asked for 4.00 GiB; 2.00 GiB of the budget was free\n"), whole)
+    check(re.search(r"^  when +\+3.000 s; event 3$", whole, re.M), whole)
     check(re.search(r"^  cause +20.00 GiB of the budget of 22 GiB = 23.62 GB was in use \(as read from the device\)$", whole, re.M), whole)
     check(re.search(r"^ +2.00 GiB +9.1 %  free of the budget", whole, re.M), whole)
     check(re.search(r"^trace: 11 events, \+\S+ s to \+\S+ s; 3 events lost$", whole, re.M), whole)  # of the whole trace
@@ -121,7 +121,7 @@ def up_to_that_moment():
 @case("on the recorded trace that ran full, nothing after the moment is said of a budget")
 def recorded():
     text = summary(RECORDED["exhausted"], "--capacity=70GiB")
-    check("would have exceeded 70 GiB = 75.16 GB at +5.744 s (12:54:34Z): cudaMalloc asked for 38.00 MiB; 3.19 MiB of the budget was free\n" in text, text)
+    check("would have exceeded 70 GiB = 75.16 GB: cudaMalloc asked for 38.00 MiB; 3.19 MiB of the budget was free\n" in text, text)
     check("retr" not in text and "78." not in text and "+5.9" not in text and "(see frag)" in text, text)
 
 
@@ -131,9 +131,9 @@ def by_reading():
                           "flags": ["nvml"], "tid": 99, "thread_name": "cutrace"},
                          {"ptr": 64 * G, "bytes": 8 * G}]), "--capacity=8GiB")
     lines = text.splitlines()
-    equal(lines[:3], ["GPU 0 would have exceeded 8 GiB = 8.59 GB at +0.000 s: a reading showed 10.00 GiB in use",
+    equal(lines[:3], ["GPU 0 would have exceeded 8 GiB = 8.59 GB: a reading showed 10.00 GiB in use",
                       "  cause    10.00 GiB was in use (as read from the device), more than the budget of 8 GiB = 8.59 GB",
-                      "  event    0, a reading by NVML"])
+                      "  when     +0.000 s; event 0, a reading by NVML"])
     check("cutrace" not in lines[2] and "where" not in text and "thread" not in text, text)
     check(re.search(r"^ +4.00 GiB +50.0 %  untracked", text, re.M) and re.search(r"^ +0 B +0.0 %  free", text, re.M), text)
     d = json.loads(summary("t.zst", "--json", "--capacity=8GiB"))
@@ -144,7 +144,7 @@ def by_reading():
 def failed_call():
     path = save([{"ptr": 64 * G, "bytes": 8 * G, "free_bytes": 60 * G, "total_bytes": 80 * G}, {"bytes": 70 * G, "result": 2}])
     check(summary(path, "--capacity=79GiB").startswith(
-        "GPU 0 would have exceeded 79 GiB = 84.83 GB at +1.000 s: cuMemAlloc_v2 asked for 70.00 GiB; 59.00 GiB of the budget was free, and failed\n"))
+        "GPU 0 would have exceeded 79 GiB = 84.83 GB: cuMemAlloc_v2 asked for 70.00 GiB; 59.00 GiB of the budget was free, and failed\n"))
     text = summary(path, "--capacity=100GiB")
     check(text.startswith("Nothing exceeded 100 GiB = 107.37 GB, but GPU 0 has only 80.00 GiB, and OOMs occurred. "), text)
 
@@ -154,7 +154,7 @@ def failed_call():
 @case("a request is the sum of what was free and what was missing")
 def missing():
     shown = summary(RECORDED["exhausted"])
-    check("asked for 24.00 MiB; 8.19 MiB of 79.18 GiB was free\n" in shown and "  cause " not in shown)
+    check("asked for 24.00 MiB; 8.19 MiB was free\n" in shown and "  cause " not in shown)
     check(re.search(r"\n  cause +15.81 MiB was missing;", report("oom", RECORDED["exhausted"])[1].decode()))
     for k in range(1, 200, 7):
         free = 8 * M + k * M // 200

@@ -350,22 +350,28 @@ static void print_other_devices(struct ct_summary *s) {
     fputs(devices ? "\n" : "", v->out);
 }
 
+// The command that is worth running next.
+static const char *find_next(const struct ct_summary *s) {
+    if (!s->scan.events)
+        return "info";
+    if (s->crossing && !s->v->options->capacity)
+        return ct_oom_reason_find(s->crossing, 0).kind == CT_OOM_REASON_ENOUGH_FREE ? "frag"
+                                                                                    : "oom";
+    return s->leaks_count ? "leaks" : "top";
+}
+
 static void print_next(struct ct_summary *s) {
     struct ct_view *v = s->v;
-    const char *command = s->scan.events ? "top" : "info";
-    if (s->scan.events && s->crossing && !v->options->capacity)
-        command =
-            ct_oom_reason_find(s->crossing, 0).kind == CT_OOM_REASON_ENOUGH_FREE ? "frag" : "oom";
-    fprintf(v->out, "%snext: cutrace-report %s ", v->terminal->dim, command);
+    const char *next = find_next(s), *before = " (also: ";
+    const char *const also[] = {"top", s->leaks_count ? "leaks" : next, "timeline", "frag", "dump"};
+    fprintf(v->out, "%snext: cutrace-report %s ", v->terminal->dim, next);
     ct_utf8_print_sanitized(v->out, v->trace->source.name, strlen(v->trace->source.name));
-    if (!s->scan.events) {
-        fprintf(v->out, "%s\n", v->terminal->reset);
-        return;
-    }
-    if (!s->without_also)
-        fprintf(v->out, " (also: %s%stimeline, %sdump)", strcmp(command, "top") == 0 ? "" : "top, ",
-                s->leaks_count ? "leaks, " : "", strcmp(command, "frag") == 0 ? "" : "frag, ");
-    fprintf(v->out, "%s\n", v->terminal->reset);
+    for (size_t i = 0; s->scan.events && !s->without_also && i < sizeof also / sizeof *also; i++)
+        if (strcmp(also[i], next) != 0) {
+            fprintf(v->out, "%s%s", before, also[i]);
+            before = ", ";
+        }
+    fprintf(v->out, "%s%s\n", *before == ',' ? ")" : "", v->terminal->reset);
 }
 
 // Prints a higher peak and more failed calls in the overwritten period, which the events do not
