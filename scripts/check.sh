@@ -12,8 +12,8 @@
 #   aarch64   the recorder under emulation: what is written for one architecture
 #   cuda      the hooks against CUDA 12's headers, and by clang, with the programs of make bench, against the newest: other types
 #   lint      scripts/lint.sh, in parts: clang's own warnings of the product, too
-# CUTRACE_FULL=1 (make check-long): each leg has all that it can run, and the suites of check-long, by a seed that is drawn; in place
-# of the newcomer, who has nothing that is longer, there is a leg clang, which builds everything.
+# CUTRACE_FULL=1 (make check-long): each leg has all that it can run, and the suites of check-long, by a seed that is drawn. The
+# leg clang builds everything. The newcomer does not run: .ci/run has it.
 # What passes has one line for each suite; what failed is said again before the summary.
 [ -n "${BASH_VERSION:-}" ] || exec bash "$0" "$@" # it is documented as `sh scripts/check.sh`
 set -u

@@ -38,7 +38,7 @@ CASES = {
     "checkpoints of many allocations": ("worker 2 0 20000 0", ROUND, SMALL, 12),
     "checkpoints with sums only": ("worker 2 0 30000 0", ROUND, SMALL, 12),
     "in memory": ("worker 2 0 64 0", 12000, {**MEMORY, "CUTRACE_FLUSH_MS": "10"}, 100),
-    "in memory, nothing is written": ("worker 8 10 64 0", 12000, {**MEMORY, "WORKER_REFUSALS": "0"}, 12),
+    "in memory, nothing is written": ("worker 8 10 64 0", 12000, {**MEMORY, "WORKER_REFUSALS": "0"}, 60),
     "in memory, which goes round": ("worker 2 0 4000 0", 2 * ROUND, {**SMALL, **MEMORY, "WORKER_REFUSALS": "0"}, 12),
     "in memory, which goes round and is written now and then":
         ("worker 2 0 4000 0", 2 * ROUND, {**SMALL, **MEMORY, "WORKER_REFUSALS": "20000"}, 12),

@@ -431,12 +431,12 @@ def of_other(op, api, more):
         equal([o[k] for k in ("op", "api", "requested_bytes", "rounded_bytes", "free_before_bytes", "free_bytes", "reason", "cause",
                               "recovered")],
               [op, api, None, None, more.get("free_before_bytes"), M, "size-unknown", None, None])
-        head = "%s asked for an unknown size; 1.00 MiB" % api
+        head = "%s asked for an unknown size; 1.00 MiB " % api
         before = "2.00 MiB was free before the call, 1.00 MiB after it" if "free_before_bytes" in more else "1.00 MiB was free"
         cause = "not known, because the size of the request is not known; %s" % before
-        for view in ("summary", "oom"):
+        for view, free in (("summary", "was free"), ("oom", "of 1.00 GiB was free")):
             told = " ".join(text(view, path).split())
-            check(head in told and cause in told, told)
+            check(head + free in told and cause in told, told)
         told = " ".join(text("oom", path).split())
         check("%s, size unknown: " % api in told and "failed; whether a later request got this memory is not known" in told, told)
         for moment in (read("frag", path)["moment"], read("top", path, "--at=oom")["devices"][0]["moment"]):

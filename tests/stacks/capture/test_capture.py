@@ -101,7 +101,7 @@ def case_exceptions(kind):
 
 
 def case_python(allocator):
-    clean([sys.executable, "-S", "-c", PYTHON.replace("ROUNDS", str(int(60 * TIMES)))], int(15000 * TIMES),
+    clean([sys.executable, "-S", "-c", PYTHON.replace("ROUNDS", str(int(60 * TIMES)))], 150000 if FULL else 5000,
           most=int(150000 * TIMES), PYTHONMALLOC=allocator)
 
 
