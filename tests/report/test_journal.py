@@ -759,6 +759,7 @@ def sealed_as_folded(t, j):
     check(done["added_events"] >= len(want[0]) - alone, (out, alone))  # (more: of a chunk that it replaced)
     check(not os.path.exists(JOURNAL), "the journal is gone")
     subprocess.run(["zstd", "-tq", TRACE], check=True)
+    read_trace.chunks(read(TRACE))  # the second reader takes the frames of FORMAT.md in their order, and nothing else
     equal(said(), want)
     equal(report("info", TRACE)[0], 0)
     equal(dump()[1], b"")
@@ -775,6 +776,13 @@ def seal():
     sealed_as_folded(begun().bytes(), j.bytes())
     equal(summary()[1]["trace"]["torn_events"], 1)
     sealed_as_folded(begun().bytes(), Journal(seq=1, first_event=3, drained_ns=1500).bytes())
+
+
+@case("seal appends behind the free space of a process that was killed while its file grew")
+def seal_behind_free_space():
+    for frames in ((8,), (512, 512, 24)):
+        free = b"".join(struct.pack("<II", 0x184D2A50, n - 8) + bytes(n - 8) for n in frames)
+        sealed_as_folded(begun().bytes() + free, left().bytes())
 
 
 def half_written():

@@ -26,20 +26,19 @@ static int write_all(int fd, const void *bytes, size_t n, uint64_t at) {
     return 0;
 }
 
-// Whether what ends at `at` has its filler: a chunk can be cut before it, or within it.
-static int has_filler(const struct ct_source *s, uint64_t at) {
-    uint32_t head[2];
-    for (uint32_t fill = 0; fill < CT_CHUNK_ALIGN && at >= 8 + fill; fill++)
-        if (ct_source_read(s, at - 8 - fill, head, sizeof head) == sizeof head &&
-            head[0] == CT_FILLER_MAGIC && head[1] == fill)
+// Whether a chunk ends at `at`: the file was cut before its filler, or within it.
+static int lacks_filler(const struct ct_index *x, uint64_t at) {
+    for (size_t i = 0; i < x->count; i++)
+        if (ct_index_end_of(&x->chunks[i]) == at)
             return 1;
-    return 0;
+    return at % CT_CHUNK_ALIGN != 0;
 }
 
 // Appends the new chunks, from a multiple of 8 on; filler leads up to it.
-static int append_chunks(const struct ct_source *s, uint64_t at, int fd) {
+static int append_chunks(const struct ct_trace *t, uint64_t at, int fd) {
+    const struct ct_source *s = &t->source;
     const uint32_t fill[4] = {CT_FILLER_MAGIC, (uint32_t)(0 - at) & (CT_CHUNK_ALIGN - 1), 0, 0};
-    const uint64_t from = at && !has_filler(s, at) ? at + 8 + fill[1] : at;
+    const uint64_t from = lacks_filler(&t->index, at) ? at + 8 + fill[1] : at;
     if (from != at && write_all(fd, fill, 8 + fill[1], at))
         return -1;
     return write_all(fd, s->added, (size_t)(s->bytes - s->added_at), from);
@@ -61,7 +60,7 @@ int ct_seal_trace_append(const struct ct_trace *t, int fd, struct ct_error *erro
     uint8_t *rest = ct_heap_resize(NULL, n, 1);
     const int kept = ct_source_read(s, at, rest, n) == n;
     int rc = kept ? 0 : fail_with_errno(error, s->name, "cannot be read");
-    if (!rc && ((n && ftruncate(fd, (off_t)at)) || append_chunks(s, at, fd) || fsync(fd)))
+    if (!rc && ((n && ftruncate(fd, (off_t)at)) || append_chunks(t, at, fd) || fsync(fd)))
         rc = fail_with_errno(error, s->name, "cannot be written; trace and journal are unchanged");
     if (rc && kept && (ftruncate(fd, (off_t)at) || write_all(fd, rest, n, at)))
         rc = fail_with_errno(error, s->name, "cannot be restored; its journal has everything");
