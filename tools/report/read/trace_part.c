@@ -30,13 +30,11 @@ static size_t find_end(const struct ct_index *x, const struct bound *b) {
 }
 
 // Whether a checkpoint has its last part before the moment, and before the event that is the
-// moment. Where chunks are missing before it, it has what they did, so that its first event has to
-// come before the moment, too.
+// moment. Its first event comes before the moment, too: where chunks before it are missing or
+// damaged, which nobody has read, it has what they did.
 static int is_before(const struct ct_index *x, const struct ct_seek_point *p,
                      const struct bound *b) {
-    if (p->event > b->event)
-        return 0;
-    if (x->chunks[p->first].gap && ct_index_first_ns(x, p->first) > b->t_ns)
+    if (p->event > b->event || ct_index_first_ns(x, p->first) > b->t_ns)
         return 0;
     for (size_t i = 0; i < p->last; i++)
         if (x->chunks[i].head.events && x->chunks[i].head.t_last_ns > b->t_ns)
