@@ -12,8 +12,10 @@ import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 import check_ledger  # noqa: E402
+import make_checkpoint  # noqa: E402
 from mktrace import Trace, zstd_frame  # noqa: E402
 from tap import FULL, REPORT, ROOT, case, check, dice, equal, main, read_json, report, sample  # noqa: E402
+from whole_trace import Whole  # noqa: E402
 
 M = 1 << 20
 FOLDER = tempfile.TemporaryDirectory()
@@ -179,6 +181,28 @@ def text():
     check("of PyTorch's blocks sleep" in says["timeline"], says["timeline"])
     text_at_end = " ".join(report("summary", "--from=0", path)[1].decode().split())
     check("no call was seen" not in text_at_end, text_at_end)
+
+
+@case("a checkpoint does not say which reservations without memory are segments that sleep: unknown, not none")
+def from_a_checkpoint():
+    pool = Pool(1)
+    for owner in OWNERS[:2]:
+        pool.allocate(owner, 100 * M, 100 * M)
+    for slept in (0, 1):
+        if slept:
+            pool.sleep(pool.allocations[1])
+        pool.allocate(OWNERS[0], 20 * M, 20 * M)
+        whole = Whole(pool.write("whole"))
+        edge = len(whole.records) - 3  # before the last allocation
+        last = make_checkpoint.insert(whole, [edge])[-1]
+        path = os.path.join(FOLDER.name, "wrapped.zst")
+        with open(path, "wb") as f:
+            f.write(last)
+        found = json.loads(read_json("frag", "--at=end", path))["devices"][0]["pool"]
+        equal((found["asleep_segment_bytes"], found["unreconciled_bytes"]), (None, None) if slept else (0, 0))
+        equal(found["asleep_bytes"], 100 * M if slept else 0)  # of blocks, which are there
+        text = " ".join(report("frag", "--at=end", path)[1].decode().split())
+        equal("asleep 0 B of segments at least, unmapped" in text, bool(slept), text)
 
 
 @case("the page of an expandable segment that was unmapped and mapped again belongs to whoever asked for it now")

@@ -12,6 +12,8 @@
 void ct_pool_json_add_module(struct ct_json *j, const struct ct_definitions *n, uint32_t module);
 // Adds what its segments have and what of them is free. `bound`: as below.
 void ct_pool_json_add_segments(struct ct_json *j, const struct ct_torch_pool_totals *f, int bound);
+// Adds what of it sleeps.
+void ct_pool_json_add_asleep(struct ct_json *j, const struct ct_torch_pool_totals *f);
 // Adds the keys of a pool. `bound`: the largest free block is an upper bound.
 void ct_pool_json_add_figures(struct ct_json *j, const struct ct_torch_pool_totals *f, int bound);
 // Adds them as an object, or null where no block was seen.

@@ -574,6 +574,20 @@ void ct_torch_pool_assign_devices(struct ct_torch_pool *p, const struct ct_live 
     }
 }
 
+void ct_torch_pool_find_sleepers(struct ct_torch_pool *p, const struct ct_live *l) {
+    uint64_t next;
+    p->may_sleep = 0;
+    for (uint32_t i = 0, left = l->of_kind[CT_KIND_RESERVED]; left && i < ct_live_slot_count(l);
+         i++) {
+        const struct ct_object *o = ct_live_object_at(l, i);
+        if (!o || o->kind != CT_KIND_RESERVED)
+            continue;
+        left--;
+        p->may_sleep |= o->segment && find_region(p, o->key, &next) == CT_TORCH_POOL_NO_REGION &&
+                        next - o->key >= o->bytes;
+    }
+}
+
 void ct_torch_pool_free(struct ct_torch_pool *p) {
     ct_range_tree_clear(&p->memory);
     ct_range_tree_clear(&p->reserved);

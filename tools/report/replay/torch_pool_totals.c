@@ -20,7 +20,8 @@ struct ct_torch_pool_totals ct_torch_pool_totals(const struct ct_torch_pool *p,
     f.reported = live->reported;
     f.allocated = live->reported_allocated;
     f.reserved = adjust_reserved(live->reported_reserved, d);
-    f.unreconciled = d->unreconciled;
+    f.may_sleep = p->may_sleep;
+    f.unreconciled = f.may_sleep ? 0 : d->unreconciled;
     f.blocks = live->blocks;
     f.block_bytes = live->block_bytes;
     f.segments = d->segments;

@@ -81,9 +81,14 @@ static void print_lost_blocks(struct ct_view *v, const struct ct_torch_pool_tota
     if (f->asleep_segment_bytes || f->asleep_bytes)
         fprintf(v->out,
                 "  asleep           %12s  " CT_WRAP_HANG
-                "of segments, unmapped: no memory of the device; %s in blocks\n",
-                ct_label_size(v, f->asleep_segment_bytes).text,
+                "of segments%s, unmapped: no memory of the device; %s in blocks\n",
+                ct_label_size(v, f->asleep_segment_bytes).text, f->may_sleep ? " at least" : "",
                 ct_label_size(v, f->asleep_bytes).text);
+    else if (f->may_sleep)
+        fprintf(v->out,
+                "  asleep           %12s  " CT_WRAP_HANG
+                "whether segments sleep (unmapped) is not in the checkpoint\n",
+                "unknown");
     if (f->outside_bytes)
         fprintf(v->out,
                 "  outside          %12s  " CT_WRAP_HANG
@@ -547,8 +552,7 @@ void ct_frag_pool_add_state(struct ct_view *v, struct ct_json *j, const struct c
     }
     ct_json_open(j, "pool", '{');
     ct_pool_json_add_segments(j, &f, ct_torch_settings_limit_reuse(v->trace));
-    ct_json_number(j, "asleep_bytes", f.asleep_bytes);
-    ct_json_number(j, "asleep_segment_bytes", f.asleep_segment_bytes);
+    ct_pool_json_add_asleep(j, &f);
     add_blocks(v, j, now, device, &f);
     ct_json_close(j, '}');
 }
