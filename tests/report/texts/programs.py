@@ -287,5 +287,14 @@ BufferAssignment stats:
      "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 300.00 MiB. GPU 0 has a total capacity of 23.57 GiB of which 150.25 MiB is "
      "free. Including non-PyTorch memory, this process has 23.40 GiB memory in use. Of the allocated memory 22.80 GiB is allocated by PyTorch, and "
      "90.40 MiB is reserved by PyTorch but unallocated."),
+    ("nccl-another", "none", "NCCL names another error", "box:411:411 [0] init.cc:416 NCCL WARN Cuda failure 'operation not supported'\n"
+     "RuntimeError: NCCL error: unhandled cuda error (run with NCCL_DEBUG=INFO for details)"),
+    ("errno", "host-memory", "Python: ENOMEM", "OSError: [Errno 12] Cannot allocate memory"),
+    ("torch-ram", "host-memory", "torch 0.4", "RuntimeError: $ Torch: not enough memory: you tried to allocate 72GB. Buy new RAM!"),
+    ("thrust-for", "incomplete", "Thrust", "terminate called: parallel_for failed: out of memory"),
+    ("thrust-sort", "incomplete", "Thrust", "RuntimeError: radix_sort: failed to get memory buffer: out of memory"),
+    ("lmdeploy", "incomplete", "LMDeploy", "RuntimeError: [TM][ERROR] CUDA runtime error: out of memory /x/src/turbomind/utils/memory_utils.cu:32"),
+    ("comma", "host-pinned", "llama.cpp where a comma is the point", "ggml_cuda_host_malloc: failed to allocate 1900,00 MiB of pinned memory: "
+     "invalid argument"),
 ]
 SHAPES = [*(("llama-" + name, scenario, "llama.cpp", text) for name, (scenario, text) in LLAMA.items()), *OTHERS]

@@ -187,7 +187,11 @@ static void add_request(const struct judged *j, struct ct_verdict *v) {
     if (j->oom->values[CT_TEXT_TRIED].known && n->tried < 0)
         e = ct_verdict_add_text(v, "line %" PRIu64 ": asked for a size that is none", line);
     else if (n->tried < 0)
-        e = ct_verdict_add_text(v, "line %" PRIu64 ": out of memory, without a size", line);
+        e = ct_verdict_add_text(v,
+                                j->oom->kind == CT_TEXT_KIND_NCCL_CUDA
+                                    ? "line %" PRIu64 ": a CUDA error without its name"
+                                    : "line %" PRIu64 ": out of memory, without a size",
+                                line);
     else if (n->free >= 0 && n->total > 0)
         e = ct_verdict_add_text(v, "line %" PRIu64 ": asked for %s; %s of %s was free", line,
                                 size(n->tried).text, size(n->free).text, size(n->total).text);

@@ -248,6 +248,9 @@ static int is_beside(const struct ct_text_fact *error) {
 
 void ct_text_verdicts_find(const struct ct_text_facts *f, struct ct_verdicts *v) {
     const struct ct_text_fact *oom = ct_text_verdicts_main_oom(f), *error = find_main_error(f);
+    if (error && oom && error->kind == CT_TEXT_KIND_NOT_MEMORY &&
+        oom->kind == CT_TEXT_KIND_NCCL_CUDA)
+        oom = NULL; // it names the error, and that is another one
     if (error && oom && is_beside(error))
         error = NULL;
     if (error)

@@ -115,13 +115,13 @@ struct number {
     int decimals;   // and 2
 };
 
-// Whether a comma is one of "1,024": three digits follow, and no fourth.
-static int is_group(const struct cursor *c, size_t comma) {
+// Whether so many digits follow a comma: three of "1,024", two of "1900,00", which a program wrote
+// that has a comma for the point.
+static int has_digits(const struct cursor *c, size_t comma, size_t count) {
     size_t i = comma + 1;
-    for (; i < c->length && i < comma + 4; i++)
-        if (!is_digit(c->text[i]))
-            return 0;
-    return i == comma + 4 && (i == c->length || !is_digit(c->text[i]));
+    while (i < c->length && i <= comma + count && is_digit(c->text[i]))
+        i++;
+    return i == comma + 1 + count && (i == c->length || !is_digit(c->text[i]));
 }
 
 static int read_digits(struct cursor *c, struct number *n, int with_point) {
@@ -136,9 +136,10 @@ static int read_digits(struct cursor *c, struct number *n, int with_point) {
                 n->digits = INT64_MAX;
             }
             count++;
-        } else if (letter == '.' && with_point && !point && is_point(c, at)) {
+        } else if (with_point && !point && ((letter == '.' && is_point(c, at)) ||
+                                            (letter == ',' && count && has_digits(c, at, 2)))) {
             point = 1;
-        } else if (letter != ',' || point || !count || !is_group(c, at)) {
+        } else if (letter != ',' || point || !count || !has_digits(c, at, 3)) {
             return count > 0;
         }
         c->at = at + 1;
