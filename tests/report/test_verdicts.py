@@ -669,7 +669,7 @@ def none():
         equal([a["text"].startswith("give the log") for a in found["advice"]], [True] * said)
         equal(f"exit status {status}" in " ".join(e["text"] for e in found["evidence"]), said)
         text = re.sub(r"\s+", " ", report("summary", path)[1].decode())
-        equal("No OOM occurred, but the process ended with exit status 1. " in text, said)
+        equal("No OOM occurred, but the process ended with exit status 1 (why: add --log=LOG). " in text, said)
 
 
 @case("a leak: of hours before anything failed, and at the failure; a cache that is filled at the start is none")
