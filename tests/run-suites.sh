@@ -81,6 +81,16 @@ chosen() { # [SUITE...]: files
     done | awk '!seen[$0]++'
 }
 
+# What a suite started and left: a session of its own survives what timeout(1) kills. They have its folder.
+end_processes() { # FOLDER
+    local environment
+    for environment in /proc/[0-9]*/environ; do
+        if grep -qzxF "TMPDIR=$1" "$environment" 2>/dev/null; then
+            kill -KILL "$(basename "$(dirname "$environment")")" 2>/dev/null
+        fi
+    done
+}
+
 # ---- one suite: leaves its counts and its report under $work
 run_one() { # LEG FILE
     local leg=$1 suite=$2 name tag plan ok bad skipped seconds processor extra=
@@ -124,6 +134,7 @@ run_one() { # LEG FILE
         /^ok/ { if (tolower($0) ~ /# *skip/) skipped++; else ok++ }
         END { print plan + 0, ok + 0, bad + 0, skipped + 0 }' "$out")
     if [ "$whole" -ge "$hang" ]; then
+        end_processes "$work/$tag.tmp"
         extra="stopped by the hang guard after $hang s"
     elif [ "$((ok + bad + skipped))" = 0 ]; then
         extra="no TAP result (exit status $status)"

@@ -62,8 +62,11 @@ suite bad <<<'echo 1..1; echo ok 1 - a; exit 3'
 expect_failure "a suite that fails without a failed test" "exit status 3"
 suite bad <<<'echo 1..1; echo ok 1 - a; kill -9 $$'
 expect_failure "a suite that is killed" "exit status 137"
-suite bad <<<'echo 1..1; echo ok 1 - a; exec sleep 1000'
+suite bad <<<'echo 1..1; echo ok 1 - a; setsid sleep 1000 & echo $! >"'"$work"'/left"; exec sleep 1000'
 expect_failure "a suite that hangs" "hang guard" 1 bad # (alone: on a busy machine the good one may take a second, too)
+check "what a suite that hangs has started ends, too" "$(
+    for i in $(seq 100); do kill -0 "$(cat "$work/left")" 2>/dev/null || break; sleep 0.1; done
+    [ "$i" != 100 ] || echo "process $(cat "$work/left") goes on")"
 suite bad <<END
 exec python3 -c '
 import sys, time
