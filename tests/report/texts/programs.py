@@ -294,6 +294,14 @@ BufferAssignment stats:
     ("thrust-for", "incomplete", "Thrust", "terminate called: parallel_for failed: out of memory"),
     ("thrust-sort", "incomplete", "Thrust", "RuntimeError: radix_sort: failed to get memory buffer: out of memory"),
     ("lmdeploy", "incomplete", "LMDeploy", "RuntimeError: [TM][ERROR] CUDA runtime error: out of memory /x/src/turbomind/utils/memory_utils.cu:32"),
+    ("peak-rises", "leak", "LAVIS, torchvision's MetricLogger", "".join(
+        f"Evaluation  [{n}/5000]  eta: 0:02:28    time: 0.0498  data: 0.0003  max mem: {17239 + 37 * i}\n" for i, n in enumerate(range(2060, 2140, 10)))
+     + "RuntimeError: CUDA out of memory. Tried to allocate 38.00 MiB (GPU 0; 23.70 GiB total capacity; 21.55 GiB already allocated; 18.56 MiB "
+     "free; 22.10 GiB reserved in total by PyTorch)"),
+    ("peak-stays", "incomplete", "Detectron2", "".join(
+        f"[07/11 10:21:07 d2.utils.events]:  iter: {n}  total_loss: 1.02  time: 0.24  max_mem: 5123M\n" for n in range(19, 200, 20))
+     + "RuntimeError: CUDA out of memory. Tried to allocate 38.00 MiB (GPU 0; 23.70 GiB total capacity; 21.55 GiB already allocated; 18.56 MiB "
+     "free; 22.10 GiB reserved in total by PyTorch)"),
     ("comma", "host-pinned", "llama.cpp where a comma is the point", "ggml_cuda_host_malloc: failed to allocate 1900,00 MiB of pinned memory: "
      "invalid argument"),
 ]

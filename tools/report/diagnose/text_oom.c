@@ -449,6 +449,26 @@ static int judge_plan(const struct judged *j) {
     return 1;
 }
 
+// A peak that rises from line to line: each step keeps something. (One that the largest input has
+// made stays.)
+static int judge_peak(const struct judged *j) {
+    const struct ct_text_peak *p = &j->f->peak;
+    enum { FEW = 4, MANY = 10 };
+    if (p->rises < FEW || p->last_line > j->oom->line)
+        return 0;
+    struct ct_verdict *v = add(
+        j, CT_SCENARIO_LEAK, p->rises < MANY ? 0.6 : 0.8,
+        "the peak that the program prints rose from line to line, as where steps keep something");
+    (void)ct_verdict_add_text(
+        v, "lines %" PRIu64 " to %" PRIu64 ": from %s to %s, higher in each of %" PRIu64 " lines",
+        p->first_line, p->last_line, size(p->first * MIB).text, size(p->last * MIB).text, p->rises);
+    (void)ct_verdict_add_advice(v, "look for tensors that a list keeps (a loss without .item(), "
+                                   "predictions without .cpu()), or record a trace: "
+                                   "cutrace-report leaks names the call sites that only grow");
+    ct_verdict_set_refuted_by(v, "a trace in which what the steps keep does not grow");
+    return 1;
+}
+
 // Much of the process outside of PyTorch's pool, or a budget of almost all.
 static int judge_budget(const struct judged *j) {
     const int64_t share = ct_text_advice_share(j->f);
@@ -743,6 +763,7 @@ void ct_text_oom_judge(const struct ct_text_facts *f, const struct ct_text_fact 
     } else if (!judge_impossible(&j) && !judge_limit(&j) && !judge_program(&j)) {
         const int others = judge_others(&j);
         judge_fragmentation(&j);
+        (void)judge_peak(&j);
         const int planned = judge_plan(&j), budget = judge_budget(&j);
         judge_phase(&j, others || (planned && !has_place(&j)) ? 0.3
                         : budget && is_serving(&j)            ? 0.22

@@ -290,11 +290,23 @@ static void add_load(struct ct_text_facts *f, const struct ct_template_match *m,
     }
 }
 
+static void add_peak(struct ct_text_facts *f, int64_t bytes, uint64_t line) {
+    struct ct_text_peak *p = &f->peak;
+    if (!p->last_line || bytes <= p->last)
+        *p = (struct ct_text_peak){.first = bytes, .first_line = line};
+    else
+        p->rises++;
+    p->last = bytes;
+    p->last_line = line;
+}
+
 static void add_stats(struct ct_text_facts *f, const struct ct_template_match *m, uint64_t line) {
     struct ct_text_load *l = &f->load;
     const struct ct_text_value *count = &m->values[CT_TEXT_COUNT];
     if (m->kind == CT_TEXT_KIND_PERIODIC)
         add_load(f, m, line);
+    else if (m->kind == CT_TEXT_KIND_PEAK)
+        add_peak(f, m->values[CT_TEXT_IN_USE].value, line);
     if (count->known && count->value > l->preemptions)
         l->preemptions = count->value;
     if (m->kind == CT_TEXT_KIND_PREEMPTED || (count->known && count->value > 0)) {

@@ -45,6 +45,12 @@ struct ct_text_load {
     uint64_t preempted_lines, preempted_line;
 };
 
+// The peak that a training prints from time to time, in MiB, since it last stayed the same.
+struct ct_text_peak {
+    int64_t first, last;
+    uint64_t first_line, last_line, rises;
+};
+
 enum { CT_TEXT_STAMP_SIZE = 24 };
 
 // When a line was written, as it says itself.
@@ -67,6 +73,7 @@ struct ct_text_facts {
     uint64_t found, lines, bytes; // found: matches of any kind
     struct ct_text_setting settings[CT_TEXT_FLAGS];
     struct ct_text_load load;
+    struct ct_text_peak peak;
     struct ct_text_step step;
     char version[32];  // of vLLM
     uint32_t programs; // a bit for each enum ct_framework that the text is of

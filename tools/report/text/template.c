@@ -136,8 +136,9 @@ static int read_digits(struct cursor *c, struct number *n, int with_point) {
                 n->digits = INT64_MAX;
             }
             count++;
-        } else if (with_point && !point && ((letter == '.' && is_point(c, at)) ||
-                                            (letter == ',' && count && has_digits(c, at, 2)))) {
+        } else if (with_point && !point &&
+                   ((letter == '.' && is_point(c, at)) ||
+                    (letter == ',' && count && has_digits(c, at, 2)))) {
             point = 1;
         } else if (letter != ',' || point || !count || !has_digits(c, at, 3)) {
             return count > 0;

@@ -113,7 +113,8 @@ static void print_quiet_verdict(struct ct_summary *s) {
                 "%" PRIu64 "): a pool of the program refused, or another process. ",
                 until(s).text, as_far, said->line);
     else if (s->facts.exit_status)
-        fprintf(v->out, "No OOM occurred%s%s, but the process ended with exit status %" PRIu64 "%s. ",
+        fprintf(v->out,
+                "No OOM occurred%s%s, but the process ended with exit status %" PRIu64 "%s. ",
                 until(s).text, as_far, s->facts.exit_status,
                 v->companions && v->companions->has_log ? "" : " (why: add --log=LOG)");
     else
