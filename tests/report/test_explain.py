@@ -231,6 +231,8 @@ def figures():
     check("although as many tokens were free" in said("sglang-pages")[1]["summary"], said("sglang-pages"))
     check("Stable Diffusion web UI forward pass" in said("sdnext")[0], said("sdnext"))
     check("something else had filled" in said("nccl-little")[0] and "BUFFSIZE" not in str(said("nccl-little")[1]["advice"]), said("nccl-little"))
+    check("max_split_size_mb" in str(said("no-expandable")[1]["advice"]), said("no-expandable"))
+    check("expandable_segments:True" not in str(said("no-expandable")[1]["advice"]), said("no-expandable"))
     # 3.00 GiB hold 24000 tokens; 6000 more are 0.75 GiB, which is 0.04 of 20 GiB
     plan = ("Loading model weights took 12.0000 GB\nMemory profiling results: total_gpu_memory=20.00GiB initial_memory_usage=12.50GiB "
             "peak_torch_memory=14.60GiB memory_usage_post_profile=12.60GiB non_torch_memory=0.40GiB kv_cache_size=3.00GiB "

@@ -302,6 +302,13 @@ BufferAssignment stats:
         f"[07/11 10:21:07 d2.utils.events]:  iter: {n}  total_loss: 1.02  time: 0.24  max_mem: 5123M\n" for n in range(19, 200, 20))
      + "RuntimeError: CUDA out of memory. Tried to allocate 38.00 MiB (GPU 0; 23.70 GiB total capacity; 21.55 GiB already allocated; 18.56 MiB "
      "free; 22.10 GiB reserved in total by PyTorch)"),
+    ("no-expandable", "fragmentation", "torch on Windows", "HIP out of memory. Tried to allocate 8.54 GiB. GPU 0 has a total capacity of 15.92 GiB of "
+     "which 0 bytes is free. Of the allocated memory 3.97 GiB is allocated by PyTorch, and 9.27 GiB is reserved by PyTorch but unallocated.\n"
+     "sparse.py:166: UserWarning: expandable_segments not supported on this platform"),
+    ("deepspeed-module", "startup-weights", "DeepSpeed: the model goes to the device", '  File "/x/deepspeed/__init__.py", line 193, in initialize\n'
+     '  File "/x/deepspeed/runtime/engine.py", line 1163, in _configure_distributed_model\n    self.module.to(self.device)\n'
+     "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 448.00 MiB. GPU 0 has a total capacity of 23.65 GiB of which 224.44 MiB is "
+     "free. Including non-PyTorch memory, this process has 23.42 GiB memory in use."),
     ("comma", "host-pinned", "llama.cpp where a comma is the point", "ggml_cuda_host_malloc: failed to allocate 1900,00 MiB of pinned memory: "
      "invalid argument"),
 ]

@@ -41,7 +41,7 @@ static const struct {
     {CT_PHASE_TRAIN_BACKWARD, CT_SCENARIO_TRAINING_STEP,
      "the backward pass of a training step needed more than was left"},
     {CT_PHASE_TRAIN_OPTIMIZER, CT_SCENARIO_TRAINING_STEP,
-     "the optimizer's step needed more than was left"},
+     "the optimizer's step, or the making of its states, needed more than was left"},
     {CT_PHASE_TRAIN_OTHER, CT_SCENARIO_TRAINING_STEP, "a training step needed more than was left"},
 };
 

@@ -301,18 +301,21 @@ static void advise_serving(const struct ct_text_facts *f, struct ct_verdict *v,
     advise_smaller_cache(f, v, oom, "make the KV cache smaller");
 }
 
-// The form of the message is that of torch 2.0 and before, which cannot enlarge segments.
+// The form of the message may be that of torch 2.0 and before, which cannot enlarge segments.
 static void advise_fragmentation(const struct ct_text_facts *f, struct ct_verdict *v,
                                  const struct ct_text_fact *oom) {
-    if (!oom || !oom->values[CT_TEXT_RESERVED].known) {
+    const int is_old = oom && oom->values[CT_TEXT_RESERVED].known;
+    if (!is_old && !f->has_no_expandable) {
         ct_plain_advice_expandable(v, ct_text_facts_program(f), 0, "PYTORCH_CUDA_ALLOC_CONF", NULL);
         return;
     }
     ct_advice_set(ct_verdict_add_advice(v,
                                         "set a max_split_size_mb in it below the request's size, "
-                                        "so that no smaller one splits a large free block; the "
-                                        "message is of a torch before 2.1, which has no "
-                                        "expandable_segments"),
+                                        "so that no smaller one splits a large free block; %s",
+                                        is_old ? "the message is of a torch before 2.1, which has "
+                                                 "no expandable_segments"
+                                               : "by the text, expandable_segments do not work "
+                                                 "here"),
                   "PYTORCH_CUDA_ALLOC_CONF", NULL, NULL, "torch 1.11 and later");
 }
 

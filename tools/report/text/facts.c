@@ -305,6 +305,8 @@ static void add_stats(struct ct_text_facts *f, const struct ct_template_match *m
     const struct ct_text_value *count = &m->values[CT_TEXT_COUNT];
     if (m->kind == CT_TEXT_KIND_PERIODIC)
         add_load(f, m, line);
+    else if (m->kind == CT_TEXT_KIND_NO_EXPANDABLE)
+        f->has_no_expandable = 1;
     else if (m->kind == CT_TEXT_KIND_PEAK)
         add_peak(f, m->values[CT_TEXT_IN_USE].value, line);
     if (count->known && count->value > l->preemptions)

@@ -74,6 +74,7 @@ struct ct_text_facts {
     struct ct_text_setting settings[CT_TEXT_FLAGS];
     struct ct_text_load load;
     struct ct_text_peak peak;
+    int has_no_expandable; // PyTorch said that it cannot enlarge segments
     struct ct_text_step step;
     char version[32];  // of vLLM
     uint32_t programs; // a bit for each enum ct_framework that the text is of
