@@ -309,6 +309,9 @@ BufferAssignment stats:
      '  File "/x/deepspeed/runtime/engine.py", line 1163, in _configure_distributed_model\n    self.module.to(self.device)\n'
      "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 448.00 MiB. GPU 0 has a total capacity of 23.65 GiB of which 224.44 MiB is "
      "free. Including non-PyTorch memory, this process has 23.42 GiB memory in use."),
+    ("mps", "unknown", "torch for Apple", "RuntimeError: MPS backend out of memory (MPS allocated: 9.57 GiB, other allocations: 17.35 GiB, max allowed: "
+     "27.20 GiB). Tried to allocate 292.50 MiB on private pool. Use PYTORCH_MPS_HIGH_WATERMARK_RATIO=0.0 to disable upper limit"),
+    ("llvm", "host-memory", "LLVM", "LLVM ERROR: out of memory\nFatal Python error: Aborted"),
     ("comma", "host-pinned", "llama.cpp where a comma is the point", "ggml_cuda_host_malloc: failed to allocate 1900,00 MiB of pinned memory: "
      "invalid argument"),
 ]
