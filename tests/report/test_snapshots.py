@@ -59,7 +59,7 @@ class Model:
     def __init__(self, rng, device):
         self.rng, self.device, self.next = rng, device, 0x7F0000000000 + device * (1 << 40)
         self.segments, self.history, self.time = {}, [], 1795000000000000 + device
-        self.at_oom = None
+        self.at_oom, self.peak = None, (0, 0, None)
 
     def note(self, action, address, size, stream, **more):
         self.time += self.rng.randrange(1, 1000)
@@ -125,12 +125,16 @@ class Model:
         self.at_oom = (self.time, len(self.history), size, self.figures(), (sum(mine), len(mine), max(mine, default=0)))
         self.note("oom", 12345 * 512, size, stream)
 
-    def work(self, steps):
+    def work(self, steps, ooms=0.2):
+        self.ooms = ooms
         self.add_segment()
         for _ in range(steps):
             if not self.segments or self.rng.random() < 0.05:
                 self.add_segment()
-            self.rng.choices((self.alloc, self.free, self.release, self.oom), (8, 6, 1, 0.2))[0]()
+            self.rng.choices((self.alloc, self.free, self.release, self.oom), (8, 6, 1, self.ooms))[0]()
+            figures = self.figures()
+            if figures["active"] > self.peak[0]:  # the first time that it is so high
+                self.peak = figures["active"], len(self.history), figures
 
     def segment_list(self):
         for start in sorted(self.segments):
@@ -143,14 +147,14 @@ class Model:
                                             for a, (n, r, s) in sorted(parts.items())]}
 
 
-@case("random histories: the pool just before the last failure and at the end, as the model had it, in each protocol")
+@case("random histories: the pool just before the last failure, at the peak and at the end, as the model had it, in each protocol")
 def histories():
-    undone = failures = 0
+    undone = failures = peaks = 0
     for seed in range(400 if FULL else 60):
         rng = dice(seed)
         models = [Model(rng, device) for device in range(1 + seed % 3)]
         for model in models:
-            model.work(rng.choice((20, 200, 600)))
+            model.work(rng.choice((20, 200, 600)), 0.2 if seed % 4 else 0)
         data = pickle.dumps({"segments": [s for m in models for s in m.segment_list()], "device_traces": [m.history for m in models]},
                             protocol=2 + seed % 4)
         got = explain(save("random.pickle", data))["snapshot"]
@@ -168,7 +172,14 @@ def histories():
             equal((got["oom"]["usable"]["bytes"], got["oom"]["usable"]["blocks"], got["oom"]["usable"]["largest_bytes"]), usable, seed)
             undone += got["oom"]["pool"]["undone_entries"]
             failures += 1
-    check(undone > 1000 and failures > 20, (undone, failures))
+        else:
+            highest = max(models, key=lambda m: m.peak[0])  # (the first of several)
+            if highest.peak[0]:
+                equal((got["peak"]["ordinal"], got["peak"]["entry"]), (highest.device, highest.peak[1]), seed)
+                equal(snapshots.pool_of(got["peak"]["pool"]), highest.peak[2], seed)
+                peaks += got["peak"]["pool"]["undone_entries"] > 0
+        equal(got["peak"] is None, bool(failed), seed)
+    check(undone > 1000 and failures > 20 and peaks > 5, (undone, failures, peaks))
 
 
 # ---- traces, exported and read back ------------------------------------------------------------------------

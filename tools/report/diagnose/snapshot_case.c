@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <string.h>
+#include <stdio.h>
+#include <stdlib.h>
 
 #include "base/heap.h"
 #include "diagnose/snapshot_verdicts.h"
@@ -11,19 +12,27 @@ static void count_entries(struct ct_snapshot_case *c) {
     }
 }
 
-// The device that holds the most at the end, -1: none holds anything.
-static int find_largest_device(const struct ct_snapshot *s) {
-    uint64_t held[CT_SNAPSHOT_DEVICES] = {0};
-    int largest = -1;
-    for (size_t i = 0; i < s->segment_count; i++) {
-        const int d = s->segments[i].device;
-        if (d < 0)
+static int has_segments(const struct ct_snapshot *s, int device) {
+    for (size_t i = 0; i < s->segment_count; i++)
+        if (s->segments[i].device == device)
+            return 1;
+    return 0;
+}
+
+// The device whose blocks were the most, and when; -1: the snapshot is empty.
+static int find_peak(const struct ct_snapshot *s, size_t *at) {
+    uint64_t most = 0;
+    int device = -1;
+    for (int d = 0; d < CT_SNAPSHOT_DEVICES; d++) {
+        uint64_t bytes;
+        const size_t peak = ct_snapshot_find_peak(s, d, &bytes);
+        if (bytes <= most && (device >= 0 || !has_segments(s, d)))
             continue;
-        held[d] += s->segments[i].bytes;
-        if (largest < 0 || held[d] > held[largest])
-            largest = d;
+        most = bytes;
+        device = d;
+        *at = peak;
     }
-    return largest;
+    return device;
 }
 
 static void group_holders(struct ct_snapshot_case *c) {
@@ -44,28 +53,35 @@ void ct_snapshot_case_make(struct ct_snapshot_case *c, struct ct_snapshot *s,
     *c = (struct ct_snapshot_case){.snapshot = s, .sites = sites, .phases = phases};
     struct ct_snapshot_pool_key key = {0};
     count_entries(c);
-    c->device = ct_snapshot_find_oom(s, &c->oom_at);
-    size_t before = SIZE_MAX;
+    c->device = ct_snapshot_find_oom(s, &c->at);
     if (c->device >= 0) {
-        c->oom = &s->history[c->device].list[c->oom_at];
+        c->oom = &s->history[c->device].list[c->at];
         c->phase = ct_phases_find(phases, c->oom->stack);
         c->component = ct_phases_find_component(phases, c->oom->stack);
         key = (struct ct_snapshot_pool_key){.stream = s->by_cutrace ? 0 : c->oom->stream,
                                             .pool = {c->oom->pool[0], c->oom->pool[1]},
                                             .is_small = c->oom->bytes <= UINT64_C(1) << 20};
-        before = c->oom_at;
     } else {
-        c->device = find_largest_device(s);
+        c->device = find_peak(s, &c->at);
     }
     if (c->device < 0)
         return;
-    ct_snapshot_pool_find(&c->pool, s, c->device, before, c->oom ? &key : NULL);
+    ct_snapshot_pool_find(&c->pool, s, c->device, c->at, c->oom ? &key : NULL);
     group_holders(c);
 }
 
 void ct_snapshot_case_free(struct ct_snapshot_case *c) {
     ct_snapshot_pool_free(&c->pool);
     ct_site_groups_free(&c->groups);
+}
+
+struct ct_human_text ct_snapshot_case_name_moment(const struct ct_snapshot_case *c) {
+    struct ct_human_text text = {"at the end"};
+    if (c->oom)
+        return (struct ct_human_text){"just before the request"};
+    if (c->at < c->snapshot->history[c->device].count)
+        (void)snprintf(text.text, sizeof text.text, "at the peak, entry %zu", c->at);
+    return text;
 }
 
 int ct_snapshot_case_is_expandable(const struct ct_snapshot_case *c) {

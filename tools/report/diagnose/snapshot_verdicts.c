@@ -30,11 +30,11 @@ static void add_request(const struct ct_snapshot_case *c, struct ct_verdict *v) 
     if (o->free_known)
         set_bytes(ct_verdict_add_text(
                       v, "entry %zu of its history, at %s: asked for %s; %s was free on the device",
-                      c->oom_at + 1, when.text, size(o->bytes).text, size(o->address).text),
+                      c->at + 1, when.text, size(o->bytes).text, size(o->address).text),
                   o->bytes);
     else
-        set_bytes(ct_verdict_add_text(v, "entry %zu of its history, at %s: asked for %s",
-                                      c->oom_at + 1, when.text, size(o->bytes).text),
+        set_bytes(ct_verdict_add_text(v, "entry %zu of its history, at %s: asked for %s", c->at + 1,
+                                      when.text, size(o->bytes).text),
                   o->bytes);
 }
 
@@ -49,11 +49,12 @@ static void add_pool(const struct ct_snapshot_case *c, struct ct_verdict *v) {
         return;
     set_bytes(ct_verdict_add_text(
                   v,
-                  "PyTorch held %s in %s segment%s: %s in blocks, %s idle, of which the largest "
+                  "PyTorch held %s in %s segment%s %s: %s in blocks, %s idle, of which the largest "
                   "free block had %s",
                   size(p->reserved).text, ct_human_count(p->segments).text,
-                  ct_human_plural(p->segments), size(p->allocated + p->pending).text,
-                  size(p->free.bytes).text, size(p->free.largest).text),
+                  ct_human_plural(p->segments), ct_snapshot_case_name_moment(c).text,
+                  size(p->allocated + p->pending).text, size(p->free.bytes).text,
+                  size(p->free.largest).text),
               p->reserved);
 }
 

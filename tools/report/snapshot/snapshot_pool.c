@@ -264,6 +264,41 @@ void ct_snapshot_pool_find(struct ct_snapshot_pool *p, const struct ct_snapshot 
     free(m.keys);
 }
 
+// Sets what lies at an address, and returns the sum with that.
+static uint64_t set_block(struct ct_map *blocks, uint64_t sum, uint64_t address, uint64_t bytes) {
+    uint64_t *there = ct_map_add(blocks, address);
+    sum -= *there;
+    *there = bytes > UINT64_MAX - sum ? 0 : bytes;
+    return sum + *there;
+}
+
+size_t ct_snapshot_find_peak(const struct ct_snapshot *s, int device, uint64_t *bytes) {
+    const struct ct_snapshot_history *h = &s->history[device];
+    struct ct_map blocks = {0}; // by address: bytes
+    uint64_t sum = 0;
+    for (size_t i = 0; i < s->segment_count; i++)
+        for (size_t k = 0; s->segments[i].device == device && k < s->segments[i].block_count; k++) {
+            const struct ct_snapshot_block *b = &s->blocks[s->segments[i].first_block + k];
+            if (b->state != CT_SNAPSHOT_INACTIVE)
+                sum = set_block(&blocks, sum, b->address, b->bytes);
+        }
+    size_t peak = h->count;
+    *bytes = sum;
+    for (size_t i = h->count; i > 0; i--) {
+        const struct ct_snapshot_entry *e = &h->list[i - 1];
+        if (e->action == CT_SNAPSHOT_ALLOC)
+            sum = set_block(&blocks, sum, e->address, 0);
+        else if (e->action == CT_SNAPSHOT_FREE_COMPLETED)
+            sum = set_block(&blocks, sum, e->address, round_request(e->bytes));
+        if (sum >= *bytes) {
+            *bytes = sum;
+            peak = i - 1;
+        }
+    }
+    ct_map_free(&blocks);
+    return peak;
+}
+
 void ct_snapshot_pool_free(struct ct_snapshot_pool *p) {
     free(p->holders);
     *p = (struct ct_snapshot_pool){0};

@@ -39,6 +39,9 @@ uint64_t ct_snapshot_segment_bytes(uint64_t bytes);
 // whose free memory counts as usable. To be freed.
 void ct_snapshot_pool_find(struct ct_snapshot_pool *p, const struct ct_snapshot *s, int device,
                            size_t before, const struct ct_snapshot_pool_key *key);
+// Before which entry of a device's history its blocks were the most, the first time; the history's
+// count: at the end. *bytes: how many they were, freed ones by their sizes as asked for.
+size_t ct_snapshot_find_peak(const struct ct_snapshot *s, int device, uint64_t *bytes);
 void ct_snapshot_pool_free(struct ct_snapshot_pool *p);
 
 #endif

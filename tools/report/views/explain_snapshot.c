@@ -97,7 +97,7 @@ static void print_pool(struct ct_view *v, const struct ct_snapshot_case *c) {
     fprintf(v->out,
             "  pool      " CT_WRAP_HANG "%s, %s: %s in %s segment%s; %s in blocks, %s idle in %s "
             "free block%s, the largest of %s%s\n",
-            ct_label_device(c->device).text, c->oom ? "just before the request" : "at the end",
+            ct_label_device(c->device).text, ct_snapshot_case_name_moment(c).text,
             ct_label_size(v, p->reserved).text, ct_human_count(p->segments).text,
             ct_human_plural(p->segments), ct_label_size(v, p->allocated + p->pending).text,
             ct_label_size(v, p->free.bytes).text, ct_human_count(p->free.ranges).text,
@@ -152,7 +152,7 @@ static void add_oom(struct ct_json *j, const struct ct_snapshot_case *c) {
     }
     ct_json_open(j, "oom", '{');
     ct_json_number(j, "ordinal", (uint64_t)c->device);
-    ct_json_number(j, "entry", c->oom_at);
+    ct_json_number(j, "entry", c->at);
     ct_json_number_or_null(j, "time_us", o->time_us != 0, o->time_us);
     ct_json_number(j, "asked_bytes", o->bytes);
     ct_json_number_or_null(j, "free_bytes", o->free_known, o->address);
@@ -161,6 +161,18 @@ static void add_oom(struct ct_json *j, const struct ct_snapshot_case *c) {
     ct_call_sites_json_stack(j, c->sites, "stack", o->stack);
     add_pool(j, "pool", &c->pool);
     add_free(j, "usable", &c->pool.usable);
+    ct_json_close(j, '}');
+}
+
+static void add_peak(struct ct_json *j, const struct ct_snapshot_case *c) {
+    if (c->oom || c->device < 0) {
+        ct_json_null(j, "peak");
+        return;
+    }
+    ct_json_open(j, "peak", '{');
+    ct_json_number(j, "ordinal", (uint64_t)c->device);
+    ct_json_number(j, "entry", c->at);
+    add_pool(j, "pool", &c->pool);
     ct_json_close(j, '}');
 }
 
@@ -237,6 +249,7 @@ static void print_json(const struct ct_view *v, const char *path, const struct c
     add_settings(j, c->snapshot);
     add_devices(j, c);
     add_oom(j, c);
+    add_peak(j, c);
     add_sites(j, c);
     ct_json_close(j, '}');
     ct_json_text(j, "trace_would_add", adds);
