@@ -432,8 +432,8 @@ def of_other(op, api, more):
                               "recovered")],
               [op, api, None, None, more.get("free_before_bytes"), M, "size-unknown", None, None])
         head = "%s asked for an unknown size; 1.00 MiB " % api
-        before = "2.00 MiB was free before the call, 1.00 MiB after it" if "free_before_bytes" in more else "1.00 MiB was free"
-        cause = "not known, because the size of the request is not known; %s" % before
+        before = "2.00 MiB was free before it, 1.00 MiB after it" if "free_before_bytes" in more else "1.00 MiB was free"
+        cause = "the call does not say how much it needs; %s" % before
         for view, free in (("summary", "was free"), ("oom", "of 1.00 GiB was free")):
             told = " ".join(text(view, path).split())
             check(head + free in told and cause in told, told)
@@ -465,7 +465,7 @@ def a_context():
     s = Story()
     a = s.event("context-create", tid=1, device=0, result=2, api="cuDevicePrimaryCtxRetain", flags=["primary"])
     path = tell(s, [([a], a, False, False, None)], a)
-    check("not known: neither the size of the request nor the free memory is known" in " ".join(text("summary", path).split()))
+    check("the call does not say how much it needs, and what was free was not read" in " ".join(text("summary", path).split()))
 
 
 @case("the one that the program died of is the headline, not an earlier one that a retry healed")

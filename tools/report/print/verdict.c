@@ -144,12 +144,12 @@ static void print_budget(const struct ct_view *v, FILE *out, const struct ct_oom
 static void print_size_unknown(const struct ct_view *v, FILE *out, const struct ct_oom_event *o,
                                const struct ct_oom_reason *reason) {
     if (!reason->free_known) {
-        fputs("not known: neither the size of the request nor the free memory is known", out);
+        fputs("the call does not say how much it needs, and what was free was not read", out);
         return;
     }
-    fputs("not known, because the size of the request is not known; ", out);
+    fputs("the call does not say how much it needs; ", out);
     if (o->free_before_known && o->reading_known)
-        fprintf(out, "%s was free before the call, %s after it",
+        fprintf(out, "%s was free before it, %s after it",
                 ct_label_size(v, o->free_before).text, ct_label_size(v, o->free).text);
     else
         fprintf(out, "%s was free", ct_label_size(v, reason->free).text);
