@@ -375,6 +375,25 @@ def traces():
 # ---- what a file is ----------------------------------------------------------------------------------------
 
 
+@case("explain of a trace names the command for what changed since the start-up: its parts add up to nothing")
+def difference():
+    grew = {"leak": "other", "neighbour": "others", "ballast": "other", "load-model": None}  # as serve.py had it do
+    for name, part in grew.items():
+        path = os.path.join(HERE, "vllm", name, "trace.zst")
+        said = re.search(r"^since the start-up: cutrace-report (diff .*)$", report("explain", path)[1].decode(), re.M)
+        equal(bool(said), part is not None, name)  # (it failed within the start-up)
+        if not said:
+            continue
+        (device,) = json.loads(report(*said[1].split(), "--json")[1])["devices"]
+        changes = {row["component"]: row["change_bytes"] for row in device["account"]}
+        equal(sum(changes.values()), 0, name)
+        equal(max(changes, key=changes.get), part, name)
+        check(changes["free"] < -(1 << 30), changes)
+        if name == "leak":  # rounds of 96 MiB
+            kept = [row["change_bytes"] for row in device["sites"] if row["b"] and row["b"]["site"].startswith("serve.py")]
+            equal([n % (96 << 20) for n in kept], [0], kept)
+
+
 @case("what explain is given, it tells by its first bytes: each other kind gets one line that says what to do")
 def kinds():
     trace = os.path.join(ROOT, "tests/report/golden/traces/refused.zst")

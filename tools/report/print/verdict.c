@@ -149,8 +149,8 @@ static void print_size_unknown(const struct ct_view *v, FILE *out, const struct 
     }
     fputs("the call does not say how much it needs; ", out);
     if (o->free_before_known && o->reading_known)
-        fprintf(out, "%s was free before it, %s after it",
-                ct_label_size(v, o->free_before).text, ct_label_size(v, o->free).text);
+        fprintf(out, "%s was free before it, %s after it", ct_label_size(v, o->free_before).text,
+                ct_label_size(v, o->free).text);
     else
         fprintf(out, "%s was free", ct_label_size(v, reason->free).text);
 }

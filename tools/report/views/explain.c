@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "analyze/start_up.h"
 #include "answer/summary_read.h"
 #include "base/input_file.h"
 #include "base/utf8.h"
@@ -20,6 +21,7 @@
 #include "print/verdict.h"
 #include "print/verdicts_json.h"
 #include "print/verdicts_text.h"
+#include "question/pass.h"
 #include "text/read_text.h"
 #include "views/explain_snapshot.h"
 #include "views/views.h"
@@ -30,6 +32,46 @@ static const char adds[] =
 
 // ---- a trace ------------------------------------------------------------------------------------
 
+static void print_command(struct ct_view *v, const char *command) {
+    fprintf(v->out, "cutrace-report %s ", command);
+    ct_utf8_print_sanitized(v->out, v->trace->source.name, strlen(v->trace->source.name));
+    putc('\n', v->out);
+}
+
+static int note_start_up(void *self, const struct ct_replay *r, const struct ct_event *e,
+                         uint64_t number) {
+    (void)r;
+    (void)number;
+    ct_start_up_note_event(self, e);
+    return 1;
+}
+
+// When the start-up before the OOM ended, in a pass of its own; 0: not known.
+static uint64_t find_start_up(struct ct_view *v, const struct ct_summary *s) {
+    struct ct_start_up u = {.phases = v->phases};
+    const struct ct_listener listener = {
+        .self = &u, .end_ns = s->crossing->t_ns, .before = note_start_up};
+    ct_pass_run_one(NULL, v->trace, &listener);
+    const uint64_t end = ct_start_up_end(&u);
+    ct_start_up_free(&u);
+    return end;
+}
+
+// What the OOM's moment has more than the end of the start-up, part by part.
+static void print_difference(struct ct_view *v, const struct ct_summary *s) {
+    char command[64];
+    if (!s->crossing || ct_start_up_has_phase(s->crossing->phase.phase))
+        return;
+    const uint64_t start = v->trace->start_ns, end = find_start_up(v, s);
+    if (end <= start || end >= s->crossing->t_ns)
+        return;
+    const uint64_t ms = (end - start + 999999) / 1000000;
+    (void)snprintf(command, sizeof command, "diff --at=%" PRIu64 ".%03u --at=oom", ms / 1000,
+                   (unsigned)(ms % 1000));
+    fputs("since the start-up: ", v->out);
+    print_command(v, command);
+}
+
 static void print_trace_text(struct ct_view *v, const struct ct_summary *s) {
     enum { MOST = 3 };
     if (s->has_moment)
@@ -37,9 +79,11 @@ static void print_trace_text(struct ct_view *v, const struct ct_summary *s) {
     ct_verdicts_print(v, &s->verdicts, MOST);
     ct_companions_print(v, NULL);
     ct_trace_state_print_line(v, &s->scan);
-    fprintf(v->out, "%snext: cutrace-report %s ", v->terminal->dim, s->crossing ? "oom" : "top");
-    ct_utf8_print_sanitized(v->out, v->trace->source.name, strlen(v->trace->source.name));
-    fprintf(v->out, "%s\n", v->terminal->reset);
+    fputs(v->terminal->dim, v->out);
+    print_difference(v, s);
+    fputs("next: ", v->out);
+    print_command(v, s->crossing ? "oom" : "top");
+    fputs(v->terminal->reset, v->out);
 }
 
 static void print_trace_json(struct ct_view *v, const struct ct_summary *s) {
