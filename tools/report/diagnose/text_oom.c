@@ -461,7 +461,7 @@ static int judge_peak(const struct judged *j) {
         "the peak that the program prints rose from line to line, as where steps keep something");
     (void)ct_verdict_add_text(
         v, "lines %" PRIu64 " to %" PRIu64 ": from %s to %s, higher in each of %" PRIu64 " lines",
-        p->first_line, p->last_line, size(p->first * MIB).text, size(p->last * MIB).text, p->rises);
+        p->first_line, p->last_line, size(p->first).text, size(p->last).text, p->rises);
     (void)ct_verdict_add_advice(v, "look for tensors that a list keeps (a loss without .item(), "
                                    "predictions without .cpu()), or record a trace: "
                                    "cutrace-report leaks names the call sites that only grow");

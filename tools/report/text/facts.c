@@ -290,8 +290,11 @@ static void add_load(struct ct_text_facts *f, const struct ct_template_match *m,
     }
 }
 
-static void add_peak(struct ct_text_facts *f, int64_t bytes, uint64_t line) {
+static void add_peak(struct ct_text_facts *f, int64_t mib, uint64_t line) {
     struct ct_text_peak *p = &f->peak;
+    if (mib < 0 || mib > CT_TEXT_MOST >> 20)
+        return;
+    const int64_t bytes = mib << 20;
     if (!p->last_line || bytes <= p->last)
         *p = (struct ct_text_peak){.first = bytes, .first_line = line};
     else

@@ -45,7 +45,8 @@ struct ct_text_load {
     uint64_t preempted_lines, preempted_line;
 };
 
-// The peak that a training prints from time to time, in MiB, since it last stayed the same.
+// The peak that a training prints from time to time, in bytes, since it last stayed the
+// same.
 struct ct_text_peak {
     int64_t first, last;
     uint64_t first_line, last_line, rises;
