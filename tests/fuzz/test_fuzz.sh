@@ -1,14 +1,14 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Mutated traces, journals, texts and snapshots, by the seed: the report ends without a crash, and in a SAN= build without a
-# sanitizer finding. Of what is slow there are fewer runs; a quarter of them in a build without sanitizers, ten times as many with
+# sanitizer finding. Of what is slow there are fewer runs; a quarter of them in a build without sanitizers, five times as many with
 # CUTRACE_FULL=1. CT_FUZZ_RUNS says another number for all.
 set -u
 root=${CUTRACE_ROOT:-$(cd "$(dirname "$0")/../.." && pwd)}
 build=${CUTRACE_BUILD:-$root/build}
 quarters=1
 [ -z "${SAN:-}" ] || quarters=4
-[ -z "${CUTRACE_FULL:-}" ] || quarters=40
+[ -z "${CUTRACE_FULL:-}" ] || quarters=20
 last=$(mktemp)
 failed=0
 

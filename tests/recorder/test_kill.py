@@ -21,31 +21,31 @@ ROUND = 360000 if FULL else 150000  # calls: SMALL has room for 120,000, in memo
 OFTEN = {"CUTRACE_FLUSH_MS": "40", "CUTRACE_UPDATE_MS": "10"}  # of chunks that are not complete yet
 # name: (arguments of worker, calls at most before the kill, environment, kills of a full run)
 CASES = {
-    "1 thread, full rate": ("worker 1 0 64 0", 12000, {}, 150),
-    "2 threads, full rate": ("worker 2 0 64 0", 12000, {}, 200),
-    "8 threads, full rate": ("worker 8 0 64 0", 12000, {}, 200),
-    "1 thread, 1 call a millisecond": ("worker 1 1000 64 0", 300, {}, 60),
-    "2 threads, 1 call a millisecond": ("worker 2 1000 64 0", 300, {}, 60),
-    "8 threads, 1 call a millisecond": ("worker 8 1000 64 0", 1200, {}, 60),
-    "chunks all the time": ("worker 2 20 64 0", 8000, {"CUTRACE_FLUSH_MS": "10"}, 100),
-    "provisional chunks all the time": ("worker 2 200 64 0", 3000, OFTEN, 100),
-    "many chunks, rings that go round": ("worker 2 0 64 0", 80000 if FULL else 20000, {"CUTRACE_STACKS": "off"}, 30),
-    "calls of all kinds": ("random", 6000, {}, 60),
-    "a group of processes": ("process_group 4 2 0 64 0", 8000, {}, 60),
-    "the file goes round": ("worker 2 0 4000 0", ROUND, SMALL, 12),
+    "1 thread, full rate": ("worker 1 0 64 0", 12000, {}, 50),
+    "2 threads, full rate": ("worker 2 0 64 0", 12000, {}, 60),
+    "8 threads, full rate": ("worker 8 0 64 0", 12000, {}, 60),
+    "1 thread, 1 call a millisecond": ("worker 1 1000 64 0", 300, {}, 20),
+    "2 threads, 1 call a millisecond": ("worker 2 1000 64 0", 300, {}, 20),
+    "8 threads, 1 call a millisecond": ("worker 8 1000 64 0", 1200, {}, 20),
+    "chunks all the time": ("worker 2 20 64 0", 8000, {"CUTRACE_FLUSH_MS": "10"}, 40),
+    "provisional chunks all the time": ("worker 2 200 64 0", 3000, OFTEN, 40),
+    "many chunks, rings that go round": ("worker 2 0 64 0", 80000 if FULL else 20000, {"CUTRACE_STACKS": "off"}, 12),
+    "calls of all kinds": ("random", 6000, {}, 20),
+    "a group of processes": ("process_group 4 2 0 64 0", 8000, {}, 20),
+    "the file goes round": ("worker 2 0 4000 0", ROUND, SMALL, 6),
     "the file goes round, with provisional chunks":
-        ("worker 8 100 4000 0", ROUND, {**SMALL, **OFTEN, "CUTRACE_STACKS": "off"}, 12),
-    "checkpoints of many allocations": ("worker 2 0 20000 0", ROUND, SMALL, 12),
-    "checkpoints with sums only": ("worker 2 0 30000 0", ROUND, SMALL, 12),
-    "in memory": ("worker 2 0 64 0", 12000, {**MEMORY, "CUTRACE_FLUSH_MS": "10"}, 100),
-    "in memory, nothing is written": ("worker 8 10 64 0", 12000, {**MEMORY, "WORKER_REFUSALS": "0"}, 60),
-    "in memory, which goes round": ("worker 2 0 4000 0", 2 * ROUND, {**SMALL, **MEMORY, "WORKER_REFUSALS": "0"}, 12),
+        ("worker 8 100 4000 0", ROUND, {**SMALL, **OFTEN, "CUTRACE_STACKS": "off"}, 6),
+    "checkpoints of many allocations": ("worker 2 0 20000 0", ROUND, SMALL, 6),
+    "checkpoints with sums only": ("worker 2 0 30000 0", ROUND, SMALL, 6),
+    "in memory": ("worker 2 0 64 0", 12000, {**MEMORY, "CUTRACE_FLUSH_MS": "10"}, 40),
+    "in memory, nothing is written": ("worker 8 10 64 0", 12000, {**MEMORY, "WORKER_REFUSALS": "0"}, 20),
+    "in memory, which goes round": ("worker 2 0 4000 0", 2 * ROUND, {**SMALL, **MEMORY, "WORKER_REFUSALS": "0"}, 6),
     "in memory, which goes round and is written now and then":
-        ("worker 2 0 4000 0", 2 * ROUND, {**SMALL, **MEMORY, "WORKER_REFUSALS": "20000"}, 12),
-    **{f"8 new threads {how}": ("worker 8 0 64 0", 12000, {"WORKER_LEAVES": what}, 100)
+        ("worker 2 0 4000 0", 2 * ROUND, {**SMALL, **MEMORY, "WORKER_REFUSALS": "20000"}, 6),
+    **{f"8 new threads {how}": ("worker 8 0 64 0", 12000, {"WORKER_LEAVES": what}, 40)
        for what, how in (("files", "after all descriptors were closed"), ("root", "after chroot"), ("user", "after setuid"))
        if what == "files" or os.geteuid() == 0},
-    "in memory, a group of processes": ("process_group 4 2 0 64 0", 8000, MEMORY, 30),
+    "in memory, a group of processes": ("process_group 4 2 0 64 0", 8000, MEMORY, 12),
 }
 
 

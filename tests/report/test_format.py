@@ -133,7 +133,7 @@ def truncated_everywhere():
 def flipped_everywhere():
     data = small().bytes()
     for n in sample(range(len(data)), PLACES, 1):
-        for bit in range(8) if FULL else (n % 8,):
+        for bit in range(8) if FULL and "san-" not in BUILD else (n % 8,):  # (a sanitizer is ten times slower)
             bad = bytearray(data)
             bad[n] ^= 1 << bit
             sane(bytes(bad), "bit %d of byte %d" % (bit, n))
