@@ -24,6 +24,8 @@
 //    in both places: the reader takes the file's, and keeps drained_ns of the journal's. The stream
 //    blocks of a chunk are used again only after the commit that no longer names them
 //    (open_chunk.c).
+//    A restart point is one in the journal, too: the file may overwrite what is older before it has
+//    the chunk.
 // D7 While a built chunk waits for the disk, nothing is put into the open chunk: its streams are
 //    that chunk.
 // D8 The file may have a provisional copy of the open chunk (CT_CHUNK_PROVISIONAL). All of its
@@ -178,6 +180,8 @@ static int begin_chunk(uint64_t seq, uint64_t first_event) {
     w.extra_flags = ct_checkpoint_writer_put_sections(
         ct_live_state_get_live(), ct_live_state_get_readings(), ct_live_state_get_history(), &o);
     w.extra_bytes = o.bad ? 0 : (size_t)(o.at - w.extra);
+    if (w.extra_flags & CT_CHUNK_RESTART)
+        ct_open_chunk_mark_restart();
     return 0;
 }
 

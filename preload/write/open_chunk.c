@@ -109,6 +109,10 @@ int ct_open_chunk_begin(uint64_t seq, uint64_t dict_seq, uint64_t first_event) {
     return 0;
 }
 
+void ct_open_chunk_mark_restart(void) {
+    s.now.flags |= CT_CHUNK_RESTART;
+}
+
 int ct_open_chunk_define(enum ct_section kind, const void *bytes, size_t n) {
     const uint8_t *from = bytes;
     struct ct_out *o = stream_out(kind);

@@ -17,6 +17,9 @@
 
 // Begins an empty chunk, and commits it. Returns 0, or -ENOMEM.
 int ct_open_chunk_begin(uint64_t seq, uint64_t dict_seq, uint64_t first_event);
+// The chunk is a restart point, also for a reader of the journal: the file may overwrite all that
+// is older before it has this chunk.
+void ct_open_chunk_mark_restart(void);
 
 // Appends to a section of definitions (INFO to THREADS). Returns 0, or -1: the chunk is full.
 int ct_open_chunk_define(enum ct_section kind, const void *bytes, size_t n);

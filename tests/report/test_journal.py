@@ -16,7 +16,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../
 import mkjournal  # noqa: E402
 import read_trace  # noqa: E402
 from mkjournal import Journal, Shelf, numbers  # noqa: E402
-from mktrace import FIRST_PART, LAST_PART, PROVISIONAL, Trace, chunk, entry, text, varint  # noqa: E402
+from mktrace import FIRST_PART, LAST_PART, PROVISIONAL, SEGMENT, Trace, chunk, entry, text, varint  # noqa: E402
 from tap import BUILD, FULL, REPORT, ROOT, case, check, equal, main, report  # noqa: E402
 
 with open(os.path.join(ROOT, "include/cutrace/format/format.h"), encoding="utf-8") as head_file:
@@ -640,6 +640,28 @@ def shelf_went_round():
         equal((code, found["integrity"]["ok"], found["integrity"]["missing_events"], found["missing_chunks"]), (0, True, 0, 0), out)
         equal(summary()[1]["devices"][0]["live_bytes"], 3 * K)
         sealed_as_folded(b"".join(c[:in_file]), put(Journal(**end), c[first:]).bytes())
+
+
+@case("killed while the ring's older chunks made room for a restart point: what it overwrote is no loss")
+def killed_in_restart():
+    t = begun()
+    for n in range(1, 7):
+        if n == 3:
+            t.restart()
+        t.event("alloc", 1100 + 10 * n, ptr=0x100000 * n, bytes=K, device=0, result=0, space="device")
+        t.flush(version=VERSION, checkpoint=(FIRST_PART | LAST_PART, []) if n == 3 else None)
+    c, free = t.out, struct.pack("<II", 0x184D2A50, 24) + bytes(24)
+    for kept in ((), (3,)):  # by a refused allocation
+        for has_rest in (0, 1):
+            j = left(seq=7, dict_seq=7, first_event=9)
+            j.flags |= SEGMENT
+            write(b"".join(c[n] for n in kept) + free + (c[6] if has_rest else b""), j.bytes())
+            code, out, _ = report("info", "--json", TRACE)
+            found = json.loads(out)
+            equal((code, found["integrity"]["ok"], found["missing_chunks"]), (0, True, 0), out)
+            equal([e["event"] for e in dump()[0] if e["event"] < 9], [5] if kept else [])
+            equal([e["event"] for e in dump()[0] if e["event"] >= 9], list(range(9, 15)))
+            sealed_as_folded(read(TRACE), j.bytes())
 
 
 def cuts(begin, want):

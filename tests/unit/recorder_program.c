@@ -533,6 +533,24 @@ static void limit(unsigned n, unsigned then) {
     tell(&a);
 }
 
+// Prints which chunks are restart points, as the journal has them while they are open.
+static void restarts(unsigned n) {
+    uint64_t last = UINT64_MAX;
+    for (unsigned i = 0; i < n; i++) {
+        struct ct_signal_guard guard;
+        for (unsigned k = 0; k < 400; k++)
+            record_alloc(NULL, 0x200000 + k * 4096, 1 + i, 0);
+        (void)ct_publish_flush();
+        if (ct_drain_lock_wait(&guard, 10000))
+            exit(3);
+        const struct ct_journal_open *open = ct_open_chunk_get();
+        if (open->seq != last && open->flags & CT_CHUNK_RESTART)
+            printf("restart %llu\n", (unsigned long long)open->seq);
+        last = open->seq;
+        ct_drain_lock_release(&guard);
+    }
+}
+
 // The host closes all descriptors and opens its own file where ours was.
 static void close_all(const char *file) {
     struct account a;
@@ -732,6 +750,8 @@ int main(int argc, char **argv) {
         clone_once();
     else if (!strcmp(what, "limit"))
         limit(n, m);
+    else if (!strcmp(what, "restarts"))
+        restarts(n);
     else if (!strcmp(what, "close-all"))
         close_all(argv[2]);
     else if (!strcmp(what, "signals"))

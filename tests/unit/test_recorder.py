@@ -212,6 +212,16 @@ def events_are_on_disk_after_the_flush_interval():
     equal(run, run.trace())
 
 
+@case("the journal's open chunk is a restart point where the file's chunk is one")
+def restart_points():
+    run = Run("restarts", 300, env={"CUTRACE_MAX_SIZE": "1M", "CUTRACE_FLUSH_MS": "3600000"})
+    told = {int(line.split()[1]) for line in run.stdout.splitlines() if line.startswith("restart ")}
+    heads = run.trace(ring=True).heads
+    written = {h["seq"] for h in heads if h["flags"] & 4}
+    assert written and max(written) > 0, heads
+    assert written <= told | {0} and not told & {h["seq"] for h in heads} - written, (told, written)
+
+
 @case("a program may exit while threads record")
 def a_program_may_exit_while_threads_record():
     ends = []
