@@ -489,13 +489,17 @@ def interrupted():
 @case("outputs replace nothing without --force, are never the input, and a folder that is not there is said")
 def careful():
     problems = []
+    made = os.path.basename(ONE)[:-len(".zst")] + ".zip"  # bundle names its file as html does: in the working folder
+    equal((report("bundle", ONE)[0], zipfile.is_zipfile(made)), (0, True))
+    equal(report("bundle", ONE)[0], 2)
+    os.unlink(made)
     for command, trace, name, *args in outputs():
         to = at("kept-" + name)
         with open(to, "wb") as f:
             f.write(b"mine")
         tries = [(report(command, trace, "-o", to, *args), 2, b"--force"),
                  (report(command, trace, "-o", at("none/" + name), *args), 5, b"No such file"),
-                 (report(command, trace, *args), 2, b"--output")]
+                 (report("copy", trace, *args), 2, b"--output")]
         if name.endswith(".zst"):
             copy = at("input.zst")
             with open(copy, "wb") as f:

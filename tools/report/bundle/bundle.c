@@ -6,6 +6,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "answer/output_name.h"
 #include "answer/time_range.h"
 #include "base/sha256.h"
 #include "base/utf8.h"
@@ -257,9 +258,8 @@ int ct_bundle_is_asked(const struct ct_arguments *o) {
 
 static int check_request(const struct ct_arguments *o, struct ct_error *error) {
     if (!o->path_count || !o->output)
-        return ct_error_set(error, CT_EXIT_USAGE,
-                            "%s: name traces, and the new file with --output=FILE.zip",
-                            ct_argument_table_name(o->command));
+        return ct_error_set(error, CT_EXIT_USAGE, "%s: name %s", ct_argument_table_name(o->command),
+                            o->path_count ? "the new file with --output=FILE.zip" : "traces");
     if (o->log[0] && o->level == CT_SCRUB_STRICT)
         return ct_error_set(error, CT_EXIT_USAGE,
                             "--log: with --scrub=strict no text of a log may be in the bundle");
@@ -336,10 +336,23 @@ static void begin(struct ct_bundle *b, const struct ct_arguments *o,
     }
 }
 
-int ct_bundle_write(const struct ct_arguments *o, const struct ct_phase_rules *rules) {
+// The zip file of `bundle` is named after the first trace.
+static int name_output(struct ct_arguments *o, char *name, size_t size, struct ct_error *error) {
+    if (o->output || o->command != CT_COMMAND_bundle || !o->path_count)
+        return 0;
+    if (ct_output_name(o, o->paths[0], ".zip", name, size, error))
+        return -1;
+    o->output = name;
+    return 0;
+}
+
+int ct_bundle_write(const struct ct_arguments *asked, const struct ct_phase_rules *rules) {
+    struct ct_arguments named = *asked;
+    const struct ct_arguments *const o = &named;
+    char name[512];
     struct ct_error error;
     struct ct_bundle b;
-    if (check_request(o, &error)) {
+    if (name_output(&named, name, sizeof name, &error) || check_request(o, &error)) {
         ct_terminal_warn(error.text);
         return error.status;
     }
