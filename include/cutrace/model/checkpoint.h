@@ -442,11 +442,8 @@ static inline void ct_checkpoint_begin_restore(struct ct_live *l, struct ct_read
 // Which VMM objects resume a reservation follows from times: they are younger than its first
 // memory.
 static inline void ct_checkpoint_restore_resumed(const struct ct_live *l) {
-    for (uint32_t i = 0, left = l->of_kind[CT_KIND_MAPPING]; left && i < l->slots; i++) {
-        const struct ct_object *o = ct_live_object_at(l, i);
-        if (!o || o->kind != CT_KIND_MAPPING)
-            continue;
-        left--;
+    struct ct_live_walk w = ct_live_walk_kind(l, CT_KIND_MAPPING);
+    for (const struct ct_object *o; (o = ct_live_walk_next(l, &w));) {
         const struct ct_object *r = ct_live_find(l, CT_KIND_RESERVED, o->key);
         struct ct_object *memory = ct_live_find(l, CT_KIND_HANDLE, ct_live_traits(l, o)->link);
         if (!memory || !r || !r->segment || r->bytes != o->bytes || memory->t_ns <= r->t_ns)

@@ -75,12 +75,10 @@ static inline void ct_live_unmap(struct ct_live *l, uint64_t start, uint64_t byt
     }
     if (at - start >= bytes)
         return;
-    for (uint32_t i = 0, left = l->of_kind[CT_KIND_MAPPING]; i < l->slots && left; i++)
-        if ((o = ct_live_object_at(l, i)) && o->kind == CT_KIND_MAPPING) {
-            left--;
-            if (o->key - start < bytes)
-                ct_live_unmap_one(l, o);
-        }
+    struct ct_live_walk w = ct_live_walk_kind(l, CT_KIND_MAPPING);
+    while ((o = ct_live_walk_next(l, &w)))
+        if (o->key - start < bytes)
+            ct_live_unmap_one(l, o);
 }
 
 // ---- frees --------------------------------------------------------------------------------------

@@ -259,6 +259,28 @@ static inline struct ct_object *ct_live_object_at(const struct ct_live *l, uint3
     return o->kind != CT_KIND_NONE && o->kind < CT_KINDS_END ? o : NULL;
 }
 
+// All objects of a kind: for (w = ct_live_walk_kind(l, kind); (o = ct_live_walk_next(l, &w));) The
+// loop may remove the object that it has.
+struct ct_live_walk {
+    uint32_t slot, left; // of the kind
+    unsigned kind;
+};
+
+static inline struct ct_live_walk ct_live_walk_kind(const struct ct_live *l, unsigned kind) {
+    return (struct ct_live_walk){.left = l->of_kind[kind], .kind = kind};
+}
+
+static inline struct ct_object *ct_live_walk_next(const struct ct_live *l, struct ct_live_walk *w) {
+    while (w->left && w->slot < l->slots) {
+        struct ct_object *o = ct_live_object_at(l, w->slot++);
+        if (o && o->kind == w->kind) {
+            w->left--;
+            return o;
+        }
+    }
+    return NULL;
+}
+
 CT_HOT struct ct_traits *ct_live_traits(const struct ct_live *l, const struct ct_object *o) {
     CT_ASSERT(ct_live_slot(l, o->traits)->traits.kind == CT_KIND_SHARED_TRAITS ||
               ct_live_slot(l, o->traits)->traits.kind == CT_KIND_OWN_TRAITS);

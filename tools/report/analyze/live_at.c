@@ -127,12 +127,8 @@ struct ct_mempool_usage *ct_live_at_list_mempools(const struct ct_live *l, int d
                                                   size_t *count) {
     struct ct_mempool_usage *pools = NULL;
     size_t n = 0, capacity = 0;
-    uint32_t left = l->of_kind[CT_KIND_POOL];
-    for (uint32_t i = 0; left && i < ct_live_slot_count(l); i++) {
-        const struct ct_object *o = ct_live_object_at(l, i);
-        if (!o || o->kind != CT_KIND_POOL)
-            continue;
-        left--;
+    struct ct_live_walk w = ct_live_walk_kind(l, CT_KIND_POOL);
+    for (const struct ct_object *o; (o = ct_live_walk_next(l, &w));) {
         if (device >= 0 && device != o->device)
             continue;
         CT_HEAP_GROW(pools, n, capacity);

@@ -179,13 +179,9 @@ static struct ct_oom_event describe(const struct ct_scan *s, const struct ct_eve
 
 static uint64_t count_opened(const struct ct_live *l, int index) {
     uint64_t n = 0;
-    for (uint32_t i = 0, left = l->of_kind[CT_KIND_IPC]; left; i++) {
-        const struct ct_object *o = ct_live_object_at(l, i);
-        if (!o || o->kind != CT_KIND_IPC)
-            continue;
-        left--;
+    struct ct_live_walk w = ct_live_walk_kind(l, CT_KIND_IPC);
+    for (const struct ct_object *o; (o = ct_live_walk_next(l, &w));)
         n += ct_device_to_index(o->device) == index;
-    }
     return n;
 }
 

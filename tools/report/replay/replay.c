@@ -178,14 +178,9 @@ static void finish_checkpoint(struct ct_replay *r) {
     r->is_known = 1;
     ct_checkpoint_end_restore(&r->live);
     set_tracked(r);
-    for (uint32_t i = 0, left = l->of_kind[CT_KIND_MAPPING]; left && i < ct_live_slot_count(l);
-         i++) {
-        const struct ct_object *o = ct_live_object_at(l, i);
-        if (!o || o->kind != CT_KIND_MAPPING)
-            continue;
-        left--;
+    struct ct_live_walk w = ct_live_walk_kind(l, CT_KIND_MAPPING);
+    for (const struct ct_object *o; (o = ct_live_walk_next(l, &w));)
         note_resumer(r, ct_live_traits(l, o)->link, o->stack);
-    }
     if (r->pool.on) {
         ct_torch_pool_assign_devices(&r->pool, &r->live);
         ct_torch_pool_find_sleepers(&r->pool, l);

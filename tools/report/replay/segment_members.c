@@ -69,12 +69,8 @@ void ct_segment_members_move_blocks(
     if (at >= end)
         return;
     // The rest is of a block that begins before the range, or overlaps another: look at all blocks.
-    for (uint32_t i = 0, left = m->live->of_kind[CT_KIND_BLOCK]; left && i < m->live->slots; i++) {
-        o = ct_live_object_at(m->live, i);
-        if (!o || o->kind != CT_KIND_BLOCK)
-            continue;
-        left--;
+    struct ct_live_walk w = ct_live_walk_kind(m->live, CT_KIND_BLOCK);
+    while ((o = ct_live_walk_next(m->live, &w)))
         if (o->key < end && (o->key >= at || at - o->key < o->bytes))
             ct_segment_members_set_block(m, o, find_place ? find_place(user, o) : CT_BLOCK_OUTSIDE);
-    }
 }

@@ -503,14 +503,11 @@ void ct_torch_pool_begin(struct ct_torch_pool *p, struct ct_live *l, const uint8
     p->foreign = foreign;
     p->foreign_count = foreign ? count : 0;
     p->free_region = CT_TORCH_POOL_NO_REGION;
-    for (unsigned k = 0; k < sizeof order; k++)
-        for (uint32_t i = 0, left = l->of_kind[order[k]]; left && i < ct_live_slot_count(l); i++) {
-            struct ct_object *o = ct_live_object_at(l, i);
-            if (!o || o->kind != order[k])
-                continue;
+    for (unsigned k = 0; k < sizeof order; k++) {
+        struct ct_live_walk w = ct_live_walk_kind(l, order[k]);
+        for (struct ct_object *o; (o = ct_live_walk_next(l, &w));)
             apply_object(p, o, ct_live_traits(l, o), +1);
-            left--;
-        }
+    }
     l->region_changed = apply_object;
     l->region_user = p;
 }
@@ -558,12 +555,8 @@ void ct_torch_pool_restore_segment(struct ct_torch_pool *p, uint64_t address, in
 
 void ct_torch_pool_assign_devices(struct ct_torch_pool *p, const struct ct_live *l) {
     uint64_t next;
-    for (uint32_t i = 0, left = l->of_kind[CT_KIND_MAPPING]; left && i < ct_live_slot_count(l);
-         i++) {
-        const struct ct_object *o = ct_live_object_at(l, i);
-        if (!o || o->kind != CT_KIND_MAPPING)
-            continue;
-        left--;
+    struct ct_live_walk w = ct_live_walk_kind(l, CT_KIND_MAPPING);
+    for (const struct ct_object *o; (o = ct_live_walk_next(l, &w));) {
         const uint32_t at = find_region(p, o->key, &next);
         const struct ct_object *handle =
             ct_live_find(l, CT_KIND_HANDLE, ct_live_traits(l, o)->link);
@@ -577,15 +570,10 @@ void ct_torch_pool_assign_devices(struct ct_torch_pool *p, const struct ct_live 
 void ct_torch_pool_find_sleepers(struct ct_torch_pool *p, const struct ct_live *l) {
     uint64_t next;
     p->may_sleep = 0;
-    for (uint32_t i = 0, left = l->of_kind[CT_KIND_RESERVED]; left && i < ct_live_slot_count(l);
-         i++) {
-        const struct ct_object *o = ct_live_object_at(l, i);
-        if (!o || o->kind != CT_KIND_RESERVED)
-            continue;
-        left--;
+    struct ct_live_walk w = ct_live_walk_kind(l, CT_KIND_RESERVED);
+    for (const struct ct_object *o; (o = ct_live_walk_next(l, &w));)
         p->may_sleep |= o->segment && find_region(p, o->key, &next) == CT_TORCH_POOL_NO_REGION &&
                         next - o->key >= o->bytes;
-    }
 }
 
 void ct_torch_pool_free(struct ct_torch_pool *p) {
