@@ -15,6 +15,7 @@ struct moment {
     const struct ct_snapshot *s;
     struct ct_snapshot_pool *pool;
     struct ct_range_list segments, blocks; // `what` of a block: enum ct_snapshot_state
+    uint64_t block_bytes;                  // of all blocks
     struct ct_snapshot_pool_key *keys;     // of segments, whose `event` is the position
     size_t key_count, key_room;
     struct ct_map stacks;    // by address: the stack that allocated what lies there last, + 1
@@ -36,12 +37,13 @@ uint64_t ct_snapshot_segment_bytes(uint64_t bytes) {
 
 // ---- ranges -------------------------------------------------------------------------------------
 
-// Adds a range, unless it is empty, wraps, or overlaps another one.
-static void add(struct ct_range_list *list, const struct ct_listed_range *r) {
+// Adds a range, unless it is empty, wraps, or overlaps another one. Returns whether it did.
+static int add(struct ct_range_list *list, const struct ct_listed_range *r) {
     if (!r->bytes || r->start > UINT64_MAX - r->bytes ||
         ct_range_list_find_overlap(list, r->start, r->bytes))
-        return;
+        return 0;
     ct_range_list_add(list, r);
+    return 1;
 }
 
 static void remove_at(struct ct_range_list *list, const struct ct_listed_range *r) {
@@ -62,8 +64,8 @@ static void cut(struct ct_range_list *list, uint64_t start, uint64_t bytes) {
         after.bytes = ct_listed_range_end(&whole) > after.start
                           ? ct_listed_range_end(&whole) - after.start
                           : 0;
-        add(list, &before);
-        add(list, &after);
+        (void)add(list, &before);
+        (void)add(list, &after);
     }
 }
 
@@ -71,9 +73,15 @@ static void add_segment(struct moment *m, uint64_t start, uint64_t bytes,
                         const struct ct_snapshot_pool_key *key, int is_expandable) {
     CT_HEAP_GROW(m->keys, m->key_count, m->key_room);
     m->keys[m->key_count] = *key;
-    add(&m->segments,
-        &(struct ct_listed_range){
-            .start = start, .bytes = bytes, .event = m->key_count++, .what = is_expandable != 0});
+    (void)add(&m->segments, &(struct ct_listed_range){.start = start,
+                                                      .bytes = bytes,
+                                                      .event = m->key_count++,
+                                                      .what = is_expandable != 0});
+}
+
+static void add_block(struct moment *m, const struct ct_listed_range *block) {
+    if (add(&m->blocks, block))
+        m->block_bytes += block->bytes;
 }
 
 // ---- the state at the end -----------------------------------------------------------------------
@@ -88,11 +96,11 @@ static void add_end(struct moment *m) {
         for (size_t k = 0; k < g->block_count; k++) {
             const struct ct_snapshot_block *b = &s->blocks[g->first_block + k];
             if (b->state != CT_SNAPSHOT_INACTIVE)
-                add(&m->blocks, &(struct ct_listed_range){.start = b->address,
-                                                          .bytes = b->bytes,
-                                                          .event = b->requested,
-                                                          .stack = b->stack,
-                                                          .what = (uint8_t)b->state});
+                add_block(m, &(struct ct_listed_range){.start = b->address,
+                                                       .bytes = b->bytes,
+                                                       .event = b->requested,
+                                                       .stack = b->stack,
+                                                       .what = (uint8_t)b->state});
         }
     }
 }
@@ -108,11 +116,11 @@ static void read_stacks(struct moment *m, const struct ct_snapshot_history *h, s
 
 static void put_back(struct moment *m, const struct ct_snapshot_entry *e) {
     const uint64_t *stack = ct_map_find(&m->stacks, e->address);
-    add(&m->blocks, &(struct ct_listed_range){.start = e->address,
-                                              .bytes = round_request(e->bytes),
-                                              .event = e->bytes,
-                                              .stack = stack ? (uint32_t)(*stack - 1) : 0,
-                                              .what = CT_SNAPSHOT_PENDING});
+    add_block(m, &(struct ct_listed_range){.start = e->address,
+                                           .bytes = round_request(e->bytes),
+                                           .event = e->bytes,
+                                           .stack = stack ? (uint32_t)(*stack - 1) : 0,
+                                           .what = CT_SNAPSHOT_PENDING});
     m->pool->is_exact = 0;
 }
 
@@ -122,8 +130,10 @@ static void undo(struct moment *m, const struct ct_snapshot_entry *e) {
         .stream = e->stream, .pool = {e->pool[0], e->pool[1]}, .is_small = e->bytes <= 2 * MIB};
     switch (e->action) {
     case CT_SNAPSHOT_ALLOC:
-        if (block)
+        if (block) {
+            m->block_bytes -= block->bytes;
             remove_at(&m->blocks, block);
+        }
         break;
     case CT_SNAPSHOT_FREE_COMPLETED:
         put_back(m, e);
@@ -244,6 +254,14 @@ static int by_bytes(const void *a, const void *b) {
     return x->stack < y->stack ? -1 : x->stack > y->stack;
 }
 
+static void free_moment(struct moment *m) {
+    ct_range_list_free(&m->segments);
+    ct_range_list_free(&m->blocks);
+    ct_map_free(&m->stacks);
+    ct_map_free(&m->positions);
+    free(m->keys);
+}
+
 void ct_snapshot_pool_find(struct ct_snapshot_pool *p, const struct ct_snapshot *s, int device,
                            size_t before, const struct ct_snapshot_pool_key *key) {
     *p = (struct ct_snapshot_pool){.device = device, .is_exact = 1};
@@ -257,45 +275,24 @@ void ct_snapshot_pool_find(struct ct_snapshot_pool *p, const struct ct_snapshot 
     count(&m, key);
     if (p->holder_count)
         qsort(p->holders, p->holder_count, sizeof *p->holders, by_bytes);
-    ct_range_list_free(&m.segments);
-    ct_range_list_free(&m.blocks);
-    ct_map_free(&m.stacks);
-    ct_map_free(&m.positions);
-    free(m.keys);
-}
-
-// Sets what lies at an address, and returns the sum with that.
-static uint64_t set_block(struct ct_map *blocks, uint64_t sum, uint64_t address, uint64_t bytes) {
-    uint64_t *there = ct_map_add(blocks, address);
-    sum -= *there;
-    *there = bytes > UINT64_MAX - sum ? 0 : bytes;
-    return sum + *there;
+    free_moment(&m);
 }
 
 size_t ct_snapshot_find_peak(const struct ct_snapshot *s, int device, uint64_t *bytes) {
     const struct ct_snapshot_history *h = &s->history[device];
-    struct ct_map blocks = {0}; // by address: bytes
-    uint64_t sum = 0;
-    for (size_t i = 0; i < s->segment_count; i++)
-        for (size_t k = 0; s->segments[i].device == device && k < s->segments[i].block_count; k++) {
-            const struct ct_snapshot_block *b = &s->blocks[s->segments[i].first_block + k];
-            if (b->state != CT_SNAPSHOT_INACTIVE)
-                sum = set_block(&blocks, sum, b->address, b->bytes);
-        }
+    struct ct_snapshot_pool pool = {.device = device};
+    struct moment m = {.s = s, .pool = &pool};
     size_t peak = h->count;
-    *bytes = sum;
+    add_end(&m);
+    *bytes = m.block_bytes;
     for (size_t i = h->count; i > 0; i--) {
-        const struct ct_snapshot_entry *e = &h->list[i - 1];
-        if (e->action == CT_SNAPSHOT_ALLOC)
-            sum = set_block(&blocks, sum, e->address, 0);
-        else if (e->action == CT_SNAPSHOT_FREE_COMPLETED)
-            sum = set_block(&blocks, sum, e->address, round_request(e->bytes));
-        if (sum >= *bytes) {
-            *bytes = sum;
-            peak = i - 1;
-        }
+        undo(&m, &h->list[i - 1]);
+        if (m.block_bytes < *bytes)
+            continue;
+        *bytes = m.block_bytes;
+        peak = i - 1;
     }
-    ct_map_free(&blocks);
+    free_moment(&m);
     return peak;
 }
 
