@@ -231,6 +231,9 @@ def figures():
     check("although as many tokens were free" in said("sglang-pages")[1]["summary"], said("sglang-pages"))
     check("Stable Diffusion web UI forward pass" in said("sdnext")[0], said("sdnext"))
     check("something else had filled" in said("nccl-little")[0] and "BUFFSIZE" not in str(said("nccl-little")[1]["advice"]), said("nccl-little"))
+    equal([said(name)[1]["scenario"] for name in ("peak-rises", "peak-stays", "comma", "lmdeploy", "errno", "deepspeed-module")],
+          ["leak", "incomplete", "host-pinned", "incomplete", "host-memory", "startup-weights"])
+    check("lines 1 to 8: from 16.83 GiB to 17.09 GiB, higher in each of 7 lines" in said("peak-rises")[0], said("peak-rises"))
     check("max_split_size_mb" in str(said("no-expandable")[1]["advice"]), said("no-expandable"))
     check("expandable_segments:True" not in str(said("no-expandable")[1]["advice"]), said("no-expandable"))
     # 3.00 GiB hold 24000 tokens; 6000 more are 0.75 GiB, which is 0.04 of 20 GiB

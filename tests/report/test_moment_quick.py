@@ -171,6 +171,23 @@ def hurt():
     return problems[:5] or "known %r, not known %r" % (dict(known), dict(unknown))
 
 
+@case("between a damaged chunk and the checkpoint behind it nothing is known, as top says; from its first event on all is")
+def behind_damage():
+    (path,) = (p for p in VLLM if "/less-than-desired/" in p)
+    whole = Whole(path)
+    n = len(whole.records)
+    edges = [n * k // 12 for k in range(4, 12)]
+    with open(noted(b"".join(make_checkpoint.insert(whole, edges))), "rb") as f:
+        chunks = pieces(f.read())
+    hurt_chunk = bytearray(chunks[6])
+    hurt_chunk[160] ^= 0x55
+    made = write(b"".join(chunks[:6]) + bytes(hurt_chunk) + b"".join(chunks[7:]), "damaged.zst")
+    _, q = read("top", "--quick", elapsed(whole, edges[5]), made)  # the last record of that chunk
+    check(not q["known"] and "damaged" in q["unknown"], q)
+    found, checkpoint = compare(made, elapsed(whole, edges[5] + 1))
+    equal((found, checkpoint is not None), ([], True))
+
+
 # ---- small programs -----------------------------------------------------------------------------
 
 
