@@ -118,8 +118,12 @@ static inline void gather(struct device *d, const struct ct_device_counts *to) {
     d->last = *to;
 }
 
+static inline int same_counts(const struct ct_device_counts *a, const struct ct_device_counts *b) {
+    return a->tracked == b->tracked && a->reserved == b->reserved && a->allocated == b->allocated;
+}
+
 // Gathers the values after an event. The history keeps its bounds for ever, so no value may be left
-// out.
+// out, also not that of a cell's first event, which may be that of the cell before.
 static inline void note_history(const struct ct_event *e, int device) {
     struct device *d = &s.device[device];
     const struct ct_device_counts now = ct_device_counts_now(&s.live.device[device]);
@@ -134,7 +138,7 @@ static inline void note_history(const struct ct_event *e, int device) {
         ct_history_count(s.history, e->t_ns, device, 0, 1);
         d->ooms++;
     }
-    if (now.tracked == d->tracked && !CT_HAS(e, free_bytes))
+    if (d->changed && same_counts(&now, &d->last) && !CT_HAS(e, free_bytes))
         return;
     d->tracked = now.tracked;
     d->peak = now.tracked > d->peak ? now.tracked : d->peak;
