@@ -278,9 +278,11 @@ def history(section):
 
 
 def totals(log, end):
-    """What is allocated behind each of a thread's calls."""
-    size, out, now = {}, array.array("Q"), 0
+    """What is allocated behind each of a thread's calls; and what the recorder knows of it until it learns of the call's result, which
+    is less for a give-back that fails: its event is taken before its call, its correction may come with a later batch."""
+    size, out, unanswered, now = {}, array.array("Q"), array.array("Q"), 0
     for w in itertools.islice(log.what, end):
+        failed_free = w & 3 == 2
         if not w & 2:
             if w & 1:
                 size[w >> 16] = (w >> 2 & 0x3FFF) * 512
@@ -288,14 +290,16 @@ def totals(log, end):
             else:
                 now -= size.pop(w >> 16)
         out.append(now)
-    return out
+        unanswered.append(now - size.get(w >> 16, 0) if failed_free else now)
+    return out, unanswered
 
 
 def history_problems(section, log, end, more):
     """A history against the log of the only thread, of which `end` calls came before. Which of two buckets a call belongs to is not
     certain where it came within a microsecond of their border; so it may be in either. Up to `more` events are no calls."""
     start, width, cells = history(section)
-    total, refused = totals(log, end), array.array("Q", itertools.accumulate(w & 3 == 3 for w in itertools.islice(log.what, end)))
+    refused = array.array("Q", itertools.accumulate(w & 3 == 3 for w in itertools.islice(log.what, end)))
+    total, unanswered = totals(log, end)
     problems, seen, looked = [], 0, 0
     for cell in (c for c in cells if c["device"] == 0):
         begin, stop = start + cell["bucket"] * width, start + (cell["bucket"] + 1) * width
@@ -310,13 +314,14 @@ def history_problems(section, log, end, more):
             if not (refused[last - 1] - refused[first - 1] if first else refused[last - 1]) <= cell["refused"] <= \
                     refused[high - 1] - (refused[low - 1] if low else 0):
                 problems.append(f"{where}: {cell['refused']} refused")
-            may, must = total[low:high], total[first:last]
+            may, must = total[low:high] + unanswered[low:high], total[first:last]
+            at_end = slice(max(last - 1, 0), high)
             if not low:
                 may.append(0)  # before the first call
             for quantity in (1, 4):  # tracked, allocated: the same here
                 least, most, final = cell["curve"][quantity]
                 if not (min(may) <= least <= min(must) and max(must) <= most <= max(may) and
-                        final in total[max(last - 1, 0):high]):
+                        final in total[at_end] + unanswered[at_end]):
                     problems.append(f"{where}, quantity {quantity}: {cell['curve'][quantity]}, not {min(must)}, {max(must)}, "
                                     f"{total[last - 1]}")
             looked += 1
