@@ -16,7 +16,7 @@ import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 import check_ledger  # noqa: E402
 import mkjournal  # noqa: E402
-from live import CUTRACE, Holder, once, written  # noqa: E402
+from live import CUTRACE, Holder, Light, once, written  # noqa: E402
 from tap import Skip, case, check, equal, main, read_json  # noqa: E402
 from traces import G, M, S  # noqa: E402
 from ways import HANG, folder  # noqa: E402
@@ -312,6 +312,23 @@ def another_user():
     document = json.loads(done.stdout)
     equal((done.returncode, document["processes"]), (3, []))
     check("belongs to another user" in document["skipped"][0], document)
+
+
+@case("one thing has one figure: what is allocated, in the head and in the parts, of a process that allocates meanwhile")
+def one_figure():
+    figures = r", (\S+ \S+) allocated now.*(?:\n.*)*?\n +(\S+ \S+) +\S+ % +\+ other allocations"
+    _, text, _ = once(written([G] * 20, pending=[48 * M]), json_too=False)  # the header knows of 1 GiB
+    equal(re.search(figures, text).groups(), ("1.05 GiB", "1.05 GiB"), text)
+    seen = set()
+    with Light() as h:
+        h.tell("alloc", M)
+        for _ in range(5):
+            print("alloc 65536\n" * 3000, file=h.process.stdin, end="", flush=True)
+            _, text, _ = once(h.where, json_too=False)
+            head, part = re.search(figures, text).groups()
+            equal(head, part, text)
+            seen.add(head)
+    check(len(seen) > 1, seen)
 
 
 @case("names of a trace reach the terminal cleaned")

@@ -407,7 +407,7 @@ void ct_watch_list_read(struct ct_watch_list *l, struct ct_watch_entry *e) {
     ct_watch_details_free(&p->details);
     p->details = d;
     p->has_details = 1;
-    p->is_stale = 0;
+    p->is_stale = e->is_changed; // (a look came while they were read)
     p->details_ns = e->tried_ns;
     e->is_open = d.fresh.is_open;
     ct_watch_news_note(&e->news, &p->details, p->details_ns);

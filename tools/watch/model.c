@@ -68,8 +68,17 @@ const struct ct_watch_device *ct_watch_main_device(const struct ct_watch_process
     return best;
 }
 
+uint64_t ct_watch_details_tracked(const struct ct_watch_process *p) {
+    uint64_t sum = 0;
+    for (size_t i = 0; i < p->details.device_count; i++)
+        sum += p->details.devices[i].tracked;
+    return sum;
+}
+
 uint64_t ct_watch_tracked(const struct ct_watch_process *p) {
     uint64_t sum = 0;
+    if (p->has_details && p->details.events >= p->events)
+        return ct_watch_details_tracked(p);
     for (size_t i = 0; i < sizeof p->now / sizeof *p->now; i++)
         sum += p->now[i].tracked;
     return sum;

@@ -138,7 +138,9 @@ const char *ct_watch_state_name(enum ct_watch_state state);
 const char *ct_watch_outcome_name(enum ct_watch_outcome outcome);
 // The device on which the process holds the most, or NULL.
 const struct ct_watch_device *ct_watch_main_device(const struct ct_watch_process *p);
-// What it has allocated now, on all devices.
+// What it had allocated on all devices at the moment of the details.
+uint64_t ct_watch_details_tracked(const struct ct_watch_process *p);
+// What it has allocated now, on all devices: by the details, unless the header has more events.
 uint64_t ct_watch_tracked(const struct ct_watch_process *p);
 
 #endif

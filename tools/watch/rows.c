@@ -34,6 +34,16 @@ static const struct ct_watch_now *main_now(const struct ct_watch_process *p) {
     return best;
 }
 
+// What is free on the device of which it holds the most: as its details have it, else at the last
+// reading. Returns whether it is known.
+static int find_free(const struct ct_watch_process *p, uint64_t *bytes) {
+    const struct ct_watch_device *d = ct_watch_main_device(p);
+    const struct ct_watch_now *now = main_now(p);
+    const int is_read = d && d->is_read;
+    *bytes = is_read ? d->part[CT_WATCH_FREE] : now->free;
+    return ct_watch_is_alive(p) && (is_read || now->total);
+}
+
 static uint64_t count_ooms(const struct ct_watch_process *p) {
     uint64_t sum = 0;
     for (size_t i = 0; i < sizeof p->now / sizeof *p->now; i++)
@@ -43,7 +53,7 @@ static uint64_t count_ooms(const struct ct_watch_process *p) {
 
 static struct ct_human_text text_of(const struct ct_watch_process *p, enum ct_row_column c) {
     const struct ct_watch_device *d = ct_watch_main_device(p);
-    const struct ct_watch_now *now = main_now(p);
+    uint64_t bytes;
     switch (c) {
     case CT_ROW_PID:
         return ct_human_format("%u", p->pid);
@@ -61,8 +71,7 @@ static struct ct_human_text text_of(const struct ct_watch_process *p, enum ct_ro
     case CT_ROW_OOM:
         return ct_human_format("%" PRIu64, count_ooms(p));
     case CT_ROW_FREE:
-        return now->total && ct_watch_is_alive(p) ? ct_human_bytes(now->free, CT_UNITS_IEC)
-                                                  : ct_human_format("-");
+        return find_free(p, &bytes) ? ct_human_bytes(bytes, CT_UNITS_IEC) : ct_human_format("-");
     case CT_ROW_LOST:
         return ct_human_count(p->has_details ? p->details.lost : p->lost);
     default:
@@ -80,6 +89,7 @@ static double growth_of(const struct ct_trend *t) {
 // By what a column is sorted; the largest first.
 static double value_of(const struct ct_watch_process *p, enum ct_row_column c) {
     const struct ct_watch_device *d = ct_watch_main_device(p);
+    uint64_t bytes;
     switch (c) {
     case CT_ROW_PID:
         return -(double)p->pid;
@@ -94,7 +104,7 @@ static double value_of(const struct ct_watch_process *p, enum ct_row_column c) {
     case CT_ROW_OOM:
         return (double)count_ooms(p);
     case CT_ROW_FREE:
-        return ct_watch_is_alive(p) ? -(double)main_now(p)->free : -1e300;
+        return find_free(p, &bytes) ? -(double)bytes : -1e300;
     case CT_ROW_LOST:
         return (double)(p->has_details ? p->details.lost : p->lost);
     default:

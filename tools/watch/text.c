@@ -192,6 +192,15 @@ static void print_rates(FILE *out, const struct ct_watch_process *p) {
             ct_human_seconds(d->recent_ns).text);
 }
 
+// Whether the reader has to know how old the details are: because of their age, or because the head
+// has another figure of the same thing.
+static int is_of_another_moment(const struct ct_watch_process *p,
+                                const struct ct_watch_style *style) {
+    return p->has_details && p->is_stale &&
+           (style->now_ns > p->details_ns + STALE_NS ||
+            ct_watch_tracked(p) != ct_watch_details_tracked(p));
+}
+
 static void print_head(FILE *out, const struct ct_watch_process *p,
                        const struct ct_watch_style *style) {
     const struct ct_watch_details *d = &p->details;
@@ -202,7 +211,7 @@ static void print_head(FILE *out, const struct ct_watch_process *p,
         fprintf(out, ", %s allocated now", bytes_of(ct_watch_tracked(p)).text);
     if (d->phase)
         fprintf(out, "; phase: %s", d->phase);
-    if (p->is_stale && style->now_ns > p->details_ns + STALE_NS)
+    if (is_of_another_moment(p, style))
         fprintf(out, "; below: of %s ago", ago(style, p->details_ns).text);
     fputs("\ntrace: " CT_WRAP_HANG CT_WRAP_NAME, out);
     ct_utf8_print_sanitized(out, p->trace, strlen(p->trace));
