@@ -6,6 +6,7 @@ What others' programs do with it is not tested here: the lines "Tried" say what 
 """
 # optional: systemd
 import glob
+import json
 import os
 import re
 import shlex
@@ -104,6 +105,22 @@ def reports():
         check(code == 0 and out, (words, code, out))
         count += 1
     check(count >= 5, count)
+
+
+@case("Kubernetes: the packed library fits into a ConfigMap, and the init container's command unpacks it")
+def config_map():
+    (manifest,) = fenced("yaml")
+    command = json.loads(re.search(r"command: (.*)", manifest)[1])
+    (strip,), (pack,) = ([words for words in commands() if words[0] == name] for name in ("strip", "gzip"))
+    equal(run(*strip[:-1], os.path.join(BUILD, "libcutrace.so")), (0, ""))
+    with open(here("libcutrace.so"), "rb") as f:
+        library = f.read()
+    equal(run(*pack), (0, ""))
+    check(os.path.getsize(here("libcutrace.so.gz")) <= 1 << 20, "ValidateConfigMap: no more than MaxSecretSize, over all values")
+    equal(command[:2], ["sh", "-c"])
+    equal(run("sh", "-c", command[2].replace("/packed/", "").replace("/opt/cutrace/", "unpacked.")), (0, ""))
+    with open(here("unpacked.libcutrace.so"), "rb") as f:
+        equal(f.read() == library, True)
 
 
 @case("every variable of cutrace's that the page sets is one, and patterns have only what patterns have")
