@@ -289,9 +289,9 @@ static void begin_event(struct ct_torch_snapshot *s, int index, enum ct_word act
     begin_entry(s, index, action, t_ns, stack);
 }
 
-// Returns the stream of a segment. The hook for blocks carries none, so it is 0. A mapping gets 1
-// where it lies next to other memory, because the viewer would join neighbours of one stream and
-// then not find the other memory.
+// Returns the stream of a segment: 0, because the replay does not keep those of blocks. A mapping
+// gets 1 where it lies next to other memory, because the viewer would join neighbours of one stream
+// and then not find the other memory.
 static unsigned stream_of(const struct ct_torch_snapshot *s, const struct ct_listed_range *region) {
     return s->separate_mappings && (region->what & (CT_REGION_POOL | CT_REGION_MAPPED)) ==
                                        (CT_REGION_POOL | CT_REGION_MAPPED);
@@ -534,7 +534,7 @@ static void put_settings(struct ct_torch_snapshot *s, const struct ct_trace *t) 
         put_named_number(s, "to_event", s->window.last);
     }
     ct_pickle_text(s->out, "sizes");
-    ct_pickle_text(s->out, "as PyTorch has rounded them; streams and pools are not known");
+    ct_pickle_text(s->out, "as PyTorch has rounded them; streams and pools are not exported");
     if (s->note) {
         ct_pickle_text(s->out, "note");
         ct_pickle_text(s->out, s->note);
