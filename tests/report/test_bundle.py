@@ -4,6 +4,7 @@
 
 optional: libdw (elfutils), for the case of source lines
 """
+import glob
 import hashlib
 import io
 import json
@@ -22,7 +23,7 @@ import zlib
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 import read_trace  # noqa: E402
 import whole_trace  # noqa: E402
-from tap import PLAIN, REPORT, ROOT, Skip, case, check, check_json, equal, main, no_lines, report, sample  # noqa: E402
+from tap import PLAIN, REPORT, ROOT, Skip, case, check, check_json, equal, main, no_lines, read_json, report, sample  # noqa: E402
 
 HERE = tempfile.TemporaryDirectory(prefix="cutrace-bundle-")  # pylint: disable=consider-using-with
 FOLDER = HERE.name
@@ -269,7 +270,7 @@ def empty_machine():
 def log_in_bundle():
     with open(os.path.join(VLLM, "profile-run", "log.txt"), encoding="utf-8") as f:
         lines = f.read().splitlines()
-    added = ["INFO loading /home/zeinab/models/llama/a.bin", "Zeinab says: at @/root/x/zeinab.py", "throughput: 12.3 tokens/s, 3/12 done"]
+    added = ["INFO loading /home/zeinab/models/llama/a.bin", "Zeinab says: at @/root/x/zeinab.py", "throughput: 12.3 tokens/s, 3/12 done, 19.39/24.0 GiB free"]
     log = at("server.log")
     with open(log, "w", encoding="utf-8") as f:
         f.write("\n".join(lines[:1] + added + lines[1:]) + "\n")
@@ -290,6 +291,23 @@ def log_in_bundle():
     fence = files["summary.md"].decode().split("~~~text\n")[1].split("~~~")[0].splitlines()
     check("  change " in "\n".join(fence), fence)
     bundle("strict.zip", ONE, "--log", log, "--scrub=strict", code=2)
+
+
+@case("with a log and metrics a bundle concludes and advises what summary does: what is scrubbed is still read")
+def same_conclusions():
+    def conclusions(document):
+        return [(v["scenario"], v["confidence"], [(a["flag"], a["from"], a["to"]) for a in v["advice"]]) for v in document["verdicts"]]
+    alone = [os.path.dirname(log) for log in sorted(glob.glob(os.path.join(VLLM, "*/log.txt")))
+             if not os.path.exists(os.path.join(os.path.dirname(log), "trace-1.zst"))]
+    certain = [os.path.join(VLLM, name) for name in ("less-than-desired", "http-server")]  # free memory of two decimals; metrics
+    for folder in {*certain, *sample(alone, 4)}:
+        logs = [os.path.join(folder, name) for name in ("log.txt", "metrics.txt") if os.path.exists(os.path.join(folder, name))]
+        words = ["--log=" + log for log in logs] + [os.path.join(folder, "trace.zst")]
+        path, out, _ = bundle("logs.zip", *words)
+        with zipfile.ZipFile(path) as z:
+            equal(conclusions(json.loads(z.read("summary.json"))), conclusions(json.loads(read_json("summary", *words))), folder)
+            said = z.read("summary.md").decode()
+        equal(["log-2.txt" in text for text in (out, said)], [len(logs) == 2] * 2, folder)
 
 
 @case("of a long log the beginning and the end are in the bundle")

@@ -304,8 +304,9 @@ static void print_text(const struct ct_bundle *b) {
         printf("names of users, hosts and projects are replaced (--scrub=%s; no: keep them)\n",
                ct_scrub_level_name(b->scrub.level));
     if (b->logs.count)
-        puts(
-            "lines of the log are in it as log-1.txt: what requests and answers say is not replaced");
+        printf("lines of the log are in it as log-1.txt%s: what requests and answers say is not "
+               "replaced\n",
+               b->logs.count > 1 ? " and log-2.txt" : "");
     puts("attach it to the bug report, and paste its summary.md");
 }
 

@@ -249,6 +249,8 @@ static void print_versions(const struct ct_bundle *b, FILE *out) {
 }
 
 static void print_details(const struct ct_bundle *b, FILE *out) {
+    static const char *const logs[] = {"", ", the log (`log-1.txt`)",
+                                       ", the logs (`log-1.txt`, `log-2.txt`)"};
     char cut[200];
     const int n = b->options->path_count;
     fprintf(out,
@@ -256,7 +258,7 @@ static void print_details(const struct ct_bundle *b, FILE *out) {
             "The zip file has %d trace%s, `report.html` (open it in a browser; it needs no "
             "network)%s and `summary.json`.\n`cutrace-report FILE.zip` reads it, as do its other "
             "commands (`top`, `oom`, `timeline`, `frag`, ...).\n\n",
-            n, n == 1 ? "" : "s", b->logs.count ? ", the log (`log-1.txt`)" : "");
+            n, n == 1 ? "" : "s", logs[b->logs.count]);
     if (ct_bundle_describe_cut(b, cut, sizeof cut))
         fprintf(out, "- Cut to fit: %s.\n", cut);
     if (b->scrub.level == CT_SCRUB_NO)

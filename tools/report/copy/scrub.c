@@ -304,15 +304,21 @@ static int is_public_path(struct ct_string path) {
 
 // ---- texts --------------------------------------------------------------------------------------
 
-// A rate or a part ("tokens/s", "3/12"), which is no path.
+static int is_number(struct ct_string text) {
+    size_t n = 0;
+    while (n < text.length && (isdigit((unsigned char)text.at[n]) || text.at[n] == '.'))
+        n++;
+    return n && n == text.length && isdigit((unsigned char)*text.at);
+}
+
+// A rate or a part ("tokens/s", "3/12", "19.39/24.0"), which is no path.
 static int is_fraction(struct ct_string token) {
     const char *slash = memchr(token.at, '/', token.length), *end = token.at + token.length;
-    size_t digits = 0;
     if (!slash || slash == token.at || memchr(slash + 1, '/', (size_t)(end - slash - 1)))
         return 0;
-    while (slash + 1 + digits < end && isdigit((unsigned char)slash[1 + digits]))
-        digits++;
-    return end - slash <= 2 || slash + 1 + digits == end;
+    const struct ct_string part = piece(token.at, slash), whole = piece(slash + 1, end);
+    return whole.length <= 1 ||
+           (is_number(whole) && (!memchr(whole.at, '.', whole.length) || is_number(part)));
 }
 
 // Appends a text in which paths may stand.
