@@ -424,7 +424,9 @@ def counts_of_the_range():
     kinds = set()
     for path in SOME + FILES:
         summary = {d["ordinal"]: d for d in read("summary", path)["devices"] or []}
-        for at in ("end", "peak", "%.3f" % 0.001):
+        info = read("info", path)
+        first = "%.9f" % ((info["t_first_ns"] - info["start_ns"]) / 1e9)
+        for at in ("end", "peak", first):
             for d in read("frag", path, "--at=" + at)["devices"] or []:
                 same = ("growth_causes", "oom_causes", "retries", "retries_is_bound", "fragmentation")
                 equal([d[k] for k in same], [summary[d["ordinal"]][k] for k in same], path)

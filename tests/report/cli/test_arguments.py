@@ -303,7 +303,10 @@ def forms_of_times():
     equal(seen(path, "--from=1990-01-01T00:00:00Z"), list(range(7)))
     said = wrong("--from=2200-01-01T00:00:00Z", path)
     check(said.endswith("--from: no event is of that time; the first is at +0.000 s, the last at +3d 05:49:48"), said)
-    check("--at: no event is of that time" in wrong("top", "--at=999h", path))
+    late = spread("late.zst", [11, 12])
+    for at, of in (("999h", path), ("5s", late), ("10.998", late)):
+        check("--at: no event is of that time" in wrong("top", "--at=" + at, of), at)
+    right("top", "--at=10.999", late)  # (as printed, to a millisecond)
 
 
 @case("a time of day is of the day on which the trace has it, or of the nearest one")

@@ -141,17 +141,21 @@ static struct ct_human_text elapsed(const struct ct_trace *t, uint64_t t_ns) {
     return ct_human_elapsed(t_ns > t->start_ns ? t_ns - t->start_ns : 0);
 }
 
-// Refuses a moment or a range behind the last event, and a range that ends before the first one: an
-// empty answer would look like that of a healthy run. Where the end of the trace is missing, views
-// say that what was later is not known.
+enum bound { FROM = 1, TO = 2, AT = FROM | TO };
+
+// Refuses a moment, or the begin of a range, behind the last event, and a moment, or the end of a
+// range, before the first one: an empty answer would look like that of a healthy run. Where the end
+// of the trace is missing, views say that what was later is not known.
 static int check_inside(const struct ct_view *v, const char *option, const struct ct_time *time,
-                        uint64_t t_ns, int is_end, struct ct_error *error) {
+                        uint64_t t_ns, enum bound bound, struct ct_error *error) {
     const struct ct_trace *t = v->trace;
     // (times are printed to a millisecond, those of days to a second, and typed again)
     const uint64_t step = t->t_last_ns - t->start_ns < DAY ? 1000000 : 1000000000;
-    const int is_inside = is_end ? add(t_ns, step) >= t->t_first_ns
-                                 : t->incomplete || t->running || t_ns <= add(t->t_last_ns, step);
-    if (time->kind == CT_TIME_NONE || !t->events || is_inside)
+    // (a moment of what was overwritten is one of the run, of which views say that it is not known)
+    const int is_early = add(t_ns, step) < t->t_first_ns && (bound == TO || !t->first_event);
+    const int is_late = !t->incomplete && !t->running && t_ns > add(t->t_last_ns, step);
+    if (time->kind == CT_TIME_NONE || !t->events ||
+        !((bound & TO && is_early) || (bound & FROM && is_late)))
         return 0;
     return ct_error_set(error, CT_EXIT_USAGE,
                         "%.200s: %s: no event is of that time; the first is at %s, the last at %s",
@@ -187,9 +191,9 @@ int ct_time_range_resolve(struct ct_view *v, struct ct_error *error) {
         return -1;
     if (from > to)
         return ct_error_set(error, CT_EXIT_USAGE, "--from is later than --to");
-    if (check_inside(v, "--from", &v->options->from, from, 0, error) ||
-        check_inside(v, "--to", &v->options->to, to, 1, error) ||
-        (!is_found_later && check_inside(v, "--at", &v->options->at, v->at.t_ns, 0, error)))
+    if (check_inside(v, "--from", &v->options->from, from, FROM, error) ||
+        check_inside(v, "--to", &v->options->to, to, TO, error) ||
+        (!is_found_later && check_inside(v, "--at", &v->options->at, v->at.t_ns, AT, error)))
         return -1;
     v->from_ns = from;
     v->in_gap_ns = leave_gap(v->trace, &v->options->to, &to);
