@@ -21,7 +21,7 @@ gc.disable()  # lists of a hundred thousand events, none of them a cycle: it wou
 def count_said(text):
     """Failures that the lines on standard error say, and those of them that are PyTorch's; a line may sum up."""
     lines = [line for line in text.splitlines() if line.startswith("cutrace: ") and " out of memory: " in line]
-    counts = [1 + int((re.match(r"cutrace: (\d+) more failed", line) or [0, 0])[1]) for line in lines]
+    counts = [int((re.match(r"cutrace: (\d+) more failed", line) or [0, 1])[1]) for line in lines]
     return sum(counts), sum(n for n, line in zip(counts, lines) if "PyTorch's allocation of" in line)
 
 

@@ -60,7 +60,7 @@ static void every_part(void **state) {
     r.unattributed = GIB(5.3);
     r.earlier = 37;
     is(&r,
-       "cutrace: 37 more failed, the last of them: GPU 0 out of memory: PyTorch's allocation of "
+       "cutrace: 38 more failed, the last of them: GPU 0 out of memory: PyTorch's allocation of "
        "20.00 MiB failed: free 1.00 GiB of 24.00 GiB, this process 12.00 GiB tracked + 2.00 GiB in flight "
        "+ 512.00 MiB untracked, others 3.20 GiB, 5.30 GiB untracked or of others\n");
     r.earlier = 0;

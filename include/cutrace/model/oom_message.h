@@ -18,7 +18,7 @@
 
 // What is known about an OOM: bytes of this moment, and texts. Unknown numbers are UINT64_MAX (the
 // device: -1), unknown texts NULL or "". `tracked` and `untracked` are of this process;
-// `unattributed` is untracked or of others; `earlier` failures are not described.
+// `unattributed` is untracked or of others; `earlier` failures are not described, but counted.
 struct ct_oom {
     int device, by_pytorch;
     int with_host; // the device has the host's memory: `unattributed` may be of its programs, too
@@ -183,7 +183,7 @@ static inline size_t ct_oom_message_format(const struct ct_oom *oom, char *out, 
     struct ct_oom_line l = {out, 0, size - 1, print}; // room for the newline
     ct_oom_add(&l, "cutrace: ");
     if (oom->earlier)
-        ct_oom_add(&l, "%" PRIu64 " more failed, the last of them: ", oom->earlier);
+        ct_oom_add(&l, "%" PRIu64 " more failed, the last of them: ", oom->earlier + 1);
     if (oom->device >= 0 && !oom->memory)
         ct_oom_add(&l, "GPU %d ", oom->device);
     ct_oom_add(&l, "out of memory: ");
