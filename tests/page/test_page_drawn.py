@@ -1182,6 +1182,11 @@ def as_bars():
         BROWSER.settle()
         rows = BROWSER.do(RANKS)
         equal(len(rows), len(want), rows)
+        said = BROWSER.do("document.querySelector('#ranks pre').textContent")
+        check("next: cutrace-report trace" in said and ROOT not in said, said)
+        BROWSER.open(url="file://" + to, width=390)
+        BROWSER.settle()
+        equal(BROWSER.do("[...document.querySelectorAll('table.ranks, table.ranks td')].filter((e) => e.scrollWidth > e.clientWidth + 1).length"), 0, to)
         for row, (process, first, last) in zip(rows, want):
             if process not in row["name"] or abs(row["first"] - first * row["width"]) > 2 or abs(row["last"] - last * row["width"]) > 2:
                 problems.append(f"{name}: {row}, not {process} from {first * row['width']} to {last * row['width']}")

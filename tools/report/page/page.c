@@ -39,6 +39,11 @@ static int read_together(struct ct_page *p, const struct ct_phase_rules *rules,
     if (ct_processes_read(&p->processes, &p->processes_options, &ct_page_terminal, rules, NULL,
                           error))
         return -1;
+    // A page goes to others: it names the files without their folders.
+    for (size_t i = 0; i < p->processes.all.count; i++) {
+        const char *slash = strrchr(p->processes.traces[i].path, '/');
+        p->processes.traces[i].path = slash ? slash + 1 : p->processes.traces[i].path;
+    }
     p->has_processes = 1;
     return 0;
 }

@@ -82,8 +82,9 @@ void ct_page_phases_write(FILE *out, struct ct_view *v, const struct ct_phase_ti
           out);
     for (size_t i = 0; i < p->count; i++)
         put_phase(out, v, &p->list[i]);
-    fputs("</tbody></table>\n<p class=\"hint\">Taken: allocations and PyTorch\xe2\x80\x99s blocks; "
-          "kept: of these, live at its end; peak: of what was tracked.</p>\n",
-          out);
+    fputs(
+        "</tbody></table>\n<p class=\"hint\">Taken: allocated in the phase, and PyTorch\xe2\x80\x99s "
+        "blocks; kept: of that, still live at its end; peak: of what was tracked.</p>\n",
+        out);
     put_marks(out, v, &p->marks);
 }

@@ -108,6 +108,15 @@ function boxColour(node) {
     return mix(node.main[0], theme().paper, share > 0.95 ? 0.08 : 0.3 + 0.4 * (1 - share));
 }
 
+// What tells a box from its neighbours is the function's name: the place goes first where there is no room for both.
+function boxText(context, node, width) {
+    const more = node.frames.length > 1 ? ` (+${node.frames.length - 1})` : "";
+    const name = nameOf(node), short = name.replace(/^\S+:\d+ /, "");
+    const whole = [name + more, name, short].find((text) => context.measureText(text).width <= width);
+    const cut = whole || fitText(context, short, width);
+    return whole || cut.length > 4 ? cut : "";
+}
+
 function drawBox(context, box, view, hatch) {
     const {node, x, width, depth} = box, y = depth * ROW;
     const idle = node.parent && node.main && node.main[0] === "idle";
@@ -123,9 +132,8 @@ function drawBox(context, box, view, hatch) {
     }
     if (width < 26)
         return;
-    const more = node.frames.length > 1 ? ` (+${node.frames.length - 1})` : "";
-    const text = fitText(context, nameOf(node) + more, width - 10);
-    if (text.length < 3)
+    const text = boxText(context, node, width - 10);
+    if (!text)
         return;
     if (idle) {
         context.fillStyle = theme().idle;
