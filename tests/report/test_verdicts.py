@@ -399,6 +399,20 @@ def untracked_is_enough():
     equal(is_cause(TOTAL, 31 * G, asked=20 * G, stack=SERVE), False)  # a server's budget leaves room for it
 
 
+@case("a device full of roundings has no untracked memory that grows")
+def roundings():
+    def found(size, n):
+        events = [{"ptr": (i + 1) * 4 * M, "bytes": size, "stack": MINE} for i in range(n)]
+        held = n * size
+        used = n * 4 * M
+        events += [{**reading(16 * G - used, used), "total_bytes": 16 * G}, refused(16 * G - used + G, 16 * G - used, total_bytes=16 * G, stack=MINE)]
+        return names(verdicts(save(events, {"device.0.total_bytes": str(16 * G)}))), used - held
+    scenarios, apart = found(2 * M + 4096, 3900)
+    check(apart > 7 * G and "untracked-growth" not in scenarios, (scenarios, apart))  # nearly 2 MiB of each are rounding
+    scenarios, apart = found(2 * M, 3900)
+    check(apart > 7 * G and "untracked-growth" in scenarios, (scenarios, apart))  # of 2 MiB nothing is
+
+
 @case("another process that sends new weights by CUDA IPC is no surprise on the device: it comes behind what the update needed")
 def sender_of_weights():
     update = PYTHON + [("Worker.update_weights", WORKER, 1623), ("<module>", "/home/me/serve.py", 9)]

@@ -70,6 +70,13 @@ int ct_live_at_classify(const struct ct_replay *r, const struct ct_object *o, in
     return ct_object_is_counted(&r->live, o);
 }
 
+uint64_t ct_live_at_rounding(const struct ct_live *l, const struct ct_object *o) {
+    const uint64_t block = UINT64_C(2) << 20;
+    const int is_large =
+        o->kind == CT_KIND_ADDRESS && o->bytes > block && ct_object_is_on_device(l, o);
+    return is_large ? (block - o->bytes % block) % block : 0;
+}
+
 static void add_object(struct ct_holding *h, const struct ct_live *l, const struct ct_object *o) {
     h->bytes += o->bytes;
     h->count += ct_object_allocations(l, o);
@@ -111,6 +118,7 @@ static void sum_holdings(struct ct_live_totals *t, const struct ct_replay *r, in
             *at = t->holding_count;
         }
         add_object(&t->holdings[*at - 1], &r->live, o);
+        t->rounding_bytes += ct_live_at_rounding(&r->live, o);
     }
     ct_map_free(&position);
 }

@@ -49,7 +49,8 @@ struct ct_live_totals {
     struct ct_mempool_usage *pools;
     size_t pool_count;
     uint64_t host_bytes;
-    uint64_t asleep_bytes; // of PyTorch's blocks, whose memory is unmapped: not part of `bytes`
+    uint64_t rounding_bytes; // of large allocations up to multiples of 2 MiB, as frag infers it
+    uint64_t asleep_bytes;   // of PyTorch's blocks, whose memory is unmapped: not part of `bytes`
 };
 
 // Reads the present state of a replay. `device`: an index, or -1 for all devices (then `split`
@@ -59,6 +60,8 @@ void ct_live_at_read(struct ct_live_totals *t, const struct ct_replay *r, int de
 // Whether an object counts for a device (as above), and as what.
 int ct_live_at_classify(const struct ct_replay *r, const struct ct_object *o, int device,
                         enum ct_holding_kind *kind);
+// What the driver needs beyond a large allocation, as layout/address_layout.h infers it.
+uint64_t ct_live_at_rounding(const struct ct_live *l, const struct ct_object *o);
 // The free blocks of a device's segments as a holding; -1 for all devices.
 struct ct_holding ct_live_at_find_idle(const struct ct_replay *r, int device);
 // The bytes of PyTorch's blocks that sleep on a device; -1: on all devices.

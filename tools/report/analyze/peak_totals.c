@@ -19,6 +19,7 @@ void ct_peak_totals_capture(struct ct_peak_totals *p, enum ct_totals_moment mome
     p->candidate[moment].idle = ct_live_at_find_idle(r, device);
     p->candidate[moment].split = ct_replay_split(r, device);
     p->candidate[moment].host_bytes = r->live.host_bytes;
+    p->candidate[moment].rounding_bytes = p->rounding_bytes;
     p->candidate[moment].asleep_bytes = ct_live_at_sum_asleep(r, device);
     p->resumers = &r->resumers;
     if (moment == CT_TOTALS_AT_PEAK) // peaks are too frequent to list pools
@@ -59,6 +60,7 @@ int ct_peak_totals_get(const struct ct_peak_totals *p, enum ct_totals_moment mom
         return 0;
     *totals = (struct ct_live_totals){.split = p->candidate[moment].split,
                                       .host_bytes = p->candidate[moment].host_bytes,
+                                      .rounding_bytes = p->candidate[moment].rounding_bytes,
                                       .asleep_bytes = p->candidate[moment].asleep_bytes,
                                       .pool_count = p->candidate[moment].pool_count};
     if (totals->pool_count) {

@@ -26,12 +26,13 @@ struct ct_peak_totals {
         size_t count;
     } kind[CT_HOLDING_STACKS], resumed[CT_HOLDING_STACKS]; // resumed: a part of what is held
     const struct ct_resumers *resumers;                    // of the replay that was captured last
+    uint64_t rounding_bytes;                               // at present (ct_live_at_rounding)
     struct {
         uint64_t generation; // number of captures; 0: none yet
         uint64_t event;
         struct ct_holding idle;
         struct ct_breakdown split;
-        uint64_t host_bytes, asleep_bytes;
+        uint64_t host_bytes, asleep_bytes, rounding_bytes;
         struct ct_mempool_usage *pools;
         size_t pool_count;
     } candidate[CT_TOTALS_MOMENTS];

@@ -65,6 +65,8 @@ CT_HOT void add_live(struct ct_scan *s, enum ct_holding_kind kind, const struct 
     struct ct_peak_totals *totals = &s->device[ct_device_to_index(o->device)].totals;
     ct_peak_totals_add(totals, &totals->kind[kind], o->stack, sign < 0 ? 0 - o->bytes : o->bytes,
                        sign < 0 ? 0 - number : number);
+    const uint64_t rounding = ct_live_at_rounding(&s->end.live, o);
+    totals->rounding_bytes += sign < 0 ? 0 - rounding : rounding;
 }
 
 // The same of what has slept.

@@ -372,7 +372,7 @@ static const struct {
     {CT_ACCOUNT_GRAPHS, "graph executables, as measured when they were made"},
     {CT_ACCOUNT_MODULES, "modules, as measured when they were loaded"},
     {CT_ACCOUNT_LIMITS, "limits, as measured when they were set"},
-    {CT_ACCOUNT_UNMEASURED, "what no call accounts for"},
+    {CT_ACCOUNT_UNMEASURED, "untracked, of no measured call"},
 };
 enum { UNTRACKED_ROWS = sizeof untracked_rows / sizeof *untracked_rows };
 
@@ -390,7 +390,8 @@ static void advise_untracked(const struct ct_judged *j, struct ct_verdict *v, ui
         (void)ct_verdict_add_advice(v, "keep fewer graphs: capture fewer shapes, or destroy graphs "
                                        "that are not replayed any more");
     else
-        (void)ct_verdict_add_advice(v, "cutrace-report frag shows its measured parts");
+        (void)ct_verdict_add_advice(v, "cutrace-report frag shows what of it is measured, and what "
+                                       "is inferred");
 }
 
 // Contexts, modules and graphs outside of any allocation: if they grow, or in a program without a
@@ -401,17 +402,23 @@ static int judge_untracked(const struct ct_judged *j) {
         return 1;
     for (int i = 0; i < UNTRACKED_ROWS; i++)
         bytes += ct_judged_row(j, untracked_rows[i].row);
-    if (is_server(j) || !is_enough(j, bytes))
+    // (a device full of roundings is full of allocations)
+    const uint64_t rounding = j->c->live->rounding_bytes;
+    if (is_server(j) || !is_enough(j, bytes > rounding ? bytes - rounding : 0))
         return 0;
     struct ct_verdict *v =
         ct_judged_add(j, CT_SCENARIO_UNTRACKED_GROWTH, 0.7,
-                      j->cause.missing ? "memory in no allocation is more than was missing"
-                                       : "memory in no allocation is most of the device");
+                      j->cause.missing ? "untracked memory is more than was missing"
+                                       : "untracked memory is most of the device");
     ct_judged_add_phase(j, v);
     for (int i = 0; i < UNTRACKED_ROWS; i++)
         if (ct_judged_row(j, untracked_rows[i].row))
             ct_judged_add_bytes(j, v, ct_judged_row(j, untracked_rows[i].row),
                                 untracked_rows[i].title);
+    if (rounding)
+        ct_judged_add_bytes(
+            j, v, rounding,
+            "of this, the rounding of allocations up to multiples of 2 MiB (inferred)");
     advise_untracked(j, v, bytes);
     return 1;
 }
