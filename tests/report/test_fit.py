@@ -213,6 +213,18 @@ def failed():
     check("up to the request that failed" in shown and "is not known" in shown, shown)
 
 
+@case("settings that nothing bounds: what has them, said once; with a log that has none, that it has none")
+def without_settings():
+    def said(*words):
+        return " ".join(report("fit", *words)[1].decode().split())
+    folder = os.path.join(ROOT, "tests/report/vllm/leak")
+    alone = said(os.path.join(folder, "trace.zst"))
+    equal((alone.count("--log FILE"), alone.count("not known"), alone.count("settings: ")), (1, 1, 1), alone)  # (not known: what would have come behind the failure)
+    folder = os.path.join(ROOT, "tests/report/vllm/eager")
+    both = said("--log", os.path.join(folder, "log.txt"), os.path.join(folder, "trace.zst"))
+    check("neither the trace nor the log has it" in both and "--log FILE" not in both, both)
+
+
 @case("a request that PyTorch repeated with success is none that failed")
 def repeated():
     d = device_of(failing(True))

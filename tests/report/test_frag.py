@@ -68,6 +68,15 @@ def two_levels():
     check(not any(line.startswith("  OOM") for line in lines), "no line without a level")
 
 
+@case("a failure for which too little was free: fragmentation was not its cause, by these figures; without one it says so")
+def the_conclusion():
+    def said(name):
+        return " ".join(text("frag", os.path.join(ROOT, "tests/report/vllm", name, "trace.zst")).split())
+    check(": 23.45 GiB in 168 allocations fragmentation was not the cause of 1 OOM: 96.00 MiB was asked for, 27.00 MiB was free on" in said("leak"),
+          said("leak")[:300])
+    check(" fragmentation made no request fail " in said("sleep-1"), said("sleep-1")[:300])
+
+
 @case("on a GPU: the moment is the crossing of summary, else the peak, and the figures are summary's")
 def the_default_moment():
     kinds = set()

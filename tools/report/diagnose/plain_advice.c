@@ -86,8 +86,8 @@ static void add_ranks(struct ct_verdict *v, enum ct_framework server, const char
 void ct_plain_advice_weights(struct ct_verdict *v, enum ct_framework server, const char *from,
                              int64_t ranks) {
     add_ranks(v, server, from, ranks,
-              "spread the weights over more GPUs; how many are enough is not known, "
-              "because loading failed before it had asked for all weights");
+              "spread the weights over more GPUs, twice as many at first, because loading "
+              "failed before it had asked for all weights");
     (void)ct_plain_advice_option(v, server, CT_OPTION_QUANTIZATION, NULL, NULL,
                                  "or load quantized weights; no smaller budget or KV cache makes "
                                  "room for weights");

@@ -160,13 +160,14 @@ void ct_text_advice_least_budget(const struct ct_text_facts *f, struct ct_verdic
         a = ct_verdict_add_advice(
             v,
             "raise it to at least %.2f, because %s is missing before the first block of the KV cache "
-            "fits; what one request of max_model_len needs beyond that is not known",
+            "fits; one request of max_model_len may need more",
             (double)(share + hundredths(missing, total) * CENT) / MILLION, size(missing).text);
     else
-        a = add_without_value(v, -missing,
-                              "fit the first block of the KV cache (what one request of "
-                              "max_model_len needs beyond that is not known)",
-                              total);
+        a = add_without_value(
+            v, -missing,
+            "fit the first block of the KV cache (one request of max_model_len may "
+            "need more)",
+            total);
     ct_advice_set(a, o->name, from, NULL, o->versions);
 }
 

@@ -411,7 +411,7 @@ static void advise_graphs(const struct ct_judged *j, struct ct_verdict *v) {
     ct_trace_advice_leave(j, v, ct_trace_advice_need(j),
                           find_graph_count(j->c->facts)
                               ? ", so that all graphs fit"
-                              : ", so that this graph fits (how many more come is not known)");
+                              : ", so that this graph fits (more may come)");
     (void)ct_plain_advice_option(v, server, CT_OPTION_GRAPH_SIZES, text_of(&sizes), NULL,
                                  "or lower it, so that fewer and smaller graphs are captured");
     (void)ct_plain_advice_option(v, server, CT_OPTION_NO_GRAPHS, NULL, NULL,

@@ -67,7 +67,7 @@ int ct_untracked_verdict_add(const struct ct_trace_case *c, const struct ct_judg
     const double confidence = l->untracked.shape.confidence / (l->untracked.is_own ? 1 : 2);
     struct ct_verdict *made = ct_growth_verdict_add(
         c, j, v, CT_SCENARIO_UNTRACKED_GROWTH, l->untracked.shape.kept_bytes, confidence,
-        l->untracked.is_own ? "memory of this process in no allocation grows"
+        l->untracked.is_own ? "this process's untracked memory grows"
                             : "memory outside of this process's allocations grows; whether it is "
                               "this process's is not known");
     if (!made)

@@ -52,6 +52,8 @@ static void find_settings(struct ct_vllm_budget *b, const struct ct_vllm_budget_
                                      &b->step_tokens};
     for (size_t i = 0; i < sizeof flags / sizeof *flags; i++)
         *to[i] = ct_server_settings_find(q->facts, q->log, flags[i]);
+    b->not_given = q->log ? "neither the trace nor the log has it"
+                          : "the trace does not have it (--log FILE may)";
     if (b->utilization.number > MILLION)
         b->utilization.number = 0;
 }
@@ -116,7 +118,7 @@ static void find_besides(struct ct_vllm_budget *b, const struct ct_vllm_budget_r
     if (b->cache_size.source != CT_SETTING_UNKNOWN)
         b->why_not_by_utilization = "the size of the KV cache is set";
     else if (b->utilization.number <= 0)
-        b->why_not_by_utilization = "the trace does not have it (--log FILE may)";
+        b->why_not_by_utilization = b->not_given;
     else if (budget <= b->cache)
         b->why_not_by_utilization = "the KV cache is larger than the budget";
     if (b->why_not_by_utilization)

@@ -30,6 +30,7 @@ struct ct_vllm_budget_request {
 struct ct_vllm_budget {
     int known; // else `why` says why not
     const char *why;
+    const char *not_given; // why a setting is not known
     struct ct_setting utilization, cache_size, max_len, requests, step_tokens;
     int64_t recorded_capacity, capacity;
     // The recorded cache; its tokens and those of a block, 0: not known.

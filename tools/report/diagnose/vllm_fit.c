@@ -245,7 +245,7 @@ static void fit_in_proportion(struct fit *f, struct ct_fit_setting *s, int64_t g
     const struct ct_vllm_budget *b = f->b;
     const int64_t now = whole(s->now);
     if (!now) {
-        add(s->unknown, "the trace does not have it (--log FILE may)");
+        add(s->unknown, "%s", b->not_given);
         return;
     }
     if (!b->has_step || !b->has_need || !b->has_cache_there) {

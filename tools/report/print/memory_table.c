@@ -38,6 +38,12 @@ static void print_budget(struct ct_view *v) {
     fputs(", device ", v->out);
 }
 
+// What the driver keeps for itself is in NVML's figure of every card: no 128th of it.
+static int disagrees(const struct ct_capacity *c, uint64_t bytes) {
+    const uint64_t apart = bytes > c->bytes ? bytes - c->bytes : c->bytes - bytes;
+    return bytes && apart > c->bytes / 128;
+}
+
 static void print_disagreement(struct ct_view *v, const struct ct_capacity *c) {
     const struct {
         const char *source;
@@ -45,7 +51,7 @@ static void print_disagreement(struct ct_view *v, const struct ct_capacity *c) {
     } others[] = {{"cuDeviceTotalMem", c->total}, {"cuMemGetInfo", c->meminfo}, {"NVML", c->nvml}};
     const char *before = " (";
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-        if (others[i].bytes && others[i].bytes != c->bytes) {
+        if (disagrees(c, others[i].bytes)) {
             fprintf(v->out, "%s%s: %s", before, others[i].source,
                     ct_label_size(v, others[i].bytes).text);
             before = ", ";

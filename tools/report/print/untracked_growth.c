@@ -32,7 +32,7 @@ static void print_subject(struct ct_view *v, const struct ct_untracked_growth *g
           v->out);
 }
 
-// Prints "; of this 1.20 GiB graph executables, 300.00 MiB not measured".
+// Prints "; of this 1.20 GiB graph executables, 300.00 MiB of no measured call".
 static void print_parts(struct ct_view *v, const struct ct_untracked_growth *g) {
     uint64_t left = g->shape.kept_bytes;
     const char *before = "; of this ";
@@ -44,7 +44,7 @@ static void print_parts(struct ct_view *v, const struct ct_untracked_growth *g) 
         before = ", ";
     }
     if (left && left < g->shape.kept_bytes)
-        fprintf(v->out, ", %s not measured", ct_label_size(v, left).text);
+        fprintf(v->out, ", %s of no measured call", ct_label_size(v, left).text);
 }
 
 static void print_growing(struct ct_view *v, const struct ct_leaks *l, int is_full) {
