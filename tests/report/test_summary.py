@@ -13,7 +13,7 @@ import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 from mktrace import Trace  # noqa: E402
-from tap import ROOT, case, check, equal, main, report  # noqa: E402
+from tap import ROOT, case, check, equal, main, report, sample  # noqa: E402
 
 M, G, S = 1 << 20, 1 << 30, 10**9
 TOTAL = 80 * G
@@ -286,15 +286,28 @@ def memory_of_another_device():
     equal(read("frag", save(own))["shared_elsewhere"], [])
 
 
-@case("the first screen of a run of vLLM or PyTorch has at most 24 lines of 80 columns")
+@case("the first screen of a run of vLLM or PyTorch has at most 24 lines of 80 columns, on a simulated GPU and on a real one")
 def fits():
     here, problems = os.path.dirname(os.path.abspath(__file__)), []
-    os.chdir(here)  # (a long path would be a line of its own)
-    for path in sorted(glob.glob("vllm/*/trace.zst") + glob.glob("pytorch/*/trace.zst")):
+    real = glob.glob("../gpu/results/*/**/*.zst", root_dir=here, recursive=True)
+    for path in sorted(glob.glob("vllm/*/trace.zst", root_dir=here) + glob.glob("pytorch/*/trace.zst", root_dir=here) + real):
+        os.chdir(os.path.join(here, os.path.dirname(path)))  # (a long path would be a line of its own)
+        path = os.path.basename(path)
         lines = report("summary", path, columns=80)[1].decode().splitlines()
         site = 35  # where call sites begin, which a terminal cuts and a pipe does not
         if len(lines) > 24 or any(len(line) > 80 and not line[:site].endswith("  ") for line in lines):
             problems.append(f"{path}: {len(lines)} lines\n" + "\n".join(lines))
+    return problems
+
+
+@case("what is in no allocation has one name in all views: untracked")
+def one_name():
+    problems = []
+    for path in sample(RECORDED, 3) + [recorded("graphs.zst")]:
+        for view in ("summary", "oom", "explain", "frag", "leaks", "top", "timeline", "fit"):
+            said = text(view, path)
+            problems += [f"{view} {path}: {name}" for name in ("not measured", "no call accounts", "in no allocation", "unaccounted") if name in said]
+        check("untracked" in text("summary", path), path)
     return problems
 
 

@@ -26,10 +26,11 @@
 enum {
     BRIEF = 1, // what other commands show at the same place
     BRIEF_WITHOUT_PEAK,
-    BRIEF_WITHOUT_CALLERS,           // of the call that failed; its call site stays
-    BRIEF_WITHOUT_OTHERS,            // how many incidents there were in all
-    BRIEF_WITHOUT_CAUSE,             // whose figures are in the headline and the account
-    BRIEF_MOST = BRIEF_WITHOUT_CAUSE // a verdict keeps its sentence and its advice
+    BRIEF_WITHOUT_CALLERS,                // of the call that failed; its call site stays
+    BRIEF_WITHOUT_OTHERS,                 // how many incidents there were in all
+    BRIEF_WITHOUT_CAUSE,                  // whose figures are in the headline and the account
+    BRIEF_WITHOUT_NEIGHBOURS,             // which the account has in one sum
+    BRIEF_MOST = BRIEF_WITHOUT_NEIGHBOURS // a verdict keeps its sentence and its advice
 };
 
 // ---- the verdict --------------------------------------------------------------------------------
@@ -250,6 +251,9 @@ static void print_memory(struct ct_summary *s) {
 // What NVML lists besides this process.
 static void print_neighbours(struct ct_summary *s) {
     const size_t most = s->brief ? 1 : 3;
+    const int is_cause = s->verdicts.count && s->verdicts.list[0].scenario == CT_SCENARIO_CO_TENANT;
+    if (s->brief >= BRIEF_WITHOUT_NEIGHBOURS && !is_cause)
+        return;
     ct_neighbours_print(s->v, &s->notes.neighbours, s->device, ct_summary_moment_ns(s),
                         s->capacity.bytes, s->when.text, most);
 }
