@@ -305,9 +305,19 @@ def same_conclusions():
         words = ["--log=" + log for log in logs] + [os.path.join(folder, "trace.zst")]
         path, out, _ = bundle("logs.zip", *words)
         with zipfile.ZipFile(path) as z:
-            equal(conclusions(json.loads(z.read("summary.json"))), conclusions(json.loads(read_json("summary", *words))), folder)
-            said = z.read("summary.md").decode()
+            want = conclusions(json.loads(read_json("summary", *words)))
+            equal(conclusions(json.loads(z.read("summary.json"))), want, folder)
+            said, at_log = z.read("summary.md").decode(), z.getinfo("log-1.txt")
+        for source in (path, path + "/trace-1.zst"):  # the log in the file is read with the trace
+            equal(conclusions(json.loads(read_json("summary", source))), want, folder)
         equal(["log-2.txt" in text for text in (out, said)], [len(logs) == 2] * 2, folder)
+    with open(path, "r+b") as f:
+        f.seek(at_log.header_offset + 30 + len("log-1.txt") + at_log.compress_size // 2)
+        byte = f.read(1)
+        f.seek(-1, os.SEEK_CUR)
+        f.write(bytes([byte[0] ^ 0x55]))
+    code, out, err = report("summary", path)
+    equal((code, err.count(b"\n"), b": a log is damaged in the zip file" in err, b"trace: " in out), (0, 1, True, True), err)
 
 
 @case("of a long log the beginning and the end are in the bundle")

@@ -4,11 +4,11 @@
 
 #include <errno.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include "base/heap.h"
 #include "base/input_file.h"
+#include "base/memory_file.h"
 
 enum { FIRST = 1 << 20, LAST = 4 << 20 };
 
@@ -93,20 +93,6 @@ static void scrub_lines(struct ct_scrub *s, struct ct_string text, struct ct_buf
     }
 }
 
-// Writes a text into a file in memory, which has a name for as long as it is open.
-static void put_in_memory(struct ct_bundle_log *l) {
-    l->fd = memfd_create(l->name, MFD_CLOEXEC);
-    if (l->fd < 0)
-        ct_heap_exhausted();
-    for (size_t done = 0; done < l->text.n;) {
-        const ssize_t n = write(l->fd, l->text.at + done, l->text.n - done);
-        if (n <= 0 && errno != EINTR)
-            ct_heap_exhausted();
-        done += n > 0 ? (size_t)n : 0;
-    }
-    (void)snprintf(l->path, sizeof l->path, "/proc/self/fd/%d", l->fd);
-}
-
 void ct_bundle_logs_scrub(struct ct_bundle_logs *l, struct ct_scrub *s) {
     for (int i = 0; i < l->count; i++) {
         struct ct_bundle_log *log = &l->list[i];
@@ -116,7 +102,7 @@ void ct_bundle_logs_scrub(struct ct_bundle_logs *l, struct ct_scrub *s) {
             free(log->text.at);
             log->text = made;
         }
-        put_in_memory(log);
+        log->fd = ct_memory_file_make(log->text.at, log->text.n, log->path);
     }
 }
 

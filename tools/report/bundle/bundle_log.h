@@ -3,13 +3,15 @@
 #ifndef CT_BUNDLE_LOG_H
 #define CT_BUNDLE_LOG_H
 
+#include "base/memory_file.h"
 #include "cli/arguments.h"
 #include "copy/scrub.h"
 
 struct ct_bundle_log {
     char name[24];         // in the zip file
     struct ct_buffer text; // as read; after ct_bundle_logs_scrub with pseudonyms
-    char path[40];         // of a file in memory that has the scrubbed text, as views read it
+    char path
+        [CT_MEMORY_FILE_PATH]; // of a file in memory that has the scrubbed text, as views read it
     int fd;
 };
 

@@ -2,7 +2,10 @@
 // A zip file on the command line stands for the traces in it, which are read where they lie.
 #include <string.h>
 
+#include "base/memory_file.h"
 #include "bundle/bundle.h"
+#include "cli/argument_table.h"
+#include "cli/terminal.h"
 #include "read/zip_read.h"
 
 static void add_path(struct ct_bundle_paths *l, char *path) {
@@ -23,8 +26,34 @@ static void add_traces(struct ct_bundle_paths *l, const struct ct_zip *zip, cons
     }
 }
 
+// A bundle's logs stand beside its traces, as --log does: views conclude from the zip file what its
+// summary.md does. A bundle of it takes them as they are by --log.
+static void take_logs(struct ct_arguments *o, const struct ct_zip *zip) {
+    static char paths[CT_ZIP_LOGS][CT_MEMORY_FILE_PATH]; // (as files last until the program ends)
+    int n = 0;
+    for (int i = 0; i < CT_ZIP_LOGS; i++) {
+        struct ct_buffer text = {0};
+        struct ct_error error;
+        if (!*zip->logs[i].name)
+            continue;
+        if (ct_zip_read_log(zip, &zip->logs[i], &text, &error)) {
+            ct_terminal_warn(error.text);
+        } else {
+            (void)ct_memory_file_make(text.at, text.n, paths[n]);
+            o->log[n] = paths[n];
+            n++;
+        }
+        free(text.at);
+    }
+}
+
+static int wants_logs(const struct ct_arguments *o) {
+    return o->path_count == 1 && !o->log[0] && o->command != CT_COMMAND_bundle &&
+           ct_argument_table_takes(o->command, CT_ARGUMENT_LOG);
+}
+
 // Adds the traces of a zip file, or the one that is named.
-static int add_zip(struct ct_bundle_paths *l, const struct ct_arguments *o, const char *path,
+static int add_zip(struct ct_bundle_paths *l, struct ct_arguments *o, const char *path,
                    const char *only, struct ct_error *error) {
     struct ct_zip zip;
     const size_t before = l->count;
@@ -33,6 +62,8 @@ static int add_zip(struct ct_bundle_paths *l, const struct ct_arguments *o, cons
         return -1;
     }
     add_traces(l, &zip, only);
+    if (wants_logs(o))
+        take_logs(o, &zip);
     ct_zip_close(&zip, l->count > before);
     if (l->count > before)
         return 0;
@@ -54,7 +85,7 @@ static char *find_zip(const char *path) {
     return NULL;
 }
 
-static int add_any(struct ct_bundle_paths *l, const struct ct_arguments *o, char *path,
+static int add_any(struct ct_bundle_paths *l, struct ct_arguments *o, char *path,
                    struct ct_error *error) {
     if (strcmp(path, "-") != 0 && ct_zip_is(path))
         return add_zip(l, o, path, NULL, error);

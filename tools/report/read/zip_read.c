@@ -10,6 +10,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#ifdef CT_HAS_ZLIB
+#include <zlib.h>
+#endif
+
 #include "base/crc32.h"
 #include "base/heap.h"
 #include "base/input_file.h"
@@ -23,6 +27,9 @@ enum {
     END_BYTES = 22,
     COMMENT_MOST = 65535,
     DIRECTORY_MOST = 16 << 20,
+    LOG_MOST = 16 << 20,
+    STORED = 0,
+    DEFLATED = 8,
 };
 
 struct reader {
@@ -104,31 +111,54 @@ static int read_local(const struct reader *r, struct ct_zip_entry *e) {
         return fail(r, e->header, "an entry of the zip file lies outside of it");
     if (read_at(r, e->header, head, sizeof head))
         return -1;
-    if (get32(head) != LOCAL || get16(head + 26) != n || get16(head + 8) != 0)
+    if (get32(head) != LOCAL || get16(head + 26) != n || get16(head + 8) != e->method)
         return fail(r, e->header, "the zip file contradicts its directory");
     if (read_at(r, e->header + LOCAL_BYTES, name, n))
         return -1;
     if (memcmp(name, e->name, n) != 0)
         return fail(r, e->header, "the zip file contradicts its directory");
     e->begin = e->header + LOCAL_BYTES + n + get16(head + 28);
-    if (e->begin > r->directory || e->bytes > r->directory - e->begin)
+    if (e->begin > r->directory || e->packed > r->directory - e->begin)
         return fail(r, e->header, "an entry of the zip file lies outside of it");
-    return check_bytes(r, e);
+    return 0;
+}
+
+// The place of a log among those of the zip file, by its name; -1: it is none.
+static int find_log(const uint8_t *name, size_t n) {
+    static const char *const names[CT_ZIP_LOGS] = {"log-1.txt", "log-2.txt"};
+    for (int i = 0; i < CT_ZIP_LOGS; i++)
+        if (n == strlen(names[i]) && memcmp(name, names[i], n) == 0)
+            return i;
+    return -1;
+}
+
+// What cannot be read of a log costs the log, when somebody asks for it.
+static void add_log(struct ct_zip_entry *to, const uint8_t *p, const struct ct_zip_entry *e) {
+    *to = *e;
+    memcpy(to->name, p + CENTRAL_BYTES, get16(p + 28));
+    to->name[get16(p + 28)] = 0;
 }
 
 // Adds an entry of the directory, if it is a trace.
 static int add_entry(const struct reader *r, const uint8_t *p, uint64_t offset) {
     struct ct_zip *zip = r->zip;
     const size_t n = get16(p + 28);
-    struct ct_zip_entry e = {.header = get32(p + 42), .bytes = get32(p + 24), .crc = get32(p + 16)};
+    const int log = find_log(p + CENTRAL_BYTES, n);
+    struct ct_zip_entry e = {.header = get32(p + 42),
+                             .packed = get32(p + 20),
+                             .bytes = get32(p + 24),
+                             .method = get16(p + 10),
+                             .crc = get32(p + 16)};
+    if (log >= 0)
+        add_log(&zip->logs[log], p, &e);
     if (!is_trace_name(p + CENTRAL_BYTES, n))
         return 0;
     if (get16(p + 8) & 1)
         return fail(r, offset, "a trace is encrypted; unpack the zip file and name the traces");
-    if (get16(p + 10) != 0)
+    if (e.method != STORED)
         return fail(r, offset,
                     "a trace is compressed by zip; unpack the zip file and name the traces");
-    if (get32(p + 20) != e.bytes || e.bytes == UINT32_MAX || e.header == UINT32_MAX)
+    if (e.packed != e.bytes || e.bytes == UINT32_MAX || e.header == UINT32_MAX)
         return fail(r, offset, "an entry of the zip file has impossible sizes");
     if (zip->count == CT_ZIP_TRACES)
         return fail(r, offset, "too many traces in one zip file");
@@ -193,7 +223,7 @@ static int read_directory(struct reader *r, const uint8_t *end, uint64_t end_at)
     int rc = read_at(r, r->directory, directory, (size_t)bytes) ||
              read_entries(r, directory, (size_t)bytes, count);
     for (size_t i = 0; i < r->zip->count && !rc; i++)
-        rc = read_local(r, &r->zip->traces[i]);
+        rc = read_local(r, &r->zip->traces[i]) || check_bytes(r, &r->zip->traces[i]);
     free(directory);
     return rc || check_overlap(r) ? -1 : 0;
 }
@@ -224,6 +254,48 @@ int ct_zip_open(struct ct_zip *zip, const char *path, struct ct_error *error) {
         return ct_error_set(error, CT_EXIT_BAD_TRACE, "%.400s: cannot be opened: %s", path, why);
     r.size = (uint64_t)st.st_size;
     return read_zip(&r) ? -1 : 0;
+}
+
+// ---- logs ---------------------------------------------------------------------------------------
+
+// Unpacks all of an entry. Returns 0 if it has exactly so many bytes.
+static int unpack(uint32_t method, uint8_t *from, size_t packed, uint8_t *to, size_t bytes) {
+    if (method == STORED && packed == bytes) {
+        memcpy(to, from, bytes);
+        return 0;
+    }
+#ifdef CT_HAS_ZLIB
+    enum { WITHOUT_HEAD = -15 };
+    z_stream z = {
+        .next_in = from, .avail_in = (uInt)packed, .next_out = to, .avail_out = (uInt)bytes};
+    if (method != DEFLATED || inflateInit2(&z, WITHOUT_HEAD) != Z_OK)
+        return -1;
+    const int is_whole = inflate(&z, Z_FINISH) == Z_STREAM_END && z.total_out == bytes;
+    (void)inflateEnd(&z);
+    return is_whole ? 0 : -1;
+#else
+    return -1;
+#endif
+}
+
+int ct_zip_read_log(const struct ct_zip *zip, const struct ct_zip_entry *log, struct ct_buffer *to,
+                    struct ct_error *error) {
+    struct ct_zip_entry e = *log;
+    struct ct_zip of = *zip;
+    const struct reader r = {.zip = &of, .directory = UINT32_MAX, .error = error};
+    if (e.bytes > LOG_MOST || e.packed > LOG_MOST || !e.bytes)
+        return fail(&r, e.header, "a log of such a size is none that bundle writes");
+    if (read_local(&r, &e))
+        return -1;
+    uint8_t *from = ct_heap_resize(NULL, (size_t)e.packed, 1),
+            *text = ct_buffer_reserve(to, e.bytes);
+    int rc = read_at(&r, e.begin, from, (size_t)e.packed);
+    if (!rc && (unpack(e.method, from, (size_t)e.packed, text, (size_t)e.bytes) ||
+                ct_crc32(0, text, (size_t)e.bytes) != e.crc))
+        rc = fail(&r, e.begin, "a log is damaged in the zip file, or packed in an unknown way");
+    free(from);
+    to->n += rc ? 0 : (size_t)e.bytes;
+    return rc;
 }
 
 void ct_zip_close(struct ct_zip *zip, int keep) {
