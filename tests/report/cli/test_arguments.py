@@ -172,6 +172,15 @@ def any_order():
     os.unlink("top")
 
 
+@case("a mistyped value gets the nearest word of those that are taken, on one line")
+def mistyped_values():
+    for words, meant in ((("export", "--format=foldd"), "folded"), (("export", "--format=csv:evnts"), "events"), (("copy", "--scrub=pths"), "paths"),
+                         (("--at=peek",), "peak"), (("--units=ice",), "iec"), (("--color=nevr",), "never")):
+        check(f"{words[-1]}: did you mean {meant}? It takes " in wrong(*words, REFUSED), words)
+    for word in ("--at=foo", "--units=x", "--color=blue"):
+        check(f"{word}: expected " in wrong(word, REFUSED), word)
+
+
 @case("a mistyped command or option gets the nearest one, and one that is near to nothing gets none")
 def mistyped():
     near = {"timelime": "timeline", "sumary": "summary", "tpo": "top", "ooom": "oom", "farg": "frag", "dmup": "dump",

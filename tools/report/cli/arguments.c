@@ -3,11 +3,14 @@
 // come in any order.
 #include "cli/arguments.h"
 
+#include <ctype.h>
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/nearest.h"
 #include "diagnose/kv_arithmetic.h"
 
 enum {
@@ -250,10 +253,34 @@ static const char *expected(enum ct_argument a, const char *value) {
                : "no table, which csv and ndjson have";
 }
 
+// Sets `word` to the one of "a|b|c" that was meant. Returns 0 if none is near enough. Names in
+// capitals stand for values of another kind.
+static int find_meant(const char *choices, const char *value, char *word, size_t size) {
+    const char *typed = strrchr(value, ':') ? strrchr(value, ':') + 1 : value;
+    struct ct_nearest n = {.typed = typed, .length = strlen(typed)};
+    size_t edits = n.length / 2 + 1; // ("foo" is no "oom")
+    *word = 0;
+    for (const char *at = choices; *at; at += *at == '|') {
+        char choice[32];
+        const char *end = at + strcspn(at, "|");
+        (void)snprintf(choice, sizeof choice, "%.*s", (int)(end - at), at);
+        at = end;
+        n.best = NULL;
+        if (islower((unsigned char)*choice))
+            ct_nearest_try(&n, choice);
+        if (!n.best || n.edits >= edits)
+            continue;
+        edits = n.edits;
+        (void)snprintf(word, size, "%s", choice);
+    }
+    return *word != 0;
+}
+
 static int report_wrong_value(const struct parser *p, enum ct_argument a, const char *value) {
     const struct ct_option_row *row = &ct_argument_table.options[a];
     const char *separator = p->given[a] == '-' ? "=" : " ";
     struct ct_parsed_size size;
+    char word[32];
     if (a == CT_ARGUMENT_CAPACITY && ct_parse_size(value, &size) == CT_PARSE_NO_UNIT)
         return ct_error_set(p->error, CT_EXIT_USAGE,
                             "%s%s%.40s: a size needs its unit: write %.40sGiB, %.40sGB or %.40sB",
@@ -264,6 +291,9 @@ static int report_wrong_value(const struct parser *p, enum ct_argument a, const 
     if (a == CT_ARGUMENT_ALLOCATOR)
         return ct_error_set(p->error, CT_EXIT_USAGE, "%s: %s", spell(p, a).text,
                             p->o->allocator_error);
+    if (find_meant(expected(a, value), value, word, sizeof word))
+        return ct_error_set(p->error, CT_EXIT_USAGE, "%s%s%.100s: did you mean %s? It takes %s",
+                            spell(p, a).text, separator, value, word, expected(a, value));
     return ct_error_set(p->error, CT_EXIT_USAGE, "%s%s%.100s: expected %s: %.*s", spell(p, a).text,
                         separator, value, expected(a, value),
                         (int)ct_command_line_clause(row->help), row->help);
