@@ -10,8 +10,8 @@
 struct ct_bundle_log {
     char name[24];         // in the zip file
     struct ct_buffer text; // as read; after ct_bundle_logs_scrub with pseudonyms
-    char path
-        [CT_MEMORY_FILE_PATH]; // of a file in memory that has the scrubbed text, as views read it
+    // Of a file in memory that has the scrubbed text, as views read it.
+    char path[CT_MEMORY_FILE_PATH];
     int fd;
 };
 
