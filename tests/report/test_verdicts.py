@@ -401,8 +401,10 @@ def untracked_is_enough():
 
 @case("a device full of roundings has no untracked memory that grows")
 def roundings():
-    def found(size, n):
-        events = [{"ptr": (i + 1) * 4 * M, "bytes": size, "stack": MINE} for i in range(n)]
+    def found(size, n, freed=0):
+        events = [{"ptr": (i + 1) * 4 * M, "bytes": freed, "stack": MINE} for i in range(n if freed else 0)]
+        events += [{"op": "free", "ptr": (i + 1) * 4 * M} for i in range(n if freed else 0)]
+        events += [{"ptr": (i + 1) * 4 * M, "bytes": size, "stack": MINE} for i in range(n)]
         held = n * size
         used = n * 4 * M
         events += [{**reading(16 * G - used, used), "total_bytes": 16 * G}, refused(16 * G - used + G, 16 * G - used, total_bytes=16 * G, stack=MINE)]
@@ -411,6 +413,8 @@ def roundings():
     check(apart > 7 * G and "untracked-growth" not in scenarios, (scenarios, apart))  # nearly 2 MiB of each are rounding
     scenarios, apart = found(2 * M, 3900)
     check(apart > 7 * G and "untracked-growth" in scenarios, (scenarios, apart))  # of 2 MiB nothing is
+    scenarios, apart = found(2 * M, 3900, freed=2 * M + 4096)
+    check(apart > 7 * G and "untracked-growth" in scenarios, (scenarios, apart))  # what was freed has none
 
 
 @case("another process that sends new weights by CUDA IPC is no surprise on the device: it comes behind what the update needed")

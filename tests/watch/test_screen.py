@@ -39,6 +39,15 @@ def one():
             s.ended(0)
 
 
+@case("one thing has one figure: allocated and free, in the list and in the parts, where the header is older than the events")
+def one_figure():
+    with Screen(written([G] * 20, pending=[48 * M]), 160) as s:
+        text = s.wait(r"% +\. free")
+        held, free = (re.search(rf"^ +(\S+ \S+) +\S+ % +{part}", text, re.M)[1] for part in (r"\+ other allocations", r"\. free"))
+        row = re.search(r"^> .*$", text, re.M)[0]
+        check(f" {held} " in row and f" {free} " in row, text)
+
+
 @case("16 processes: the list scrolls, arrows and pages choose, Enter shows the details alone, h the keys")
 def sixteen():
     where, holders = folder(), []
