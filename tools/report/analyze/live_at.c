@@ -70,11 +70,14 @@ int ct_live_at_classify(const struct ct_replay *r, const struct ct_object *o, in
     return ct_object_is_counted(&r->live, o);
 }
 
-uint64_t ct_live_at_rounding(const struct ct_live *l, const struct ct_object *o) {
+uint64_t ct_live_at_round(uint64_t bytes) {
     const uint64_t block = UINT64_C(2) << 20;
-    const int is_large =
-        o->kind == CT_KIND_ADDRESS && o->bytes > block && ct_object_is_on_device(l, o);
-    return is_large ? (block - o->bytes % block) % block : 0;
+    return bytes < block ? 0 : (block - bytes % block) % block;
+}
+
+uint64_t ct_live_at_rounding(const struct ct_live *l, const struct ct_object *o) {
+    const int is_allocated = o->kind == CT_KIND_ADDRESS && ct_object_is_on_device(l, o);
+    return is_allocated ? ct_live_at_round(o->bytes) : 0;
 }
 
 static void add_object(struct ct_holding *h, const struct ct_live *l, const struct ct_object *o) {

@@ -60,7 +60,10 @@ void ct_live_at_read(struct ct_live_totals *t, const struct ct_replay *r, int de
 // Whether an object counts for a device (as above), and as what.
 int ct_live_at_classify(const struct ct_replay *r, const struct ct_object *o, int device,
                         enum ct_holding_kind *kind);
-// What the driver needs beyond a large allocation, as layout/address_layout.h infers it.
+// What the driver needs beyond so many bytes: it hands out device memory in blocks of 2 MiB, of
+// which allocations of less share one. Inferred.
+uint64_t ct_live_at_round(uint64_t bytes);
+// The same of an object: 0 of what is no allocation call's device memory.
 uint64_t ct_live_at_rounding(const struct ct_live *l, const struct ct_object *o);
 // The free blocks of a device's segments as a holding; -1 for all devices.
 struct ct_holding ct_live_at_find_idle(const struct ct_replay *r, int device);

@@ -2,6 +2,7 @@
 // Sorts the live ranges of a device by address and measures what lies between them.
 #include "layout/address_layout.h"
 
+#include "analyze/live_at.h"
 #include "base/heap.h"
 #include "base/pair_sort.h"
 
@@ -57,7 +58,7 @@ struct ct_address_layout ct_address_layout_measure(const struct ct_replay *r, in
         if (at->value < BLOCK)
             add_small(&f, at, &next_block);
         else
-            f.rounding_bytes += (BLOCK - at->value % BLOCK) % BLOCK;
+            f.rounding_bytes += ct_live_at_round(at->value);
     }
     free(ranges);
     return f;
