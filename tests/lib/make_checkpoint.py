@@ -9,7 +9,7 @@ import collections
 import mktrace
 import whole_trace
 
-NVML, GRAPH, FOREIGN, SEGMENT = (mktrace.FLAGS[n] for n in ("nvml", "graph", "foreign", "segment"))
+NVML, GRAPH, FOREIGN, SEGMENT, HOLDS = (mktrace.FLAGS[n] for n in ("nvml", "graph", "foreign", "segment", "holds-segment"))
 HOST = mktrace.SPACES["host"]
 COSTS = {"context-create": "contexts", "module-load": "modules", "limit": "limits"}
 KEPT = ("op", "t_ns", "bytes", "stack", "device", "context", "thread", "api", "flags", "space", "pool", "ptr", "handle")
@@ -111,6 +111,8 @@ class State:
         self.maps[handle] += 1
         reserved = self.live.get(("reserved", r["ptr"]))
         memory = self.live.get(("handle", handle))
+        if reserved and reserved.get("flags", 0) & HOLDS:
+            self.live["map", r["ptr"]].update(flags=SEGMENT, device=reserved["device"])
         if reserved and not reserved.get("flags", 0) & SEGMENT:
             reserved.update(flags=reserved.get("flags", 0) | SEGMENT, t_ns=r["t_ns"])
             reserved.pop("stack", None)
@@ -138,6 +140,11 @@ class State:
             memory = self.live.get(("address", start)) or self.live.get(("map", start))
             if start + memory["bytes"] > r["ptr"]:
                 memory["flags"] = memory.get("flags", 0) | SEGMENT
+                if memory["op"] == "map":
+                    memory["device"] = r["device"]
+                    reserved = self.live.get(("reserved", start))
+                    if reserved and reserved["bytes"] == memory["bytes"]:
+                        reserved.update(flags=reserved["flags"] | HOLDS, device=r["device"])
             at += 1
             if at == len(self.starts) or self.starts[at] >= r["ptr"] + r["bytes"]:
                 break

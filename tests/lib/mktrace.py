@@ -26,7 +26,7 @@ FIELDS = {
     "amends_ns": (26, 1), "event": (27, 1), "refs": (28, 0), "allocated_bytes": (29, 1),
     "domain": (30, 0), "category": (31, 0), "pid": (32, 1)}
 FLAGS = {name: 1 << i for i, name in enumerate(
-    "runtime captured async array deferred multicast foreign primary green reset nvml graph derived segment".split())}
+    "runtime captured async array deferred multicast foreign primary green reset nvml graph derived segment holds-segment".split())}
 SPACES = {"device": 1, "managed": 2, "host": 3}
 LAST, AMENDS, SEGMENT, SEALED, PROVISIONAL = 1, 2, 4, 8, 16
 FIRST_PART, LAST_PART, INEXACT = 1, 2, 4  # of a checkpoint

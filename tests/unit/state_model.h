@@ -113,7 +113,7 @@ struct plain_object {
     unsigned kind;
     uint64_t key, bytes, context, link, event, t_ns;
     uint32_t stack, api, thread, flags, space, refs, maps;
-    int device, segment, resumed;
+    int device, segment, resumed, holds;
 };
 
 enum { PLAIN_MOST = 4096 };
@@ -186,6 +186,17 @@ static inline void plain_settle(struct plain *p, uint64_t handle) {
         plain_remove(p, o);
 }
 
+// A mapping is known to be a segment: what fills its reservation may sleep.
+static inline void plain_know(struct plain *p, struct plain_object *mapping, int device) {
+    struct plain_object *r = plain_find(p, CT_KIND_RESERVED, mapping->key);
+    mapping->segment = 1;
+    mapping->device = device;
+    if (r && r->bytes == mapping->bytes) {
+        r->holds = 1;
+        r->device = device;
+    }
+}
+
 static inline void plain_unmap(struct plain *p, struct plain_object *mapping) {
     const uint64_t handle = mapping->link;
     plain_remove(p, mapping);
@@ -255,6 +266,9 @@ static inline void plain_map(struct plain *p, const struct ct_event *e, uint64_t
     o->link = CT_HAS(e, handle) ? e->handle : 0;
     struct plain_object *memory = plain_find(p, CT_KIND_HANDLE, o->link);
     plain_own(p, o, memory && !memory->maps++ ? memory : NULL);
+    const struct plain_object *r = plain_find(p, CT_KIND_RESERVED, e->ptr);
+    if (r && r->holds)
+        plain_know(p, o, r->device);
 }
 
 // All mappings that begin in the range; which of two goes first makes no difference.
@@ -297,7 +311,7 @@ static inline void plain_pool(struct plain *p, const struct ct_event *e) {
 
 // What holds a block begins where the block does, or at a multiple of 2 MiB in it or in the page
 // where it begins.
-static inline void plain_hold(struct plain *p, uint64_t start, uint64_t bytes) {
+static inline void plain_hold(struct plain *p, uint64_t start, uint64_t bytes, int device) {
     const uint64_t page = UINT64_C(2) << 20;
     for (size_t i = 0; i < p->n; i++) {
         struct plain_object *o = &p->object[i];
@@ -305,9 +319,13 @@ static inline void plain_hold(struct plain *p, uint64_t start, uint64_t bytes) {
             o->space == CT_SPACE_HOST || o->space == CT_SPACE_MANAGED ||
             (o->key != start && o->key % page))
             continue;
-        if (o->key >= start ? o->key - start < bytes
-                            : start - o->key < page && o->key + o->bytes > start)
-            o->segment = 1;
+        if (o->segment || !(o->key >= start
+                                ? o->key - start < bytes
+                                : start - o->key < page && o->key + o->bytes > start))
+            continue;
+        o->segment = 1;
+        if (o->kind == CT_KIND_MAPPING)
+            plain_know(p, o, device);
     }
 }
 
@@ -317,7 +335,7 @@ static inline void plain_block(struct plain *p, const struct ct_event *e, uint64
     struct plain_object *o = plain_find(p, CT_KIND_BLOCK, ptr);
     if (e->op == CT_OP_BLOCK_ALLOC && ptr) {
         plain_add(p, CT_KIND_BLOCK, ptr, e, number);
-        plain_hold(p, ptr, CT_HAS(e, bytes) && e->bytes ? e->bytes : 1);
+        plain_hold(p, ptr, CT_HAS(e, bytes) && e->bytes ? e->bytes : 1, device);
     } else if (e->op == CT_OP_BLOCK_FREE) {
         p->unknown_blocks += !o;
         if (o)
@@ -389,6 +407,8 @@ static inline void plain_totals(struct plain *p, struct ct_live *l) {
             d->block_bytes += o->bytes;
             d->blocks++;
         }
+        if (o->holds && !plain_find(p, CT_KIND_MAPPING, o->key))
+            d->asleep_segment_bytes += o->bytes;
         if (o->kind != CT_KIND_ADDRESS && o->kind != CT_KIND_ARRAY && o->kind != CT_KIND_HANDLE)
             continue;
         if (o->space == CT_SPACE_HOST) {
@@ -440,6 +460,7 @@ static inline void same_as_plain(const struct ct_live *l, struct plain *p) {
         assert_int_equal(o->device, want->device);
         assert_int_equal(ct_object_event(o), want->event);
         assert_int_equal(o->segment, want->segment);
+        assert_int_equal(o->holds_segment, want->holds);
         assert_int_equal(o->resumed, want->resumed);
         assert_int_equal(from->context, want->context);
         assert_int_equal(from->link, want->link);

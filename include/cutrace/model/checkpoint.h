@@ -40,6 +40,7 @@ enum ct_checkpoint_pass {
     CT_PASS_GRAPHS,
     CT_PASS_MAPPINGS,
     CT_PASS_HANDLES,
+    CT_PASS_HOLDERS,   // reservations that hold a segment, again: it may have become one meanwhile
     CT_PASS_POOLS,     // of an inexact checkpoint
     CT_PASS_SITE_SUMS, // of an inexact checkpoint
     CT_PASS_DEVICES,
@@ -78,8 +79,10 @@ static inline void ct_checkpoint_put_common(const struct ct_live *l, const struc
         CT_SET(e, thread, traits->thread);
     if (traits->api)
         CT_SET(e, api, traits->api);
-    if (traits->flags || o->segment)
-        CT_SET(e, flags, traits->flags | (o->segment ? CT_FLAG_SEGMENT : 0));
+    const uint32_t flags = traits->flags | (o->segment ? CT_FLAG_SEGMENT : 0u) |
+                           (o->holds_segment ? CT_FLAG_HOLDS_SEGMENT : 0u);
+    if (flags)
+        CT_SET(e, flags, flags);
     if (traits->space)
         CT_SET(e, space, traits->space);
 }
@@ -136,6 +139,13 @@ static inline enum ct_checkpoint_pass ct_checkpoint_pass_of(unsigned kind) {
     if (kind == CT_KIND_MAPPING)
         return CT_PASS_MAPPINGS;
     return kind == CT_KIND_HANDLE ? CT_PASS_HANDLES : CT_PASS_OTHERS;
+}
+
+static inline int ct_checkpoint_is_of_pass(const struct ct_object *o,
+                                           enum ct_checkpoint_pass pass) {
+    if (pass == CT_PASS_HOLDERS)
+        return o->kind == CT_KIND_RESERVED && o->holds_segment;
+    return pass == CT_PASS_POOLS ? o->kind == CT_KIND_POOL : ct_checkpoint_pass_of(o->kind) == pass;
 }
 
 static inline void ct_checkpoint_put_sum(const struct ct_site_sum *t, struct ct_event *e) {
@@ -234,7 +244,8 @@ static inline size_t ct_checkpoint_put_device(const struct ct_device_usage *d, i
 static inline int ct_checkpoint_pass_empty(const struct ct_live *l, enum ct_checkpoint_pass pass) {
     return (pass == CT_PASS_GRAPHS && !l->of_kind[CT_KIND_GRAPH]) ||
            (pass == CT_PASS_MAPPINGS && !l->of_kind[CT_KIND_MAPPING]) ||
-           (pass == CT_PASS_HANDLES && !l->of_kind[CT_KIND_HANDLE]);
+           (pass == CT_PASS_HANDLES && !l->of_kind[CT_KIND_HANDLE]) ||
+           (pass == CT_PASS_HOLDERS && !l->of_kind[CT_KIND_RESERVED]);
 }
 
 static inline void ct_checkpoint_begin_pass(struct ct_checkpoint *c, const struct ct_live *l,
@@ -309,8 +320,7 @@ static inline size_t ct_checkpoint_put_current(const struct ct_checkpoint *c,
         return ct_checkpoint_put_tentative(l, c->at, out);
     if (!o)
         return 0;
-    if (c->pass == CT_PASS_POOLS ? o->kind != CT_KIND_POOL
-                                 : ct_checkpoint_pass_of(o->kind) != c->pass)
+    if (!ct_checkpoint_is_of_pass(o, c->pass))
         return 0;
     if (o->kind == CT_KIND_POOL)
         ct_checkpoint_put_pool(l, o, c->sums != NULL, out);
@@ -460,18 +470,33 @@ static inline void ct_checkpoint_end_restore(struct ct_live *l) {
     l->partial = 0;
 }
 
+static inline void ct_checkpoint_restore_segment(struct ct_live *l, struct ct_object *o,
+                                                 uint32_t flags) {
+    if (o->kind == CT_KIND_MAPPING && flags & CT_FLAG_SEGMENT)
+        ct_live_segment_set(l, o, o->device);
+    else
+        o->segment = (flags & CT_FLAG_SEGMENT) != 0;
+    if (o->kind != CT_KIND_RESERVED || !(flags & CT_FLAG_HOLDS_SEGMENT))
+        return;
+    o->holds_segment = 1;
+    ct_object_count_asleep(l, o, CT_KIND_RESERVED, +1);
+    struct ct_object *awake = ct_live_find(l, CT_KIND_MAPPING, o->key);
+    if (awake)
+        ct_live_segment_set(l, awake, o->device);
+}
+
 static inline void ct_checkpoint_restore(struct ct_live *l, unsigned kind, uint64_t key,
                                          const struct ct_event *e) {
     struct ct_object *there = ct_live_find(l, kind, key);
     if (there)
         ct_object_remove(l, there);
-    struct ct_event own = *e; // without the flag that is no trait
-    own.flags &= ~(uint32_t)CT_FLAG_SEGMENT;
+    struct ct_event own = *e; // without the flags that are no traits
+    own.flags &= ~(uint32_t)(CT_FLAG_SEGMENT | CT_FLAG_HOLDS_SEGMENT);
     if (!own.flags)
         own.present &= ~CT_BIT(flags);
     struct ct_object *o = ct_live_add(l, kind, key, &own, CT_HAS(e, event) ? e->event : 0);
-    if (o && CT_HAS(e, flags) && e->flags & CT_FLAG_SEGMENT)
-        o->segment = 1;
+    if (o)
+        ct_checkpoint_restore_segment(l, o, CT_HAS(e, flags) ? e->flags : 0);
     if (o && (kind == CT_KIND_HANDLE || kind == CT_KIND_IPC)) {
         ct_live_traits(l, o)->refs = CT_HAS(e, refs) ? e->refs : 1;
         ct_live_traits(l, o)->maps = CT_HAS(e, count) ? (uint32_t)e->count : 0;

@@ -29,7 +29,7 @@ CT_HOT struct ct_object *ct_live_add_hashed(struct ct_live *l, unsigned kind, ui
         return NULL;
     o->bytes = CT_HAS(e, bytes) ? e->bytes : 0;
     o->event_low = (uint32_t)number;
-    o->event_high = (uint16_t)(number >> 32) & 0x3FFF;
+    o->event_high = (uint16_t)(number >> 32) & 0x1FFF;
     o->t_ns = e->t_ns;
     o->stack = CT_HAS(e, stack) ? e->stack : 0;
     o->device = (int8_t)(CT_HAS(e, device) ? ct_device_or_none(e->device) : CT_NO_DEVICE);
@@ -201,9 +201,11 @@ static inline void ct_live_free_key(struct ct_live *l, unsigned kind, uint64_t k
 // stack of the first mapping as its call site. Where a mapping fills only a part (PyTorch's
 // expandable segments, whose pages serve any later request), the call site is that of cuMemCreate.
 // `o`: the memory, if it is known and was not mapped before.
-static inline void ct_live_resume(struct ct_live *l, const struct ct_object *mapping,
+static inline void ct_live_resume(struct ct_live *l, struct ct_object *mapping,
                                   struct ct_object *o) {
     struct ct_object *r = ct_live_find(l, CT_KIND_RESERVED, mapping->key);
+    if (r && r->holds_segment) // it wakes up, also without a block
+        ct_live_segment_set(l, mapping, r->device);
     if (r && !r->segment) {
         r->segment = 1;
         r->stack = mapping->stack;
@@ -303,7 +305,8 @@ CT_HOT void ct_live_apply_block(struct ct_live *l, const struct ct_event *e, uin
             l->unknown_blocks++;
     } else if (CT_HAS(e, ptr) && e->ptr) {
         ct_live_add_hashed(l, CT_KIND_BLOCK, e->ptr, hash, e, number);
-        ct_live_segment_mark(l, e->ptr, CT_HAS(e, bytes) && e->bytes ? e->bytes : 1);
+        ct_live_segment_mark(l, e->ptr, CT_HAS(e, bytes) && e->bytes ? e->bytes : 1,
+                             CT_HAS(e, device) ? ct_device_or_none(e->device) : CT_NO_DEVICE);
     }
     ct_live_set_reported(l, e);
 }

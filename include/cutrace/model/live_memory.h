@@ -58,7 +58,7 @@ struct ct_object {
     uint32_t stack;
     uint32_t traits;    // slot of its struct ct_traits
     uint32_t event_low; // number of the event that created it: ct_object_event()
-    uint16_t event_high : 14;
+    uint16_t event_high : 13;
     // ADDRESS, MAPPING: a PyTorch segment, because it has held a block. The report also sets it:
     // HANDLE: it is mapped into a segment; BLOCK: it lies in segments (torch_pool.h).
     // RESERVED: memory was mapped at its start; `stack` and `t_ns` are of the first mapping.
@@ -66,6 +66,9 @@ struct ct_object {
     // HANDLE: it resumes a reservation, whose first owner `stack` is (live.h). BLOCK (set by the
     // report): it is older than the memory that it lies in.
     uint16_t resumed : 1;
+    // RESERVED: the memory that fills it is a segment of `device`, which sleeps while no memory is
+    // mapped at its start.
+    uint16_t holds_segment : 1;
     uint8_t kind;
     int8_t device; // or CT_NO_DEVICE
 };
@@ -118,6 +121,7 @@ struct ct_live_device {
     uint64_t pooled_bytes;  // part of live_bytes: stream-ordered, drawn from pools
     uint64_t pool_bytes;    // held by pools: the larger of handed out and reserved, over all pools
     uint64_t block_bytes, blocks;                   // PyTorch's live blocks
+    uint64_t asleep_segment_bytes;                  // of PyTorch's segments that sleep
     uint64_t reported_allocated, reported_reserved; // PyTorch's own totals, as last reported
     uint64_t reported;                              // 1: it has reported them
 };

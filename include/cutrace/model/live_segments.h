@@ -66,46 +66,61 @@ CT_COLD void ct_live_segment_begin(struct ct_live *l) {
     }
 }
 
+// Memory is a segment. A mapping that fills its reservation may sleep: pages of expandable segments
+// do not, because PyTorch itself gives them back.
+CT_COLD void ct_live_segment_set(struct ct_live *l, struct ct_object *memory, int device) {
+    memory->segment = 1;
+    if (memory->kind != CT_KIND_MAPPING)
+        return;
+    memory->device = (int8_t)device;
+    struct ct_object *r = ct_live_find(l, CT_KIND_RESERVED, memory->key);
+    if (r && r->bytes == memory->bytes) {
+        r->holds_segment = 1;
+        r->device = (int8_t)device;
+    }
+}
+
 // Marks the memory that begins at `address` as a segment, if it reaches up to the block's start.
 // Returns 0 if some memory that begins there is not a segment.
-static inline int ct_live_segment_mark_at(const struct ct_live *l, uint64_t address,
-                                          uint64_t start) {
+static inline int ct_live_segment_mark_at(struct ct_live *l, uint64_t address, uint64_t start,
+                                          int device) {
     static const uint8_t kinds[] = {CT_KIND_ADDRESS, CT_KIND_MAPPING};
     int all = 1;
     for (unsigned i = 0; i < sizeof kinds; i++) {
         struct ct_object *o = ct_live_find(l, kinds[i], address);
         if (o && !ct_object_is_on_device(l, o))
             o = NULL; // PyTorch's segments are device memory
-        if (o && (address >= start || o->bytes > start - address))
-            o->segment = 1;
+        if (o && !o->segment && (address >= start || o->bytes > start - address))
+            ct_live_segment_set(l, o, device);
         all &= !o || o->segment;
     }
     return all;
 }
 
 // Slow path of ct_live_segment_mark: a page that is not done, or a block across pages.
-CT_COLD void ct_live_segment_mark_slow(struct ct_live *l, uint64_t start, uint64_t bytes) {
+CT_COLD void ct_live_segment_mark_slow(struct ct_live *l, uint64_t start, uint64_t bytes,
+                                       int device) {
     uint64_t at = start / CT_SEGMENT_PAGE * CT_SEGMENT_PAGE;
     const uint64_t pages = (start - at + bytes - 1) / CT_SEGMENT_PAGE + 1;
     if (!l->has_blocks)
         ct_live_segment_begin(l);
     if (at != start)
-        (void)ct_live_segment_mark_at(l, start, start);
+        (void)ct_live_segment_mark_at(l, start, start, device);
     // A damaged trace may claim larger blocks than any process has: they are cut.
     for (uint64_t n = 0; n < pages && n < CT_SEGMENT_MAX_PAGES; n++, at += CT_SEGMENT_PAGE) {
         uint8_t *page = ct_live_segment_add_page(l, at);
         if (page && *page & CT_SEGMENT_PAGE_DONE)
             continue;
-        if (ct_live_segment_mark_at(l, at, start) && page)
+        if (ct_live_segment_mark_at(l, at, start, device) && page)
             *page |= CT_SEGMENT_PAGE_DONE;
     }
 }
 
-// Marks the memory that holds a block as a segment.
-CT_HOT void ct_live_segment_mark(struct ct_live *l, uint64_t start, uint64_t bytes) {
+// Marks the memory that holds a block of the device as a segment.
+CT_HOT void ct_live_segment_mark(struct ct_live *l, uint64_t start, uint64_t bytes, int device) {
     const uint8_t *page = ct_live_segment_page(l, start);
     if (!page || *page != CT_SEGMENT_PAGE_DONE || start % CT_SEGMENT_PAGE + bytes > CT_SEGMENT_PAGE)
-        ct_live_segment_mark_slow(l, start, bytes);
+        ct_live_segment_mark_slow(l, start, bytes, device);
 }
 
 #endif

@@ -39,6 +39,17 @@ static inline uint64_t ct_object_allocations(const struct ct_live *l, const stru
     return o->kind == CT_KIND_SITE_SUM ? ct_live_traits(l, o)->link : 1;
 }
 
+// A reservation or a mapping comes (+1) or goes (-1): counts what sleeps.
+CT_COLD void ct_object_count_asleep(struct ct_live *l, const struct ct_object *o, unsigned kind,
+                                    int sign) {
+    const int is_mapping = kind == CT_KIND_MAPPING;
+    const struct ct_object *mapping = is_mapping ? o : ct_live_find(l, CT_KIND_MAPPING, o->key);
+    const struct ct_object *r = is_mapping ? ct_live_find(l, CT_KIND_RESERVED, o->key) : o;
+    if (r && r->holds_segment && (is_mapping || !mapping))
+        ct_live_device(l, r->device)->asleep_segment_bytes +=
+            (sign < 0) == is_mapping ? r->bytes : 0 - r->bytes;
+}
+
 // Adds the object to the totals (+1) or subtracts it (-1). The caller mostly knows the kind at
 // compile time.
 CT_HOT void ct_object_count(struct ct_live *l, struct ct_object *o, unsigned kind,
@@ -54,6 +65,8 @@ CT_HOT void ct_object_count(struct ct_live *l, struct ct_object *o, unsigned kin
         d->block_bytes += bytes;
         d->blocks += (uint64_t)(int64_t)sign;
     }
+    if (kind == CT_KIND_MAPPING || kind == CT_KIND_RESERVED)
+        ct_object_count_asleep(l, o, kind, sign);
     if (!ct_kind_is_memory(kind))
         return;
     if (traits->space == CT_SPACE_HOST) {

@@ -22,7 +22,7 @@ void ct_pool_json_add_segments(struct ct_json *j, const struct ct_torch_pool_tot
 
 void ct_pool_json_add_asleep(struct ct_json *j, const struct ct_torch_pool_totals *f) {
     ct_json_number(j, "asleep_bytes", f->asleep_bytes);
-    ct_json_number_or_null(j, "asleep_segment_bytes", !f->may_sleep, f->asleep_segment_bytes);
+    ct_json_number(j, "asleep_segment_bytes", f->asleep_segment_bytes);
 }
 
 void ct_pool_json_add_figures(struct ct_json *j, const struct ct_torch_pool_totals *f, int bound) {
@@ -32,7 +32,7 @@ void ct_pool_json_add_figures(struct ct_json *j, const struct ct_torch_pool_tota
     ct_json_ratio(j, "external_fragmentation", f->free.bytes - f->free.largest, f->free.bytes);
     ct_pool_json_add_asleep(j, f);
     ct_json_null(j, "internal_bytes"); // the hook does not carry what was requested
-    if (f->reported && !f->may_sleep)
+    if (f->reported)
         ct_json_signed(j, "unreconciled_bytes", f->unreconciled);
     else
         ct_json_null(j, "unreconciled_bytes");

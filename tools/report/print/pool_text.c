@@ -48,9 +48,8 @@ static void print_asleep(struct ct_view *v, const struct ct_torch_pool_totals *f
         return;
     begin_clause(v, clauses);
     fprintf(v->out,
-            "%s%s of its segments sleep (unmapped), with %s in blocks: no memory of the device",
-            f->may_sleep ? "at least " : "", ct_label_size(v, f->asleep_segment_bytes).text,
-            ct_label_size(v, f->asleep_bytes).text);
+            "%s of its segments sleep (unmapped), with %s in blocks: no memory of the device",
+            ct_label_size(v, f->asleep_segment_bytes).text, ct_label_size(v, f->asleep_bytes).text);
 }
 
 static void print_unreconciled(struct ct_view *v, const struct ct_torch_pool_totals *f,

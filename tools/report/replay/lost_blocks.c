@@ -46,20 +46,8 @@ int ct_lost_blocks_find(const struct ct_lost_blocks *b, uint64_t *start, uint64_
     return find_in(&b->outside, start, end) || find_in(&b->asleep, start, end);
 }
 
-void ct_lost_blocks_put_to_sleep(struct ct_lost_blocks *b, const struct ct_live *l, uint64_t start,
-                                 uint64_t end) {
-    const struct ct_object *r = ct_live_find(l, CT_KIND_RESERVED, start);
-    if (r && r->segment && r->bytes == end - start)
-        (void)ct_range_tree_add(&b->segments, start, end, 0, UINT64_MAX);
-}
-
-int ct_lost_blocks_wake(struct ct_lost_blocks *b, uint64_t start, uint64_t end) {
-    return b->segments.count && ct_range_tree_remove(&b->segments, start, end);
-}
-
 void ct_lost_blocks_end_sleep(struct ct_lost_blocks *b, uint64_t start, uint64_t end) {
     uint64_t from = start, to = end;
-    (void)ct_lost_blocks_wake(b, start, end);
     while (find_in(&b->asleep, &from, &to)) {
         (void)ct_range_tree_remove(&b->asleep, from, to);
         (void)ct_range_tree_add(&b->outside, from, to, 0, UINT64_MAX);
@@ -71,5 +59,4 @@ void ct_lost_blocks_end_sleep(struct ct_lost_blocks *b, uint64_t start, uint64_t
 void ct_lost_blocks_clear(struct ct_lost_blocks *b) {
     ct_range_tree_clear(&b->outside);
     ct_range_tree_clear(&b->asleep);
-    ct_range_tree_clear(&b->segments);
 }

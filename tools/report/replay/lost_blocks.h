@@ -10,11 +10,9 @@
 
 #include "replay/range_tree.h"
 
-// Of one device. `segments`: the memory that sleeps, with what is free in it. A segment sleeps if
-// one mapping filled its reservation; pages of expandable segments that are unmapped do not,
-// because PyTorch itself gives them back.
+// Of one device.
 struct ct_lost_blocks {
-    struct ct_range_tree outside, asleep, segments;
+    struct ct_range_tree outside, asleep;
 };
 
 // Adds [start, end). `reserved`: the reservations of `l`.
@@ -24,11 +22,6 @@ void ct_lost_blocks_remove(struct ct_lost_blocks *b, uint64_t start, uint64_t en
 // Finds the first range in [*start, *end), and sets *start and *end to its bounds there. Returns 0
 // if there is none.
 int ct_lost_blocks_find(const struct ct_lost_blocks *b, uint64_t *start, uint64_t *end);
-// A segment in [start, end) is unmapped. It sleeps if it fills its reservation.
-void ct_lost_blocks_put_to_sleep(struct ct_lost_blocks *b, const struct ct_live *l, uint64_t start,
-                                 uint64_t end);
-// Memory is mapped at [start, end): no segment sleeps there any more. Returns whether one did.
-int ct_lost_blocks_wake(struct ct_lost_blocks *b, uint64_t start, uint64_t end);
 // The reservation of [start, end) ends: nothing sleeps there any more.
 void ct_lost_blocks_end_sleep(struct ct_lost_blocks *b, uint64_t start, uint64_t end);
 void ct_lost_blocks_clear(struct ct_lost_blocks *b);

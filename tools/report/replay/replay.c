@@ -44,8 +44,6 @@ void ct_replay_free(struct ct_replay *r) {
 static void begin_pool(struct ct_replay *r) {
     ct_torch_pool_begin(&r->pool, &r->live, r->foreign, r->foreign_count, &r->watch);
     r->pool.resumers = &r->resumers;
-    if (r->resets)
-        ct_torch_pool_find_sleepers(&r->pool, &r->live);
 }
 
 // After memory was mapped: notes by whom, if it is resumed.
@@ -181,10 +179,8 @@ static void finish_checkpoint(struct ct_replay *r) {
     struct ct_live_walk w = ct_live_walk_kind(l, CT_KIND_MAPPING);
     for (const struct ct_object *o; (o = ct_live_walk_next(l, &w));)
         note_resumer(r, ct_live_traits(l, o)->link, o->stack);
-    if (r->pool.on) {
+    if (r->pool.on)
         ct_torch_pool_assign_devices(&r->pool, &r->live);
-        ct_torch_pool_find_sleepers(&r->pool, l);
-    }
     for (int d = 0; d < CT_DEVICES && r->pool.on; d++)
         if (r->live.device[d].reported)
             ct_torch_pool_reported(&r->pool, &r->live, d);

@@ -323,20 +323,10 @@ static void merge_regions(struct ct_torch_pool *p, uint32_t first, uint32_t seco
     adopt_blocks(p, first, border, border + gone.bytes);
 }
 
-// Ends the sleep of the segment at [start, end). Returns the device that it is of, CT_DEVICES if
-// there was none.
-static unsigned wake_segment(struct ct_torch_pool *p, uint64_t start, uint64_t end) {
-    unsigned device = CT_DEVICES;
-    for (unsigned d = 0; d < CT_DEVICES; d++)
-        if (ct_lost_blocks_wake(&p->device[d].lost, start, end))
-            device = d;
-    return device;
-}
-
 static void add_mapping(struct ct_torch_pool *p, const struct ct_object *o,
                         const struct ct_traits *from) {
     uint64_t next;
-    const unsigned device = wake_segment(p, o->key, o->key + o->bytes);
+    const struct ct_object *sleeper = ct_live_find(p->members.live, CT_KIND_RESERVED, o->key);
     if (!o->bytes || o->key > UINT64_MAX - o->bytes ||
         find_region(p, o->key, &next) != CT_TORCH_POOL_NO_REGION || next - o->key < o->bytes)
         return;
@@ -358,8 +348,8 @@ static void add_mapping(struct ct_torch_pool *p, const struct ct_object *o,
         p->regions[at].maps = 1;
         p->regions[at].reservation = reservation;
     }
-    if (device < CT_DEVICES) // also one without a block
-        make_segment(p, &p->regions[at], device);
+    if (sleeper && sleeper->holds_segment) // a segment wakes up, also one without a block
+        make_segment(p, &p->regions[at], ct_device_to_index(sleeper->device));
     adopt_blocks(p, at, o->key, end);
     const uint32_t right = find_neighbour(p, end, 1, reservation);
     if (right != CT_TORCH_POOL_NO_REGION)
@@ -388,10 +378,8 @@ static void remove_mapping(struct ct_torch_pool *p, const struct ct_object *o) {
         return;
     const uint64_t end = o->key + o->bytes, old_end = r->start + r->bytes;
     count_region(p, r, -1);
-    if (r->held) {
+    if (r->held)
         r->free -= abandon_blocks(p, r, o->key, end);
-        ct_lost_blocks_put_to_sleep(&p->device[r->device].lost, p->members.live, o->key, end);
-    }
     r->maps -= r->maps > 1;
     if (o->key == r->start && end == old_end) {
         remove_region(p, at);
@@ -517,7 +505,7 @@ void ct_torch_pool_reported(struct ct_torch_pool *p, const struct ct_live *l, in
     p->device[d].seen = 1;
     p->device[d].unreconciled =
         (int64_t)(l->device[d].reported_reserved - p->device[d].segment_bytes -
-                  p->device[d].lost.segments.bytes);
+                  l->device[d].asleep_segment_bytes);
     p->device[d].own_reported = p->device[d].own_bytes;
 }
 
@@ -565,15 +553,6 @@ void ct_torch_pool_assign_devices(struct ct_torch_pool *p, const struct ct_live 
         make_segment(p, &p->regions[at], ct_device_to_index(handle->device));
         ct_segment_members_add_mappings(&p->members, o->key, o->key + 1);
     }
-}
-
-void ct_torch_pool_find_sleepers(struct ct_torch_pool *p, const struct ct_live *l) {
-    uint64_t next;
-    p->may_sleep = 0;
-    struct ct_live_walk w = ct_live_walk_kind(l, CT_KIND_RESERVED);
-    for (const struct ct_object *o; (o = ct_live_walk_next(l, &w));)
-        p->may_sleep |= o->segment && find_region(p, o->key, &next) == CT_TORCH_POOL_NO_REGION &&
-                        next - o->key >= o->bytes;
 }
 
 void ct_torch_pool_free(struct ct_torch_pool *p) {

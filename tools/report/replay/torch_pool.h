@@ -49,8 +49,7 @@ struct ct_torch_pool_totals {
     int reported;       // PyTorch reported its totals
     uint64_t allocated; // its total with the last block
     uint64_t reserved;  // its total with the last block, adjusted by its segments since then
-    // reserved - segment_bytes - asleep_segment_bytes after the last event of a block; 0 where what
-    // sleeps is not known
+    // reserved - segment_bytes - asleep_segment_bytes after the last event of a block
     int64_t unreconciled;
     uint64_t blocks, block_bytes;
     uint64_t segments, segment_bytes;
@@ -60,7 +59,6 @@ struct ct_torch_pool_totals {
     // Blocks, and segments that PyTorch still counts, whose memory was unmapped while the
     // reservation remains.
     uint64_t asleep_bytes, asleep_segment_bytes;
-    int may_sleep; // more segments may sleep: a checkpoint does not say which do
     struct ct_free_blocks free, of_class[CT_TORCH_POOL_CLASSES];
 };
 
@@ -76,8 +74,7 @@ struct ct_torch_pool_device {
 };
 
 struct ct_torch_pool {
-    int on;        // a block was seen
-    int may_sleep; // a checkpoint had a reservation whose memory was unmapped
+    int on; // a block was seen
     struct ct_segment_members members;
     struct ct_range_tree memory;   // marked with the region's index
     struct ct_range_tree reserved; // reservations
@@ -109,10 +106,6 @@ void ct_torch_pool_note_mapping(struct ct_torch_pool *p, uint64_t address);
 void ct_torch_pool_restore_segment(struct ct_torch_pool *p, uint64_t address, int device);
 // After a checkpoint, in which mappings precede the handles that know their device.
 void ct_torch_pool_assign_devices(struct ct_torch_pool *p, const struct ct_live *l);
-
-// After a checkpoint: looks for reservations without the memory that they had. A segment may sleep
-// there, or PyTorch has given its pages back; only the events before tell.
-void ct_torch_pool_find_sleepers(struct ct_torch_pool *p, const struct ct_live *l);
 
 // The segment at an address, or NULL.
 const struct ct_torch_region *ct_torch_pool_find_segment(const struct ct_torch_pool *p,

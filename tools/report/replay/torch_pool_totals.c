@@ -20,8 +20,7 @@ struct ct_torch_pool_totals ct_torch_pool_totals(const struct ct_torch_pool *p,
     f.reported = live->reported;
     f.allocated = live->reported_allocated;
     f.reserved = adjust_reserved(live->reported_reserved, d);
-    f.may_sleep = p->may_sleep;
-    f.unreconciled = f.may_sleep ? 0 : d->unreconciled;
+    f.unreconciled = d->unreconciled;
     f.blocks = live->blocks;
     f.block_bytes = live->block_bytes;
     f.segments = d->segments;
@@ -32,7 +31,7 @@ struct ct_torch_pool_totals ct_torch_pool_totals(const struct ct_torch_pool *p,
     f.held_open_bytes = d->held_open_bytes;
     f.outside_bytes = d->lost.outside.bytes;
     f.asleep_bytes = d->lost.asleep.bytes;
-    f.asleep_segment_bytes = d->lost.segments.bytes;
+    f.asleep_segment_bytes = live->asleep_segment_bytes;
     for (unsigned c = 0; c < CT_TORCH_POOL_CLASSES; c++) {
         const struct ct_free_blocks of = {d->free[c].count, d->free[c].bytes, d->free[c].largest};
         f.of_class[c] = of;

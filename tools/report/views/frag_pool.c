@@ -81,14 +81,9 @@ static void print_lost_blocks(struct ct_view *v, const struct ct_torch_pool_tota
     if (f->asleep_segment_bytes || f->asleep_bytes)
         fprintf(v->out,
                 "  asleep           %12s  " CT_WRAP_HANG
-                "of segments%s, unmapped: no memory of the device; %s in blocks\n",
-                ct_label_size(v, f->asleep_segment_bytes).text, f->may_sleep ? " at least" : "",
+                "of segments, unmapped: no memory of the device; %s in blocks\n",
+                ct_label_size(v, f->asleep_segment_bytes).text,
                 ct_label_size(v, f->asleep_bytes).text);
-    else if (f->may_sleep)
-        fprintf(v->out,
-                "  asleep           %12s  " CT_WRAP_HANG
-                "whether segments sleep (unmapped) is not in the checkpoint\n",
-                "unknown");
     if (f->outside_bytes)
         fprintf(v->out,
                 "  outside          %12s  " CT_WRAP_HANG
