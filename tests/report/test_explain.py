@@ -371,6 +371,13 @@ RuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB (GPU 0; 15.90 GiB t
     check("PyTorch held 14.31 GiB" in out and "llama.cpp" not in out, out)
     check(f"excluded: another process (others held {(15.90 - 14.41) * 1024 - 597.06:.2f} MiB at most)" in out, out)
 
+    def others(used):  # the process and what is free, as newer messages have them
+        text = b"OutOfMemoryError: CUDA out of memory. Tried to allocate 90.00 MiB. GPU 0 has a total capacity of 14.74 GiB of which 12.12 " \
+               b"MiB is free. Process 4207 has " + used + b" GiB memory in use."
+        return re.sub(r"\s+", " ", report("explain", "-", data=text)[1].decode())
+    check("excluded: another process (others held 0 B at most)" in others(b"14.73"))  # (less than nothing, by the last digits)
+    check(f"possible: another process ({(14.74 - 14.50) * 1024 - 12.12:.2f} MiB is outside of this process;" in others(b"14.50"), others(b"14.50"))
+
 
 @case("what a hint of the server's says to set is no setting")
 def hint():
@@ -393,6 +400,8 @@ def cupy():
     for text in (pool, library):
         out = report("explain", "-", data=text)[1].decode()
         check(not re.search("pytorch|traceback of torch", out, re.I), out)
+    check("raise the limit: set_limit of its memory pool" in report("explain", "-", data=b"cupy.cuda.memory.OutOfMemoryError: Out of memory "
+          b"allocating 700 bytes (allocated so far: 400 bytes, limit set to: 1,000 bytes).")[1].decode())
     check("CuPy held 65.44 GiB" in report("explain", "-", data=pool)[1].decode())
 
 

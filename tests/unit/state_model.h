@@ -319,9 +319,8 @@ static inline void plain_hold(struct plain *p, uint64_t start, uint64_t bytes, i
             o->space == CT_SPACE_HOST || o->space == CT_SPACE_MANAGED ||
             (o->key != start && o->key % page))
             continue;
-        if (o->segment || !(o->key >= start
-                                ? o->key - start < bytes
-                                : start - o->key < page && o->key + o->bytes > start))
+        if (o->segment || !(o->key >= start ? o->key - start < bytes
+                                            : start - o->key < page && o->key + o->bytes > start))
             continue;
         o->segment = 1;
         if (o->kind == CT_KIND_MAPPING)

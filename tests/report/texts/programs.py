@@ -289,6 +289,52 @@ BufferAssignment stats:
      "90.40 MiB is reserved by PyTorch but unallocated."),
     ("nccl-another", "none", "NCCL names another error", "box:411:411 [0] init.cc:416 NCCL WARN Cuda failure 'operation not supported'\n"
      "RuntimeError: NCCL error: unhandled cuda error (run with NCCL_DEBUG=INFO for details)"),
+    ("capture-other", "none", "SGLang: a capture that fails for another reason", "Exception: Capture CUDA graph failed: Triton Error [CUDA]: an "
+     "illegal memory access was encountered\nPossible solutions:\n1. set --mem-fraction-static to a smaller value"),
+    ("capture-alone", "incomplete", "SGLang: the reason is missing", "Exception: Capture cuda graph failed\nPossible solutions:\n1. set "
+     "--mem-fraction-static to a smaller value"),
+    ("oom-kill-host", "host-memory", "Linux: the whole machine", "kernel: oom-kill:constraint=CONSTRAINT_NONE,nodemask=(null),cpuset=/,mems_allowed=0,"
+     "global_oom,task_memcg=/user.slice/user-1000.slice,task=python,pid=5151,uid=1000"),
+    ("less-free-quoted", "co-tenant", "vLLM: quoted within a sentence", "It stops because free memory on device cuda:0 (9.75/22.05 GiB) on startup "
+     "is less than desired GPU memory utilization (0.9, 19.85 GiB)."),
+    ("wake-http", "sleep-wake", "vLLM: an HTTP answer", '{"error":{"message":"Call to wake_up method failed: CUDA Error: out of memory at '
+     '/x/csrc/other_allocator.cpp:99","code":500}}'),
+    ("tf-pinned", "host-pinned", "TensorFlow: its pool of page-locked memory", "W ./tensorflow/core/common_runtime/device/device_host_allocator.h:46] "
+     "could not allocate pinned host memory of size: 17179869184\nE tensorflow/stream_executor/cuda/cuda_driver.cc:794] failed to alloc 17179869184 "
+     "bytes on host: CUDA_ERROR_OUT_OF_MEMORY: out of memory"),
+    ("tf-host-bfc", "host-pinned", "TensorFlow: the same, with its name", "Allocator (cuda_host_bfc) ran out of memory trying to allocate 6.20GiB"),
+    ("tf-freed-by", "recovered", "TensorFlow 2: no failure", "Allocator (GPU_0_bfc) ran out of memory trying to allocate 2.70GiB with "
+     "freed_by_count=0. The caller indicates that this is not a failure, but this may mean that there could be performance gains.\nstep 2\nstep 3"),
+    ("tf-dump", "incomplete", "TensorFlow: the pool's list, without its message", "1 Chunks of size 94117504 totalling 89.76MiB\n"
+     "Sum Total of in-use chunks: 930.11MiB"),
+    ("tgi-span", "burst-prefill", "TGI: the spans of a batch", "ERROR batch{batch_size=2}:prefill:prefill{id=3 size=2}: text_generation_client: "
+     "router/client/src/lib.rs:33: Server error: CUDA out of memory. Tried to allocate 208.00 MiB. GPU 0 has a total capacty of 39.39 GiB of which "
+     "190.94 MiB is free."),
+    ("engine-backward", "training-step", "torch: only a line of code", "    return Variable._execution_engine.run_backward(\n"
+     "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.50 GiB."),
+    ("a1111-load", "startup-weights", "Stable Diffusion web UI", "torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 110.00 MiB "
+     "(GPU 0; 4.00 GiB total capacity; 3.41 GiB already allocated; 0 bytes free; 3.47 GiB reserved in total by PyTorch)\n\n"
+     "Stable diffusion model failed to load"),
+    ("multimodal-merge", "multimodal", "vLLM: embeddings of images", '  File "/x/vllm/model_executor/models/utils.py", line 440, in '
+     "_merge_multimodal_embeddings\ntorch.OutOfMemoryError: CUDA out of memory. Tried to allocate 60.00 MiB."),
+    ("mkl", "host-memory", "Intel's MKL", "mkl_malloc: failed to allocate memory"),
+    ("lightgbm", "host-memory", "LightGBM, OpenCL", "lightgbm.basic.LightGBMError: Out of Host Memory"),
+    ("rust", "host-memory", "Rust's allocator", "memory allocation of 4194304 bytes failed\nAborted (core dumped)"),
+    ("numba-launch", "none", "numba: what an earlier kernel did", "numba.cuda.cudadrv.driver.CudaAPIError: [719] Call to cuMemAlloc results in "
+     "CUDA_ERROR_LAUNCH_FAILED"),
+    ("xgboost", "incomplete", "XGBoost", "device_helpers.cuh:431: Memory allocation error on worker 0: std::bad_alloc: cudaErrorMemoryAllocation: out "
+     "of memory\n- Free memory: 6029312\n- Requested memory: 67108864"),
+    ("words-gpu", "incomplete", "Blender", "Error: System is out of GPU and shared host memory"),
+    ("words-call", "incomplete", "Blender: a call of the driver", "Out of memory in cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING) (device_queue.cpp:12)"),
+    ("words-optix", "incomplete", "OptiX", "CuDevicePrimaryCtxRetain(&ctx, device) returned (2): Out of memory"),
+    ("words-lammps", "incomplete", "LAMMPS", "ERROR: Insufficient memory on accelerator (src/GPU/fix_gpu.cpp:340)"),
+    ("words-thc", "incomplete", "torch up to 1.4, behind a progress bar", " 12%|###    | 9/75 THCudaCheck FAIL file=/x/THCGeneral.cpp line=51 error=2 : "
+     "out of memory"),
+    ("words-alone", "incomplete", "a program whose memory is not named", "allocate(): out of memory"),
+    ("healthy-unknown", "none", "a program that is not known", "".join(f"step {n}: gpu memory 4.{n} GiB of 24 GiB\n" for n in range(8))),
+    ("healthy-hint", "none", "vLLM 0.2: a hint about memory", "INFO 05-14 09:30:01 worker.py:201] # GPU blocks: 3100, # CPU blocks: 512\nINFO 05-14 "
+     "09:30:02 worker.py:202] CUDA graphs take GPU memory. If you are running out of memory, consider enforcing eager mode.\nINFO 05-14 09:30:21 "
+     "worker.py:203] Graph capturing finished in 19 secs."),
     ("errno", "host-memory", "Python: ENOMEM", "OSError: [Errno 12] Cannot allocate memory"),
     ("torch-ram", "host-memory", "torch 0.4", "RuntimeError: $ Torch: not enough memory: you tried to allocate 72GB. Buy new RAM!"),
     ("thrust-for", "incomplete", "Thrust", "terminate called: parallel_for failed: out of memory"),

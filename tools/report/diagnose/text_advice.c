@@ -136,8 +136,9 @@ void ct_text_advice_budget(const struct ct_text_facts *f, struct ct_verdict *v, 
     const int64_t moved = missing < 0 ? share + cents * CENT : share - cents * CENT;
     if (moved <= 0 || moved > 98 * CENT) {
         (void)ct_verdict_add_advice(
-            v, "%s alone does not help: it is %s, and %s of %s would take %.2f", o->name, from,
-            size(bytes).text, size(total).text, (double)cents / 100);
+            v, "%s alone does not help: it is %s, and the %s that %s are %.2f of %s", o->name, from,
+            size(bytes).text, missing < 0 ? "it would have to give" : "it would have to leave",
+            (double)cents / 100, size(total).text);
         return;
     }
     (void)snprintf(to, sizeof to, "%.2f", (double)moved / MILLION);

@@ -290,8 +290,9 @@ static void judge_less_free(const struct ct_text_facts *f, const struct ct_text_
                                       size(held).text);
         if (co_tenant)
             ct_text_advice_add(f, v, NULL);
-        ct_text_advice_budget(f, v, e->values[CT_TEXT_DESIRED].value - free,
-                              "want no more than was free");
+        if (!co_tenant || free > e->values[CT_TEXT_DESIRED].value / 2) // else it is no remedy
+            ct_text_advice_budget(f, v, e->values[CT_TEXT_DESIRED].value - free,
+                                  "want no more than was free");
     }
 }
 
@@ -371,6 +372,20 @@ static void judge_by_row(const struct ct_text_facts *f, const struct ct_text_fac
         ct_verdict_set_refuted_by(v, "%s", rows[i].refuted_by);
 }
 
+// Graphs were captured when it failed: out of memory or not.
+static void judge_capture(const struct ct_text_facts *f, const struct ct_text_fact *e,
+                          const struct ct_text_fact *oom, struct ct_verdicts *l) {
+    if (oom) {
+        judge_by_row(f, e, oom, l);
+        return;
+    }
+    struct ct_verdict *v =
+        add(l, CT_SCENARIO_INCOMPLETE, 0.6, e,
+            "the capture of CUDA graphs failed; no line says that memory ran out");
+    add_line(v, e);
+    (void)ct_verdict_add_advice(v, "give the whole output: the error before this one says why");
+}
+
 static void judge_other(const struct ct_text_fact *e, struct ct_verdicts *l) {
     struct ct_verdict *v = ct_verdicts_add(
         l, CT_SCENARIO_NONE, 0.6, -1, "the text has an error, but none of memory that ran out");
@@ -397,6 +412,9 @@ void ct_text_errors_judge(const struct ct_text_facts *f, const struct ct_text_fa
         break;
     case CT_TEXT_KIND_PROFILE_CHANGED:
         judge_profile(f, error, v);
+        break;
+    case CT_TEXT_KIND_CAPTURE_FAILED:
+        judge_capture(f, error, oom, v);
         break;
     case CT_TEXT_KIND_NOT_MEMORY:
         judge_other(error, v);

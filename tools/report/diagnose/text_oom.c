@@ -26,6 +26,7 @@ struct figures {
     int64_t others;    // held by processes that the message lists besides this one
     int64_t unlisted;  // held by none that it lists, or (is_rest) outside of PyTorch's pool
     int64_t untracked; // by this process, outside of PyTorch's pool
+    int64_t rounding;  // what the last digits of the figures that `unlisted` is made of can hide
     unsigned other_count;
     int is_rest; // the message does not say what this process has
 };
@@ -105,8 +106,13 @@ static struct figures read_figures(const struct ct_text_fact *e) {
     read_processes(e, &n);
     n.is_rest = n.in_use <= 0 && n.allocated >= 0 && n.idle >= 0;
     const int64_t own = n.is_rest ? n.allocated + n.idle : n.in_use;
-    if ((own > 0 || n.is_rest) && n.total > 0 && n.free >= 0 && n.others < n.total)
+    if ((own > 0 || n.is_rest) && n.total > 0 && n.free >= 0 && n.others < n.total) {
         n.unlisted = n.total - n.free - own - n.others;
+        n.rounding = e->values[CT_TEXT_TOTAL].step + e->values[CT_TEXT_FREE].step +
+                     e->values[CT_TEXT_IN_USE].step;
+        if (n.unlisted < 0 && n.unlisted >= -n.rounding)
+            n.unlisted = 0;
+    }
     if (n.in_use > 0 && n.allocated >= 0 && n.idle >= 0 && n.in_use > n.allocated + n.idle)
         n.untracked = n.in_use - n.allocated - n.idle;
     return n;
@@ -321,6 +327,27 @@ static int judge_program(const struct judged *j) {
     return 1;
 }
 
+// What sets the limit of a pool, by program; the last row: PyTorch, whoever uses it.
+static void advise_limit(const struct judged *j, struct ct_verdict *v) {
+    static const struct {
+        enum ct_framework program;
+        const char *setter;
+    } rows[] = {{CT_FRAMEWORK_TGI, "--cuda-memory-fraction"},
+                {CT_FRAMEWORK_CUPY, "set_limit of its memory pool"},
+                {CT_FRAMEWORK_RMM, "maximum_pool_size"},
+                {CT_FRAMEWORK_ONNX_RUNTIME, "gpu_mem_limit of its CUDA provider"},
+                {CT_FRAMEWORK_TENSORFLOW, "memory_limit of its logical device"},
+                {CT_FRAMEWORK_NONE, "torch.cuda.set_per_process_memory_fraction"}};
+    const enum ct_framework program = ct_text_facts_program(j->f);
+    size_t i = 0;
+    while (rows[i].program && rows[i].program != program)
+        i++;
+    if (rows[i].program || (program && has_torch(j)))
+        (void)ct_verdict_add_advice(v, "raise the limit: %s", rows[i].setter);
+    else
+        (void)ct_verdict_add_advice(v, "raise the limit that the program set for its pool");
+}
+
 // A pool was told to take no more than a part of the device.
 static int judge_limit(const struct judged *j) {
     const struct figures *n = &j->n;
@@ -335,9 +362,7 @@ static int judge_limit(const struct judged *j) {
                                   size(n->total).text);
     else
         (void)ct_verdict_add_text(v, "its limit is %s", size(n->limit).text);
-    (void)ct_verdict_add_advice(v, "raise the limit (PyTorch: set_per_process_memory_fraction; "
-                                   "TGI: --cuda-memory-fraction; CuPy: set_limit; RMM: "
-                                   "maximum_pool_size)");
+    advise_limit(j, v);
     return 1;
 }
 
@@ -587,14 +612,15 @@ static void add_excluded(const struct judged *j, struct ct_verdict *v) {
                                      "part)");
         return;
     }
-    if (others >= 0 && others < wanted)
+    if (others >= 0 && (others < wanted || others <= n->rounding))
         (void)ct_verdict_add_text(v, "excluded: another process (others held %s at most)",
                                   size(others).text);
     else if (others >= 0 && n->others < 1)
         (void)ct_verdict_add_text(v,
-                                  "still possible: another process (%s is outside of this one's "
-                                  "pool, its context included; nvidia-smi shows whose it is)",
-                                  size(others).text);
+                                  "still possible: another process (%s is outside of this %s; "
+                                  "nvidia-smi shows whose it is)",
+                                  size(others).text,
+                                  n->is_rest ? "one's pool, its context included" : "process");
     else if (n->tried >= 0 && n->others < 1)
         (void)ct_verdict_add_text(
             v, "still possible: another process (nvidia-smi shows which there are)");
@@ -606,8 +632,9 @@ static void add_excluded(const struct judged *j, struct ct_verdict *v) {
 static void advise_text(const struct judged *j, struct ct_verdict *v) {
     const enum ct_framework program = ct_text_facts_program(j->f);
     const int is_server = ct_server_has_options(program);
-    const int is_python = ct_framework_has_torch(program) || program == CT_FRAMEWORK_JAX ||
-                          program == CT_FRAMEWORK_CUPY;
+    const int is_python =
+        (ct_framework_has_torch(program) && j->oom->kind != CT_TEXT_KIND_GPU_OOM) ||
+        program == CT_FRAMEWORK_JAX || program == CT_FRAMEWORK_CUPY;
     if (!is_python && program != CT_FRAMEWORK_LLAMA_CPP && !v->advice_count)
         (void)ct_verdict_add_advice(v, "give the whole output of the program, with the lines "
                                        "before the error");
@@ -756,7 +783,9 @@ void ct_text_oom_judge(const struct ct_text_facts *f, const struct ct_text_fact 
     const size_t before = v->count;
     const int has_figures =
         oom->kind == CT_TEXT_KIND_TORCH_OOM || oom->kind == CT_TEXT_KIND_ASYNC_OOM;
-    if (oom->kind == CT_TEXT_KIND_CUDA_OOM) {
+    if (oom->kind == CT_TEXT_KIND_GPU_OOM) {
+        judge_rest(&j);
+    } else if (oom->kind == CT_TEXT_KIND_CUDA_OOM) {
         judge_cuda(&j);
     } else if (!has_figures && oom->kind != CT_TEXT_KIND_OTHER_OOM) {
         judge_library(&j);

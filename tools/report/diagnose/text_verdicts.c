@@ -25,17 +25,20 @@ const struct ct_text_fact *ct_text_verdicts_main_oom(const struct ct_text_facts 
     const struct ct_text_fact *best = NULL;
     for (size_t i = 0; i < f->count; i++) {
         const struct ct_text_fact *e = &f->list[i];
-        if (ct_template_role(e->kind) == CT_TEXT_ROLE_OOM &&
-            (!best || weigh_oom(e) > weigh_oom(best)))
+        const int is_better = !best || best->kind == CT_TEXT_KIND_GPU_OOM ||
+                              (e->kind != CT_TEXT_KIND_GPU_OOM && weigh_oom(e) > weigh_oom(best));
+        if (ct_template_role(e->kind) == CT_TEXT_ROLE_OOM && is_better)
             best = e;
     }
     return best;
 }
 
 // Errors that name their cause come before messages that only say that memory ran out; errors of
-// another kind after these.
+// another kind after these; what was under way at an error, last.
 static int weigh_error(const struct ct_text_fact *e) {
     switch (e->kind) {
+    case CT_TEXT_KIND_CAPTURE_FAILED:
+        return 0;
     case CT_TEXT_KIND_NOT_MEMORY:
         return 1;
     case CT_TEXT_KIND_HOST_KERNEL:
@@ -47,6 +50,12 @@ static int weigh_error(const struct ct_text_fact *e) {
     default:
         return 3;
     }
+}
+
+// Whether a message of memory that ran out may say more than the error.
+static int is_general(const struct ct_text_fact *error) {
+    const int weight = weigh_error(error);
+    return weight && weight < 3;
 }
 
 // The error that the text is about: the one that names a cause, or else the first; NULL: it has
@@ -157,12 +166,33 @@ static int judge_unfinished(const struct ct_text_facts *f, struct ct_verdicts *l
     return 1;
 }
 
+// No line is one that is known: words decide whether it speaks of a failure.
+static void judge_words(const struct ct_text_facts *f, struct ct_verdicts *l) {
+    const char *summary = !f->says_failure ? "no line of this text speaks of a failure"
+                          : f->found ? "no line of this text says what failed, as far as they "
+                                       "are known"
+                                     : "no line of this text is one that is known";
+    if (f->says_oom)
+        summary = "memory ran out; the text does not say which memory, or how much was asked for";
+    struct ct_verdict *v = ct_verdicts_add(
+        l, f->says_oom ? CT_SCENARIO_INCOMPLETE : CT_SCENARIO_UNKNOWN, 0.5, -1, "%s", summary);
+    if (f->says_oom)
+        (void)ct_verdict_add_text(v, "line %" PRIu64 " speaks of it", f->says_oom);
+    (void)ct_verdict_add_advice(v, f->says_failure
+                                       ? "give the whole output of the program, with the lines "
+                                         "before the error"
+                                       : "give the whole output of the program, with its error, if "
+                                         "there is one");
+}
+
 static void judge_healthy(const struct ct_text_facts *f, struct ct_verdicts *l) {
+    enum { A_FEW_LINES = 5 }; // a log, not a question
     const int is_log = ct_text_facts_find_role(f, CT_TEXT_ROLE_INFO) ||
                        ct_text_facts_find_role(f, CT_TEXT_ROLE_PROGRESS) || f->load.lines;
-    if (is_log) {
-        struct ct_verdict *v =
-            ct_verdicts_add(l, CT_SCENARIO_NONE, 0.85, -1, "nothing in this text failed");
+    if (is_log || (!f->says_failure && f->lines >= A_FEW_LINES)) {
+        struct ct_verdict *v = ct_verdicts_add(l, CT_SCENARIO_NONE, is_log ? 0.85 : 0.5, -1,
+                                               is_log ? "nothing in this text failed"
+                                                      : "no line of this text speaks of a failure");
         (void)ct_verdict_add_text(v,
                                   "%" PRIu64 " lines of a log, none of which reports an error of "
                                   "memory",
@@ -170,13 +200,7 @@ static void judge_healthy(const struct ct_text_facts *f, struct ct_verdicts *l) 
         ct_verdict_set_refuted_by(v, "an error after the end of this text");
         return;
     }
-    struct ct_verdict *v = ct_verdicts_add(l, CT_SCENARIO_UNKNOWN, 0.5, -1,
-                                           f->found ? "no line of this text says what failed, "
-                                                      "as far as they are known"
-                                                    : "no line of this text is one that is known");
-    (void)ct_verdict_add_advice(v,
-                                "give the whole output of the program, with the lines before the "
-                                "error");
+    judge_words(f, l);
 }
 
 // After a shutdown that somebody asked for vLLM reports, at times, that its engine is dead: it
@@ -248,14 +272,15 @@ static int is_beside(const struct ct_text_fact *error) {
 
 void ct_text_verdicts_find(const struct ct_text_facts *f, struct ct_verdicts *v) {
     const struct ct_text_fact *oom = ct_text_verdicts_main_oom(f), *error = find_main_error(f);
-    if (error && oom && error->kind == CT_TEXT_KIND_NOT_MEMORY &&
-        oom->kind == CT_TEXT_KIND_NCCL_CUDA)
-        oom = NULL; // it names the error, and that is another one
+    if (error && oom &&
+        ((oom->kind == CT_TEXT_KIND_GPU_OOM && weigh_error(error)) ||
+         (error->kind == CT_TEXT_KIND_NOT_MEMORY && oom->kind == CT_TEXT_KIND_NCCL_CUDA)))
+        oom = NULL; // the error says more, or names one that is not about memory
     if (error && oom && is_beside(error))
         error = NULL;
     if (error)
         ct_text_errors_judge(f, error, oom, v);
-    if (oom && (!error || weigh_error(error) < 3))
+    if (oom && (!error || is_general(error)))
         ct_text_oom_judge(f, oom, v);
     if (!error && !oom)
         judge_no_error(f, v);

@@ -362,6 +362,47 @@ static void set_tensor(struct ct_text_fact *fact) {
         fact->values[CT_TEXT_TRIED] = (struct ct_text_value){1, bytes, 1};
 }
 
+// Whether one of the words, NULL-terminated, stands in [from, to).
+static int has_word(const char *text, size_t from, size_t to, const char *const *words) {
+    for (; from < to; from++)
+        for (const char *const *w = words; *w; w++)
+            if (to - from >= strlen(*w) && !strncasecmp(text + from, *w, strlen(*w)))
+                return 1;
+    return 0;
+}
+
+// Whether a call of the driver stands in [from, to), as cuStreamCreate.
+static int has_call(const char *text, size_t from, size_t to) {
+    for (; from + 2 < to; from++)
+        if (!strncasecmp(text + from, "cu", 2) && text[from + 2] >= 'A' && text[from + 2] <= 'Z')
+            return 1;
+    return 0;
+}
+
+// Words at a place in a line of which no row knows a sentence. It may be prose: clauses and
+// tracebacks stay with the errors that are known.
+static void add_words(struct ct_text_facts *f, const char *text, size_t length, size_t at,
+                      struct ct_text_fact *fact) {
+    static const char *const gpu[] = {"cuda", "gpu", "vram", "accelerator", NULL},
+                             *const hints[] = {"if ",    "avoid", "may ",      "might ", "can ",
+                                               "could ", "case",  "potential", NULL};
+    size_t from = at, to = at;
+    while (from && text[from - 1] != CT_TEXT_BREAK)
+        from--;
+    while (to < length && text[to] != CT_TEXT_BREAK)
+        to++;
+    if (f->said_line == fact->line || has_word(text, from, at, hints))
+        return;
+    f->says_failure = 1;
+    if (fact->kind != CT_TEXT_KIND_SAYS_OOM)
+        return;
+    if (!f->says_oom)
+        f->says_oom = fact->line;
+    fact->kind = CT_TEXT_KIND_GPU_OOM;
+    if (has_call(text, from, to) || has_word(text, from, to, gpu))
+        (void)add(f, fact, 1);
+}
+
 static struct ct_text_fact make_fact(const struct ct_text_facts *f,
                                      const struct ct_template_match *m, uint64_t line,
                                      uint64_t offset) {
@@ -377,8 +418,10 @@ static struct ct_text_fact make_fact(const struct ct_text_facts *f,
 static void add_match(struct ct_text_facts *f, const char *text, size_t length, size_t at,
                       const struct ct_template_match *m, uint64_t line, uint64_t offset) {
     const enum ct_text_role role = ct_template_role(m->kind);
-    const struct ct_text_fact fact = make_fact(f, m, line, offset);
-    f->found += role != CT_TEXT_ROLE_PROGRAM;
+    struct ct_text_fact fact = make_fact(f, m, line, offset);
+    f->found += role != CT_TEXT_ROLE_PROGRAM && role != CT_TEXT_ROLE_WORD;
+    if (role < CT_TEXT_ROLE_TRACEBACK)
+        f->said_line = line;
     if (role != CT_TEXT_ROLE_FLAG) // (its name can be the end of a longer one)
         f->programs |= find_program(m->source);
     switch (role) {
@@ -425,6 +468,9 @@ static void add_match(struct ct_text_facts *f, const char *text, size_t length, 
         add_step(f, m, line);
         break;
     case CT_TEXT_ROLE_PROGRAM:
+        break;
+    case CT_TEXT_ROLE_WORD:
+        add_words(f, text, length, at, &fact);
         break;
     }
 }

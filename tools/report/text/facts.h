@@ -76,6 +76,8 @@ struct ct_text_facts {
     struct ct_text_load load;
     struct ct_text_peak peak;
     int has_no_expandable; // PyTorch said that it cannot enlarge segments
+    int says_failure;      // a word of failures stands in a sentence that is not known
+    uint64_t says_oom;     // the first line with words for memory that ran out; 0: none
     struct ct_text_step step;
     char version[32];  // of vLLM
     uint32_t programs; // a bit for each enum ct_framework that the text is of
@@ -86,6 +88,7 @@ struct ct_text_facts {
     const char *stamp; // of the line, "" if it has none
     size_t open;       // the OOM that clauses belong to, + 1
     uint64_t open_line;
+    uint64_t said_line;            // the last one in which a sentence is known
     size_t waiting;                // as `open`: it may be that of the traceback behind it
     int has_frames;                // there is a traceback somewhere
     struct ct_traceback traceback; // so far

@@ -69,6 +69,10 @@ static void skip_blanks(struct cursor *c) {
         c->at++;
 }
 
+static char to_lower(char c) {
+    return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
+}
+
 // Whether `literal` stands at *at, blanks and ends of lines aside; if so, moves *at after it.
 static int match_literal(const char *text, size_t length, size_t *at, const char *literal) {
     size_t i = *at;
@@ -215,7 +219,7 @@ static int follows(const struct cursor *c, size_t at, const char *rest) {
             continue;
         while (at < c->length && is_blank(c->text[at]))
             at++;
-        if (at >= c->length || c->text[at++] != *rest)
+        if (at >= c->length || to_lower(c->text[at++]) != to_lower(*rest))
             return 0;
         i++;
     }
@@ -397,8 +401,8 @@ static int match_sequence(struct cursor *c, const char *t, const char *end, int 
             if (!read_field(c, t, close))
                 return 0;
         } else if (*t != ' ') {
-            const char letter[2] = {*t, 0};
-            if (!match_literal(c->text, c->length, &c->at, letter))
+            skip_blanks(c);
+            if (c->at >= c->length || to_lower(c->text[c->at++]) != to_lower(*t))
                 return 0;
         }
         t = close + 1;
@@ -408,7 +412,7 @@ static int match_sequence(struct cursor *c, const char *t, const char *end, int 
 
 // ---- the search ---------------------------------------------------------------------------------
 
-// Templates by their first four letters, in the order of the table.
+// Templates by their first four letters, small ones, in the order of the table.
 enum { SLOTS = 1 << 12 };
 static struct {
     int made;
@@ -429,7 +433,7 @@ static void make_directory(void) {
         for (const char *t = templates[i].text; n < 4; t++) {
             CT_ASSERT(*t && !strchr("[]{}<>|", *t));
             if (*t != ' ')
-                letters[n++] = *t;
+                letters[n++] = to_lower(*t);
         }
         const unsigned slot = slot_of(letters);
         directory.next[i] = directory.first[slot];
@@ -461,13 +465,13 @@ int ct_template_match(const char *text, size_t length, size_t at, struct ct_temp
         make_directory();
     for (size_t i = at; i < length && n < 4; i++)
         if (!is_blank(text[i]))
-            letters[n++] = text[i];
+            letters[n++] = to_lower(text[i]);
     return n == 4 && !is_blank(text[at]) && match_slot(text, length, at, slot_of(letters), m);
 }
 
-// (a failure that a longer sentence is about is said by that one)
+// (a failure that is said inside of a longer sentence is said by that one)
 static int is_failure(enum ct_text_role role) {
-    return role == CT_TEXT_ROLE_OOM || role == CT_TEXT_ROLE_ERROR;
+    return role == CT_TEXT_ROLE_OOM || role == CT_TEXT_ROLE_ERROR || role == CT_TEXT_ROLE_WORD;
 }
 
 void ct_template_find_all(const char *text, size_t length, size_t from, size_t to,
@@ -484,14 +488,14 @@ void ct_template_find_all(const char *text, size_t length, size_t from, size_t t
         memmove(places, places + 1, sizeof places - sizeof *places);
         memmove(letters, letters + 1, sizeof letters - 1);
         places[3] = i;
-        letters[3] = text[i];
+        letters[3] = to_lower(text[i]);
         if (++count < 4)
             continue;
         if (places[0] >= to)
             return;
         const unsigned slot = slot_of(letters);
         if (!directory.first[slot] || !match_slot(text, length, places[0], slot, &m) ||
-            (places[0] < covered && is_failure(kinds[m.kind].role)))
+            (m.end <= covered && is_failure(kinds[m.kind].role)))
             continue;
         found(cookie, places[0], &m);
         covered = m.end > covered ? m.end : covered;

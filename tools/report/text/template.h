@@ -39,6 +39,7 @@ enum ct_text_role {
     CT_TEXT_ROLE_FLAG,
     CT_TEXT_ROLE_STEP,
     CT_TEXT_ROLE_PROGRAM,
+    CT_TEXT_ROLE_WORD,
 };
 
 enum ct_text_flag {
