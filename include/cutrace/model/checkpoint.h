@@ -474,8 +474,8 @@ static inline void ct_checkpoint_restore_segment(struct ct_live *l, struct ct_ob
                                                  uint32_t flags) {
     if (o->kind == CT_KIND_MAPPING && flags & CT_FLAG_SEGMENT)
         ct_live_segment_set(l, o, o->device);
-    else
-        o->segment = (flags & CT_FLAG_SEGMENT) != 0;
+    else if (flags & CT_FLAG_SEGMENT)
+        o->segment = 1;
     if (o->kind != CT_KIND_RESERVED || !(flags & CT_FLAG_HOLDS_SEGMENT))
         return;
     o->holds_segment = 1;
