@@ -6,8 +6,8 @@
 
 #include <string.h>
 
-#include <cutrace/model/caller_rank.h>
 #include <cutrace/model/digest.h>
+#include <cutrace/model/noise.h>
 
 #include "base/arena.h"
 #include "base/pages.h"

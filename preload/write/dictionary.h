@@ -55,7 +55,7 @@ void ct_dictionary_resolve_frames(int final);
 void ct_dictionary_forget_frames(void);
 
 // Writes the name of the call site: a line of Python, a function, or module+0xoffset, chosen as the
-// report chooses it (caller_rank.h). Returns its length, or 0.
+// report chooses it (noise.h). Returns its length, or 0.
 size_t ct_dictionary_format_caller(uint32_t stack, char *out, size_t size);
 
 // The module of the first frame, from place *frame outwards, whose symbol could change that name;

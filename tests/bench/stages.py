@@ -20,8 +20,8 @@ PROGRAM = os.path.join(arms.PROGRAMS, "drain_cost")
 BASE = 0x555555554000  # of a program without randomised addresses (setarch -R)
 STAGES = {
     "take from the rings, in order": "ring_merge.c ring.h journal.h",
-    "live memory": "live.h live_memory.h live_segments.h live_state.c objects.h slot_index.h tentative.h traits.h "
-                   "failures.h measured.h site_sums.h",
+    "live memory": "live.h live_memory.h live_segments.h live_state.c objects.h slot_index.h tentative.h "
+                   "failures.h measured.h",
     "address map": "address_map.h",
     "readings and history": "readings.h device_use.h history.h",
     "digest": "digest.h digest_code.h",

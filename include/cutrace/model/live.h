@@ -10,7 +10,7 @@
 #ifndef CUTRACE_LIVE_H
 #define CUTRACE_LIVE_H
 
-#include <cutrace/model/site_sums.h>
+#include <cutrace/model/objects.h>
 #include <cutrace/model/tentative.h>
 
 // Creates an object as an event describes it. An object with the same key is replaced: its end was

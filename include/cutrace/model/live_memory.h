@@ -4,7 +4,7 @@
 //
 // Objects lie in slots of 40 bytes, in slabs that never move: pointers and slot numbers stay valid
 // until the object ends. What many objects have in common (thread, api, context, ...) is stored
-// once, in a slot of its own (traits.h). An index (slot_index.h) finds an object by kind and key.
+// once, in a slot of its own (objects.h). An index (slot_index.h) finds an object by kind and key.
 // Together they take at most 55 bytes for an object (56 in an index that has just grown). The
 // caller lends the memory. Header-only and free of I/O. Not thread-safe.
 #ifndef CUTRACE_LIVE_MEMORY_H

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include <cutrace/model/caller_rank.h>
+#include <cutrace/model/noise.h>
 #include <cutrace/model/oom_message.h>
 
 #include "base/utf8.h"

@@ -34,7 +34,7 @@ static void describe(const struct pass *p, const struct ct_object *o,
     const struct ct_live *l = &p->replay.live;
     const struct ct_traits *traits = ct_live_traits(l, o);
     const int is_sum = ct_live_slot(l, o->traits)->traits.kind == CT_KIND_OWN_TRAITS &&
-                       o->kind != CT_KIND_HANDLE; // a sum, or a part of one (site_sums.h)
+                       o->kind != CT_KIND_HANDLE; // a sum, or a part of one (objects.h)
     *row = (struct ct_allocation_row){.is_block = o->kind == CT_KIND_BLOCK,
                                       .is_sum = is_sum,
                                       .event = ct_object_event(o),
