@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writes compact JSON, one document a line: valid UTF-8 and whole numbers, whatever a trace
-// contains.
+// JSON: writes it, and finds values in what was written.
 #ifndef CT_JSON_H
 #define CT_JSON_H
 
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+
+// ---- writing ------------------------------------------------------------------------------------
+
+// Compact, one document a line: valid UTF-8 and whole numbers, whatever a trace contains.
 
 struct ct_json {
     FILE *out;
@@ -34,5 +37,24 @@ void ct_json_written(struct ct_json *j, const char *key, const char *value, size
 // A key that comes from a trace. Its value follows with key "".
 void ct_json_key(struct ct_json *j, const char *bytes, size_t length);
 void ct_json_end_line(struct ct_json *j);
+
+// ---- reading ------------------------------------------------------------------------------------
+
+// Looks up values in JSON that cutrace-report has written: compact, valid, NUL-terminated. Text
+// that is no JSON leads to NULL, never beyond the NUL.
+
+// The value of a key of the object that begins at `object`; NULL: `object` is NULL or no object, or
+// has no such key.
+const char *ct_json_find(const char *object, const char *key);
+// Element i of the list that begins at `list`, or NULL.
+const char *ct_json_element(const char *list, size_t i);
+
+int ct_json_is_true(const char *value);
+int ct_json_is_null(const char *value); // also of NULL
+// A whole number; -1: it is none.
+int64_t ct_json_to_number(const char *value);
+// Copies a string, without its escapes, or the characters of any other value without parts. Returns
+// `to`, which is "" for NULL.
+const char *ct_json_to_text(const char *value, char *to, size_t size);
 
 #endif

@@ -19,10 +19,10 @@
 #include <unistd.h>
 
 #include "base/human.h"
-#include "base/journal_probe.h"
+#include "base/journal_file.h"
 #include "base/nearest.h"
 #include "base/now.h"
-#include "base/process_alive.h"
+#include "base/writers.h"
 #include "run/words.h"
 
 // Exit codes, as --help lists them.

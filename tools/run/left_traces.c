@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "base/human.h"
-#include "base/json_find.h"
+#include "base/json.h"
 #include "base/utf8.h"
 #include "run/preload.h"
 #include "run/supervise.h"

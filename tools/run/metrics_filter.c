@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/metric_label.h"
+#include "base/openmetrics.h"
 
 static const char *const names[] = {
 #define CT_METRIC(FIELD, name) name,

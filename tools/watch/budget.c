@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "base/human.h"
-#include "base/journal_remove.h"
+#include "base/journal_file.h"
 #include "base/now.h"
 #include "watch/finished.h"
 

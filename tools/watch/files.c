@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/journal_probe.h"
+#include "base/journal_file.h"
 
 // No recorder makes more; a made-up header could keep a reader busy for hours.
 enum { MOST_RINGS = 1 << 16, MOST_BLOCKS = 1 << 20 };

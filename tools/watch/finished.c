@@ -5,8 +5,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "base/file_use.h"
-#include "base/process_alive.h"
+#include "base/writers.h"
 #include "read/digest.h"
 #include "read/trace.h"
 #include "watch/files.h"

@@ -9,9 +9,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/file_use.h"
 #include "base/hash.h"
 #include "base/heap.h"
+#include "base/writers.h"
 #include "watch/trace_magic.h"
 
 enum { MOST_FILES = 1 << 16 };

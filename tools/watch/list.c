@@ -9,11 +9,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/file_use.h"
 #include "base/heap.h"
 #include "base/now.h"
-#include "base/process_alive.h"
 #include "base/utf8.h"
+#include "base/writers.h"
 #include "watch/details.h"
 #include "watch/finished.h"
 #include "watch/search.h"

@@ -13,9 +13,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/file_use.h"
 #include "base/human.h"
 #include "base/now.h"
+#include "base/writers.h"
 #include "bundle/bundle.h"
 #include "question/question.h"
 #include "watch/files.h"

@@ -12,11 +12,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/file_use.h"
 #include "base/human.h"
-#include "base/journal_remove.h"
+#include "base/journal_file.h"
 #include "base/now.h"
-#include "base/process_alive.h"
+#include "base/writers.h"
 #include "copy/seal_trace.h"
 #include "watch/files.h"
 #include "watch/trace_magic.h"

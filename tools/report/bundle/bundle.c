@@ -8,7 +8,7 @@
 
 #include "answer/output_name.h"
 #include "answer/time_range.h"
-#include "base/sha256.h"
+#include "base/checksum.h"
 #include "base/utf8.h"
 #include "base/version.h"
 #include "bundle/bundle_text.h"

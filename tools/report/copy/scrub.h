@@ -4,8 +4,8 @@
 #ifndef CT_SCRUB_H
 #define CT_SCRUB_H
 
+#include "base/checksum.h"
 #include "base/id_set.h"
-#include "base/sha256.h"
 #include "copy/trace_writer.h"
 
 enum ct_scrub_level { CT_SCRUB_NO, CT_SCRUB_PATHS, CT_SCRUB_STRICT };

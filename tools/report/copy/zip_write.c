@@ -10,7 +10,7 @@
 #include <zlib.h>
 #endif
 
-#include "base/crc32.h"
+#include "base/checksum.h"
 
 enum { STORED = 0, DEFLATED = 8 };
 enum { VERSION = 20, DATE = 1 << 5 | 1, ENTRY_BYTES = 30 + 46, END_BYTES = 22 };

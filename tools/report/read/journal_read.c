@@ -14,9 +14,9 @@
 #include <unistd.h>
 
 #include "base/heap.h"
-#include "base/journal_probe.h"
+#include "base/journal_file.h"
 #include "base/now.h"
-#include "base/process_alive.h"
+#include "base/writers.h"
 
 #define TRIES 50
 #define OFFSET_MAX (UINT64_C(1) << 48)

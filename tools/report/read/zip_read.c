@@ -14,7 +14,7 @@
 #include <zlib.h>
 #endif
 
-#include "base/crc32.h"
+#include "base/checksum.h"
 #include "base/heap.h"
 #include "base/input_file.h"
 

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/heap.h"
-#include "base/metric_label.h"
+#include "base/openmetrics.h"
 
 #define MILLION 1000000
 #define SECOND UINT64_C(1000000000)

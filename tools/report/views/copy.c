@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/journal_remove.h"
+#include "base/journal_file.h"
 #include "base/utf8.h"
 #include "copy/seal_trace.h"
 #include "views/copy_result.h"

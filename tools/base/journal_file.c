@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Finds a journal, and compares its header with this version.
-#include "base/journal_probe.h"
+// Finds a journal, compares its header with this version, and removes it.
+#include "base/journal_file.h"
 
+#include <cutrace/format/journal.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -59,4 +60,34 @@ const char *ct_journal_probe_mismatch(const struct ct_journal *j) {
     if (j->layout_hash != ct_journal_layout())
         return "has other events than this version";
     return NULL;
+}
+
+// ---- removing -----------------------------------------------------------------------------------
+
+// Whether somebody has put another file there. -1 with errno: that cannot be told.
+static int is_another(int folder, const char *name, int of) {
+    struct stat named, journal;
+    if (of < 0)
+        return 0;
+    if (fstatat(folder, name, &named, AT_SYMLINK_NOFOLLOW) || fstat(of, &journal))
+        return -1;
+    return named.st_dev != journal.st_dev || named.st_ino != journal.st_ino;
+}
+
+static int remove_file(int folder, const char *name, int of) {
+    const int another = is_another(folder, name, of);
+    if (another)
+        return another < 0 ? -1 : 0;
+    return unlinkat(folder, name, 0);
+}
+
+int ct_journal_remove(int folder, const char *name, int of) {
+    char target[4200];
+    const ssize_t n = readlinkat(folder, name, target, sizeof target - 1);
+    if (n < 0)
+        return remove_file(folder, name, of);
+    target[n] = 0;
+    if (ct_journal_links_to_shm(target) && remove_file(AT_FDCWD, target, of) && errno != ENOENT)
+        return -1;
+    return unlinkat(folder, name, 0);
 }

@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// SHA-256 (FIPS 180-4): for checksums that users can repeat, and for pseudonyms.
-#ifndef CT_SHA256_H
-#define CT_SHA256_H
+// Checksums: CRC-32 as zip files have it, and SHA-256 (FIPS 180-4), which users can repeat, and of
+// which pseudonyms are made.
+#ifndef CT_CHECKSUM_H
+#define CT_CHECKSUM_H
 
 #include <stddef.h>
 #include <stdint.h>
+
+// Continues a CRC-32 (0 at first) with more bytes.
+uint32_t ct_crc32(uint32_t crc, const void *bytes, size_t n);
 
 enum { CT_SHA256_BYTES = 32, CT_SHA256_TEXT = 65 };
 
