@@ -2,7 +2,7 @@
 // cutrace ctl: sends a request to a running recorder through its journal alone, without a signal or
 // a socket. A request is a bit in the journal's header; the recorder's writer thread waits on a
 // futex beside it.
-#include "run/commands.h"
+#include "run/words.h"
 
 #include <cutrace/format/journal.h>
 #include <errno.h>
@@ -23,7 +23,6 @@
 #include "base/nearest.h"
 #include "base/now.h"
 #include "base/writers.h"
-#include "run/words.h"
 
 // Exit codes, as --help lists them.
 enum { DONE = 0, USAGE = 2, NOT_THERE = 3, NO_ANSWER = 4, NOT_ALLOWED = 5 };

@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "run/commands.h"
+#include "run/words.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "run/findings.h"
-#include "run/inspect_program.h"
-#include "run/inspect_system.h"
-#include "run/words.h"
+#include "run/inspect.h"
 
 // Exit codes, as --help lists them.
 enum { WORKS = 0, DOES_NOT_WORK = 1, USAGE = 2, CANNOT_PRINT = 5 };

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "run/inspect_program.h"
+// Whether the loader will preload the library into a program.
+#include "run/inspect.h"
 
+#include <elf.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -10,7 +14,120 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
-#include "run/elf_probe.h"
+// ---- what the head of a program file says -------------------------------------------------------
+
+// Which machine it is for, and which loader starts it. Reads nothing but heads, and trusts none of
+// their figures: the file may be anything.
+
+enum elf_kind { CT_ELF_UNREADABLE, CT_ELF_SCRIPT, CT_ELF_NONE, CT_ELF_DAMAGED, CT_ELF };
+
+struct elf_probe {
+    enum elf_kind kind;
+    int error;              // errno of CT_ELF_UNREADABLE
+    char interpreter[4096]; // of a script, or the loader of a program; "": it is linked statically
+    char argument[256];     // of a script's interpreter, or ""
+    int is_64_bit, is_big_endian;
+    int machine; // EM_*
+};
+
+#if defined(__x86_64__)
+enum { OWN_MACHINE = EM_X86_64 };
+#elif defined(__aarch64__)
+enum { OWN_MACHINE = EM_AARCH64 };
+#else
+enum { OWN_MACHINE = EM_NONE };
+#endif
+
+// The machine that this program runs on, as in struct elf_probe.
+static int get_own_machine(void) {
+    return OWN_MACHINE;
+}
+
+// "x86-64"; "machine 243" for one without a name here.
+static const char *get_machine_name(const struct elf_probe *p, char *to, int size) {
+    static const struct {
+        int machine;
+        const char *name;
+    } names[] = {{EM_X86_64, "x86-64"}, {EM_386, "x86"},   {EM_AARCH64, "aarch64"}, {EM_ARM, "arm"},
+                 {EM_PPC64, "ppc64"},   {EM_S390, "s390"}, {EM_RISCV, "riscv"}};
+    (void)snprintf(to, (size_t)size, "machine %d", p->machine);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (names[i].machine == p->machine)
+            (void)snprintf(to, (size_t)size, "%s", names[i].name);
+    return to;
+}
+
+// Bytes of `buffer` that were read at an offset, 0 for an error.
+static size_t read_at(int fd, void *buffer, size_t n, uint64_t offset) {
+    if (offset > INT64_MAX - n)
+        return 0;
+    const ssize_t got = pread(fd, buffer, n, (off_t)offset);
+    return got > 0 ? (size_t)got : 0;
+}
+
+// "#! /path argument": the kernel passes all after the path as one argument.
+static void read_script(struct elf_probe *p, char *line) {
+    p->kind = CT_ELF_SCRIPT;
+    line[strcspn(line, "\n")] = 0;
+    line += 2 + strspn(line + 2, " \t");
+    const size_t n = strcspn(line, " \t");
+    const char *rest = line + n + strspn(line + n, " \t");
+    (void)snprintf(p->interpreter, sizeof p->interpreter, "%.*s", (int)n, line);
+    (void)snprintf(p->argument, sizeof p->argument, "%s", rest);
+}
+
+static void read_loader(struct elf_probe *p, int fd, uint64_t offset, uint64_t size) {
+    const size_t most = sizeof p->interpreter - 1;
+    const size_t n = read_at(fd, p->interpreter, size < most ? (size_t)size : most, offset);
+    p->interpreter[n] = 0;
+    if (!*p->interpreter)
+        p->kind = CT_ELF_DAMAGED;
+}
+
+static void read_headers_64(struct elf_probe *p, int fd, const Elf64_Ehdr *e) {
+    for (unsigned i = 0; i < e->e_phnum && e->e_phentsize == sizeof(Elf64_Phdr); i++) {
+        Elf64_Phdr h;
+        if (e->e_phoff > INT64_MAX / 2 ||
+            read_at(fd, &h, sizeof h, e->e_phoff + i * sizeof h) != sizeof h)
+            return;
+        if (h.p_type == PT_INTERP)
+            read_loader(p, fd, h.p_offset, h.p_filesz);
+    }
+}
+
+static void read_elf(struct elf_probe *p, int fd, const unsigned char *head, size_t n) {
+    Elf64_Ehdr e;
+    p->kind = n < sizeof e ? CT_ELF_DAMAGED : CT_ELF;
+    if (n < sizeof e)
+        return;
+    memcpy(&e, head, sizeof e);
+    p->is_64_bit = head[EI_CLASS] == ELFCLASS64;
+    p->is_big_endian = head[EI_DATA] == ELFDATA2MSB;
+    p->machine = p->is_big_endian ? head[19] | head[18] << 8 : head[18] | head[19] << 8;
+    if (p->is_64_bit && !p->is_big_endian)
+        read_headers_64(p, fd, &e);
+}
+
+static void probe_elf(struct elf_probe *p, const char *path) {
+    unsigned char head[512];
+    memset(p, 0, sizeof *p);
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (fd < 0) {
+        p->error = errno;
+        return;
+    }
+    const size_t n = read_at(fd, head, sizeof head - 1, 0);
+    head[n] = 0;
+    if (n >= SELFMAG && memcmp(head, ELFMAG, SELFMAG) == 0)
+        read_elf(p, fd, head, n);
+    else if (n > 2 && head[0] == '#' && head[1] == '!')
+        read_script(p, (char *)head);
+    else
+        p->kind = CT_ELF_NONE;
+    close(fd);
+}
+
+// ---- inspections --------------------------------------------------------------------------------
 
 enum { DEEPEST = 8 }; // scripts and wrappers after each other
 
@@ -45,20 +162,19 @@ static void inspect_privilege(struct ct_findings *f, const char *path, const cha
 }
 
 // Returns 0 if it is for this machine.
-static int inspect_machine(struct ct_findings *f, const struct ct_elf_probe *p, const char *name) {
+static int inspect_machine(struct ct_findings *f, const struct elf_probe *p, const char *name) {
     char its[32], own[32];
-    const struct ct_elf_probe here = {.machine = ct_elf_probe_own_machine()};
+    const struct elf_probe here = {.machine = get_own_machine()};
     if (p->machine == here.machine && p->is_64_bit)
         return 0;
-    ct_findings_add(f, CT_FINDING_FAIL, "machine",
-                    "use the program, or the library, of its machine",
-                    "%s is a %d-bit program for %s, the library is for %s", name,
-                    p->is_64_bit ? 64 : 32, ct_elf_probe_machine_name(p, its, sizeof its),
-                    ct_elf_probe_machine_name(&here, own, sizeof own));
+    ct_findings_add(
+        f, CT_FINDING_FAIL, "machine", "use the program, or the library, of its machine",
+        "%s is a %d-bit program for %s, the library is for %s", name, p->is_64_bit ? 64 : 32,
+        get_machine_name(p, its, sizeof its), get_machine_name(&here, own, sizeof own));
     return -1;
 }
 
-static void inspect_loader(struct ct_findings *f, const struct ct_elf_probe *p, const char *name) {
+static void inspect_loader(struct ct_findings *f, const struct elf_probe *p, const char *name) {
     const char *loader = p->interpreter;
     if (!*loader && strncmp(get_base_name(name), "ld-linux", 8) == 0)
         ct_findings_add(f, CT_FINDING_OK, "linking", NULL, "%s is the loader itself", name);
@@ -79,7 +195,7 @@ static void inspect_loader(struct ct_findings *f, const struct ct_elf_probe *p, 
                         loader);
 }
 
-static void inspect_elf(struct ct_findings *f, const struct ct_elf_probe *p, const char *path,
+static void inspect_elf(struct ct_findings *f, const struct elf_probe *p, const char *path,
                         const char *name) {
     if (inspect_machine(f, p, name) == 0) {
         inspect_loader(f, p, name);
@@ -88,8 +204,8 @@ static void inspect_elf(struct ct_findings *f, const struct ct_elf_probe *p, con
 }
 
 void ct_inspect_program(struct ct_findings *f, const char *path, const char *name) {
-    struct ct_elf_probe p;
-    ct_elf_probe(&p, path);
+    struct elf_probe p;
+    probe_elf(&p, path);
     if (p.kind == CT_ELF)
         inspect_elf(f, &p, path, name);
     else
@@ -195,7 +311,7 @@ static char *find_file(const char *name) {
 
 // A script runs as "INTERPRETER [ARGUMENT] SCRIPT": env takes its argument apart if it begins with
 // -S.
-static void inspect_script(struct ct_findings *f, const struct ct_elf_probe *p, const char *file,
+static void inspect_script(struct ct_findings *f, const struct elf_probe *p, const char *file,
                            int depth) {
     char words[sizeof p->argument], *rest = words, *one;
     char *command[64] = {(char *)p->interpreter};
@@ -215,8 +331,8 @@ static void inspect_script(struct ct_findings *f, const struct ct_elf_probe *p, 
 }
 
 static void inspect_file(struct ct_findings *f, const char *file, int depth) {
-    struct ct_elf_probe p;
-    ct_elf_probe(&p, file);
+    struct elf_probe p;
+    probe_elf(&p, file);
     if (p.kind == CT_ELF)
         inspect_elf(f, &p, file, file);
     else if (p.kind == CT_ELF_SCRIPT)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "run/inspect_system.h"
+// What tracing needs besides the program.
+#include "run/inspect.h"
 
 #include <cutrace/format/journal.h>
 #include <dlfcn.h>
@@ -14,7 +15,6 @@
 #include <unistd.h>
 
 #include "base/human.h"
-#include "run/inspect_program.h"
 #include "run/preload.h"
 
 void ct_inspect_library(struct ct_findings *f) {

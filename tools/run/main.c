@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/version.h"
-#include "run/commands.h"
 #include "run/words.h"
 
 enum { CANNOT_PRINT = 125, WRONG_USAGE = 125 };

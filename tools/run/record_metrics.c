@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Asks again and again, whatever the server does: it may not be up yet, be restarted, be too busy
 // to answer. What ends it is a signal, the duration, or a file that cannot be written at its start.
-#include "run/commands.h"
+#include "run/words.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -19,8 +19,6 @@
 #include "base/parse.h"
 #include "run/fetch_page.h"
 #include "run/metrics_file.h"
-#include "run/metrics_filter.h"
-#include "run/words.h"
 
 // Exit codes, as --help lists them.
 enum { DONE = 0, USAGE = 2, NO_CURL = 3, NO_ANSWER = 4, NO_FILE = 5 };

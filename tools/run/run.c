@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "run/commands.h"
+#include "run/words.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -9,8 +9,6 @@
 #include "run/left_traces.h"
 #include "run/preload.h"
 #include "run/supervise.h"
-#include "run/trace_list.h"
-#include "run/words.h"
 
 // Exit codes of its own failures, as env(1) and timeout(1) have them.
 enum { OWN_FAILURE = 125, NOT_EXECUTABLE = 126, NOT_FOUND = 127 };

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "run/commands.h"
+#include "run/words.h"
 
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/parse.h"
-#include "run/words.h"
 #include "watch/service.h"
 #include "watch/watch.h"
 
