@@ -12,7 +12,7 @@
 #include "base/human.h"
 #include "base/journal_file.h"
 #include "base/now.h"
-#include "watch/finished.h"
+#include "watch/folder.h"
 
 enum { MOST_REMEMBERED = 1 << 16 };
 

@@ -4,6 +4,7 @@
 // before it.
 #include "watch/details.h"
 
+#include <cutrace/model/device_use.h>
 #include <inttypes.h>
 
 #include "analyze/capacity.h"
@@ -11,8 +12,97 @@
 #include "base/now.h"
 #include "base/utf8.h"
 #include "question/question.h"
+#include "replay/replay.h"
 #include "sites/site_groups.h"
-#include "watch/series.h"
+#include "watch/trend.h"
+
+// ---- sizes over the last minutes ----------------------------------------------------------------
+
+// Sizes at equal distances over the last minutes before a moment, collected while a trace is
+// replayed: what the process has allocated on a device, and what is used of it by all.
+
+enum { CT_SERIES_STEP_S = 5, CT_SERIES_POINTS = 121 }; // ten minutes
+
+struct series_of_device {
+    struct ct_trend_point own[CT_SERIES_POINTS], whole[CT_SERIES_POINTS];
+    size_t own_count, whole_count;
+    uint64_t own_level, whole_level; // after the last event
+    int whole_known;
+};
+
+struct series {
+    uint64_t end_ns;  // the moment; set by the caller
+    uint64_t next_ns; // the next point, 0: there was no event
+    uint64_t gaps;
+    int devices; // so many can have changed
+    struct series_of_device device[CT_MAX_DEVICES];
+};
+
+#define STEP_NS (CT_SERIES_STEP_S * UINT64_C(1000000000))
+
+static uint64_t find_begin(const struct series *s) {
+    const uint64_t span = (CT_SERIES_POINTS - 1) * STEP_NS;
+    return s->end_ns > span ? s->end_ns - span : 0;
+}
+
+static void add(struct ct_trend_point *points, size_t *count, uint64_t t_ns, uint64_t bytes) {
+    if (*count < CT_SERIES_POINTS)
+        points[(*count)++] = (struct ct_trend_point){t_ns, bytes};
+}
+
+// Adds the points before a time, of the state that lasted until then.
+static void advance(struct series *s, uint64_t t_ns) {
+    for (; s->next_ns && s->next_ns < t_ns; s->next_ns += STEP_NS)
+        for (int i = 0; i < s->devices; i++) {
+            struct series_of_device *d = &s->device[i];
+            add(d->own, &d->own_count, s->next_ns, d->own_level);
+            if (d->whole_known)
+                add(d->whole, &d->whole_count, s->next_ns, d->whole_level);
+        }
+}
+
+static void read_levels(struct series *s, const struct ct_replay *r) {
+    for (int i = 0; i < s->devices; i++) {
+        struct series_of_device *d = &s->device[i];
+        const struct ct_reading *last = &r->readings.device[i].last;
+        d->own_level = ct_live_tracked(&r->live.device[i]);
+        d->whole_known = last->known;
+        if (last->known) // (the difference may be negative, and wraps)
+            d->whole_level = last->used + d->own_level - last->tracked;
+    }
+}
+
+// The first event decides where the points lie: the last one is at the moment.
+static void begin(struct series *s, uint64_t t_ns) {
+    const uint64_t begin = find_begin(s), first = t_ns > begin ? t_ns : begin;
+    s->next_ns = s->end_ns;
+    if (s->end_ns > first)
+        s->next_ns = s->end_ns - (s->end_ns - first) / STEP_NS * STEP_NS;
+}
+
+// Notes an event that was applied.
+static void note_series(struct series *s, const struct ct_replay *r, const struct ct_event *e) {
+    if (r->gaps != s->gaps) { // nothing is known of what was before
+        const uint64_t end_ns = s->end_ns, gaps = r->gaps;
+        *s = (struct series){.end_ns = end_ns, .gaps = gaps, .devices = CT_MAX_DEVICES};
+    }
+    if (!r->is_known)
+        return;
+    const int index = ct_event_device_index(e);
+    if (index < CT_MAX_DEVICES && index >= s->devices)
+        s->devices = index + 1;
+    if (!s->next_ns)
+        begin(s, e->t_ns);
+    advance(s, e->t_ns);
+    read_levels(s, r);
+}
+
+// Adds the points up to the moment.
+static void finish_series(struct series *s) {
+    advance(s, s->end_ns + 1);
+}
+
+// ---- the reader ---------------------------------------------------------------------------------
 
 #define RECENT_NS UINT64_C(60000000000)
 #define SETTLED_NS UINT64_C(1000000000) // PyTorch's repetition of a request takes less
@@ -26,7 +116,7 @@ struct reader {
     struct ct_phases phases;
     struct ct_phase_rules rules;
     struct ct_scan scan;
-    struct ct_series series;
+    struct series series;
     struct ct_phase_at phase;
 };
 
@@ -41,7 +131,7 @@ static void note_event(void *user, const struct ct_replay *r, const struct ct_ev
                        uint64_t number) {
     (void)number;
     struct reader *x = user;
-    ct_series_note(&x->series, r, e);
+    note_series(&x->series, r, e);
     if (e->t_ns + RECENT_NS <= x->series.end_ns)
         return;
     x->to->recent_events++;
@@ -53,7 +143,7 @@ static void scan(struct reader *x) {
         .to_ns = UINT64_MAX, .device = -1, .blocks = 1, .phases = &x->phases};
     ct_question_scan(&x->scan, &x->trace, &request,
                      &(struct ct_listener){.self = x, .after = note_event});
-    ct_series_finish(&x->series);
+    finish_series(&x->series);
     x->phase = x->scan.follow.last;
 }
 
@@ -125,7 +215,7 @@ static int is_starting(enum ct_phase phase) {
 static void read_trends(struct reader *x, struct ct_watch_device *to) {
     if (to->ordinal >= CT_MAX_DEVICES || !x->of->now_ns)
         return;
-    const struct ct_series_of_device *s = &x->series.device[to->ordinal];
+    const struct series_of_device *s = &x->series.device[to->ordinal];
     ct_trend_find(&to->own, s->own, s->own_count, to->capacity);
     ct_trend_find(&to->whole, s->whole, s->whole_count, to->capacity);
     if (is_starting(x->phase.phase)) {

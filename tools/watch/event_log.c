@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "watch/event_log.h"
+// The lines of --log, as text or as JSON.
+#include "watch/views.h"
 
 #include <cutrace/model/live_memory.h>
 #include <inttypes.h>
@@ -9,7 +10,6 @@
 #include "base/json.h"
 #include "base/now.h"
 #include "watch/text.h"
-#include "watch/watch_json.h"
 
 struct log {
     FILE *out;

@@ -8,6 +8,17 @@
 #include <stdint.h>
 #include <sys/stat.h>
 
+// Whether a file is a trace, by its first bytes: what is none is never written to, nor removed.
+enum ct_trace_magic {
+    CT_TRACE_MAGIC_NONE,
+    CT_TRACE_MAGIC_EMPTY, // no byte yet: a trace only if its journal says so
+    CT_TRACE_MAGIC_FREE,  // free space, maybe a chunk once: a trace only if its journal says so
+    CT_TRACE_MAGIC_CHUNK,
+};
+
+// `fd`: open for reading.
+enum ct_trace_magic ct_trace_magic_find(int fd);
+
 // A bundle that was made here is TRACE.oom.zip; while it is written, TRACE.oom.zip.PID.part.
 #define CT_FOLDER_BUNDLE_SUFFIX ".oom.zip"
 
@@ -40,5 +51,17 @@ int ct_folder_is_unused(int folder, const char *name);
 // Of a file as it is now: another one after each change.
 uint64_t ct_folder_hash(const struct ct_folder_file *f);
 void ct_folder_free(struct ct_folder *f);
+
+// ---- finished traces ----------------------------------------------------------------------------
+
+// Their recording is over for certain.
+
+// Whether nothing writes the trace any more: it has an end, or its process left its journal, and no
+// process has one of both open for writing or mapped.
+int ct_finished_is(int folder, const char *path, const char *name);
+// Of a trace whose journal is gone: whether it was sealed, so that its process had been killed.
+int ct_finished_was_sealed(const char *folder, const char *name, uid_t owner);
+// Whether a call for memory failed in it for want of memory. `fd`: the trace.
+int ct_finished_has_oom(int fd, const char *name);
 
 #endif

@@ -14,7 +14,7 @@
 #include "base/utf8.h"
 #include "base/writers.h"
 #include "watch/details.h"
-#include "watch/finished.h"
+#include "watch/folder.h"
 #include "watch/search.h"
 
 #define SEARCH_NS UINT64_C(30000000000) // between two looks at all of /proc

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // No label has a value that comes from a trace but `program`, which is cut; call sites and paths
 // are for /verdict.json.
-#include "watch/metrics_page.h"
+#include "watch/views.h"
 
 #include <inttypes.h>
 #include <string.h>

@@ -7,9 +7,11 @@
 #ifndef CT_WATCH_MODEL_H
 #define CT_WATCH_MODEL_H
 
+#include <cutrace/model/live_memory.h>
 #include <stddef.h>
 #include <stdint.h>
 
+#include "diagnose/verdicts.h"
 #include "watch/trend.h"
 
 enum ct_watch_part {
@@ -142,5 +144,27 @@ const struct ct_watch_device *ct_watch_main_device(const struct ct_watch_process
 uint64_t ct_watch_details_tracked(const struct ct_watch_process *p);
 // What it has allocated now, on all devices: by the details, unless the header has more events.
 uint64_t ct_watch_tracked(const struct ct_watch_process *p);
+
+// ---- what is new --------------------------------------------------------------------------------
+
+// Growth that stopped for less time is the same growth.
+#define CT_WATCH_GROWTH_APART_NS UINT64_C(600000000000)
+
+// What is new of a process since it was found: requests that ran out of memory, each counted once,
+// when its outcome was known, and growth of a device, once when it begins. Whatever is read again,
+// overwritten in the trace or judged otherwise later, counts never go back.
+struct ct_watch_news {
+    uint64_t trace_id; // of which all below is
+    uint64_t requests[CT_WATCH_OUTCOMES];
+    uint64_t scenarios[CT_SCENARIOS]; // by the verdict when the request was counted
+    uint64_t next_event; // incidents from this one on (first_event) are not counted yet
+    uint64_t told_event; // ... are not told yet
+    uint64_t untold;     // how many those are
+    uint64_t grew_ns[CT_MAX_DEVICES + 1]; // when a device was last seen to grow; 0: never
+    uint8_t growth[CT_MAX_DEVICES + 1];   // 1: it is new, and not told yet
+};
+
+// Counts what details have that is new.
+void ct_watch_news_note(struct ct_watch_news *n, const struct ct_watch_details *d, uint64_t now_ns);
 
 #endif

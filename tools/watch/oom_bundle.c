@@ -19,7 +19,7 @@
 #include "bundle/bundle.h"
 #include "question/question.h"
 #include "watch/files.h"
-#include "watch/finished.h"
+#include "watch/folder.h"
 
 #define SETTLE_NS UINT64_C(3000000000)     // a retry has got its memory by then, or has failed
 #define BUNDLE_BYTES UINT64_C(25000000)    // as cutrace-report bundle

@@ -2,7 +2,7 @@
 // Draws a whole screen after each look and each key, and sends it with one write: over ssh that is
 // a few KiB, and nothing flickers, because no line is cleared before it is written. Another thread
 // looks, and has the list unlocked while it reads details, so that keys are answered meanwhile.
-#include "watch/screen.h"
+#include "watch/views.h"
 
 #include <stdio.h>
 #include <stdlib.h>

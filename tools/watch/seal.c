@@ -18,7 +18,7 @@
 #include "base/writers.h"
 #include "copy/seal_trace.h"
 #include "watch/files.h"
-#include "watch/trace_magic.h"
+#include "watch/folder.h"
 
 #define MAKING_NS INT64_C(1000000000)
 

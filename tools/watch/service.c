@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "watch/service.h"
+// cutrace watch without a terminal: looks in one thread, and serves in another.
+#include "watch/views.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -11,12 +12,9 @@
 
 #include "base/heap.h"
 #include "base/now.h"
-#include "watch/event_log.h"
 #include "watch/http_address.h"
 #include "watch/http_server.h"
 #include "watch/looker.h"
-#include "watch/metrics_page.h"
-#include "watch/watch_json.h"
 
 #define STALE_NS UINT64_C(60000000000) // no look for so long, or ten intervals: it hangs
 #define STOP_NS UINT64_C(2000000000)   // for a look that is under way when a signal comes

@@ -8,11 +8,9 @@
 #include "base/heap.h"
 #include "base/now.h"
 #include "cli/terminal.h"
-#include "watch/screen.h"
 #include "watch/search.h"
-#include "watch/service.h"
 #include "watch/text.h"
-#include "watch/watch_json.h"
+#include "watch/views.h"
 
 static void print_text(const struct ct_watch_list *l, const struct ct_watch_options *o) {
     const struct ct_arguments arguments = {.color = (enum ct_choice)o->color};

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "watch/watch_json.h"
+// The document of cutrace watch --once --json.
+#include "watch/views.h"
 
 #include <cutrace/model/live_memory.h>
 
