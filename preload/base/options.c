@@ -6,8 +6,8 @@
 #include <string.h>
 #include <strings.h>
 
-#include "base/arena.h"
 #include "base/min.h"
+#include "base/pages.h"
 #include "base/print.h"
 
 enum type { TEXT, SWITCH, NUMBER, SIZE, MS, STACKS_OF, ARGV_OF, BACKEND_OF };

@@ -17,7 +17,7 @@
 #include "intercept/nvtx_abi.h"
 #include "intercept/nvtx_names.h"
 #include "record/annotation.h"
-#include "record/annotation_counts.h"
+#include "record/annotation_state.h"
 #include "record/tracing.h"
 #include "store/name_table.h"
 #include "write/info_table.h"

@@ -5,8 +5,7 @@
 #include <errno.h>
 
 #include "base/options.h"
-#include "record/annotation_counts.h"
-#include "record/annotation_nest.h"
+#include "record/annotation_state.h"
 #include "record/publish.h"
 #include "record/tracing.h"
 #include "stack/capture.h"

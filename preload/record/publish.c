@@ -17,7 +17,7 @@
 
 #include "base/clock.h"
 #include "base/options.h"
-#include "record/annotation_nest.h"
+#include "record/annotation_state.h"
 #include "record/survey.h"
 #include "record/tracing.h"
 #include "record/wakeup.h"

@@ -12,7 +12,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/arena.h"
 #include "base/loader_gate.h"
 #include "base/pages.h"
 #include "store/journal.h"

@@ -9,7 +9,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#include "base/arena.h"
+#include "base/pages.h"
 #include "base/print.h"
 #include "store/journal.h"
 

@@ -43,7 +43,6 @@
 #include <cutrace/format/assert.h>
 #include <cutrace/format/hot.h>
 
-#include "base/arena.h"
 #include "base/membarrier.h"
 #include "base/options.h"
 #include "base/pages.h"

@@ -20,7 +20,6 @@
 #include "base/options.h"
 #include <cutrace/format/assert.h>
 
-#include "base/arena.h"
 #include "base/pages.h"
 #include "base/wait.h"
 #include "store/journal.h"

@@ -9,7 +9,6 @@
 #include <cutrace/model/digest.h>
 #include <cutrace/model/noise.h>
 
-#include "base/arena.h"
 #include "base/pages.h"
 #include "base/print.h"
 #include "store/name_table.h"

@@ -8,7 +8,6 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#include "base/arena.h"
 #include "base/pages.h"
 #include "base/print.h"
 #include "write/open_chunk.h"

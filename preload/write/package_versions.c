@@ -21,7 +21,7 @@
 #include "base/files.h"
 #include "base/options.h"
 #include "base/print.h"
-#include "base/read_folder.h"
+#include "base/read_file.h"
 #include "write/drain_lock.h"
 #include "write/info_table.h"
 

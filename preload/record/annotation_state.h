@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// The ranges that are open in the calling thread, as far as a trace needs them: a range that was
-// pushed before the thread's first event in this trace is published right before that event.
-#ifndef CT_ANNOTATION_NEST_H
-#define CT_ANNOTATION_NEST_H
+// What is kept of a program's annotations: the ranges that are open in each thread, and how many
+// calls there were.
+#ifndef CT_ANNOTATION_STATE_H
+#define CT_ANNOTATION_STATE_H
 
 #include <stdint.h>
 
 #include <cutrace/format/format.h>
+
+// ---- open ranges ------------------------------------------------------------------------------
+
+// The ranges that are open in the calling thread, as far as a trace needs them: a range that was
+// pushed before the thread's first event in this trace is published right before that event.
 
 // Ranges of a thread that are kept. Of deeper ones it is only known how many there are: those that
 // begin before the thread's first event are left out, and a range that ends while there are some is
@@ -37,5 +42,19 @@ int ct_annotation_take_pending(struct ct_event *e);
 // A forked child has a trace of its own: what is open in its thread is pending again. Returns how
 // many ranges of it are left out.
 uint32_t ct_annotation_nest_reinit_child(void);
+
+// ---- counts -----------------------------------------------------------------------------------
+
+// How many calls of annotations this process made while it was traced, and how many of them its
+// trace leaves out (INFO annotations.*). Any thread at any time.
+
+void ct_annotation_count_call(void);
+// Of these: before the first event, and not recorded later.
+void ct_annotation_count_early(void);
+// Sub-allocations of calls with very many.
+void ct_annotation_count_skipped(uint64_t count);
+
+// In a forked child: its trace leaves out that many ranges, which began in the parent.
+void ct_annotation_counts_reinit_child(uint64_t left_out);
 
 #endif
