@@ -31,7 +31,7 @@ $(BUILD)/preload/%.o: preload/%.S
 # The call-backs' parameters are CUPTI's.
 $(BUILD)/preload/intercept/cupti.o $(BUILD)/preload/intercept/cupti_calls.o: PRELOAD_INCLUDES += $(CUPTI_CFLAGS)
 
-# libunwind tries addresses out through a pipe; ours does without descriptors (stack/unwind_access.c).
+# libunwind tries addresses out through a pipe; ours does without descriptors (stack/unwind.c).
 PRELOAD_ARCHIVES := $(BUILD)/preload/libunwind.a $(GENERATED)/libzstd.a
 $(BUILD)/preload/libunwind.a: $(GENERATED)/libunwind.a
 	@mkdir -p $(@D)

@@ -15,7 +15,6 @@
 #include <unistd.h>
 
 #include "stack/unwind.h"
-#include "stack/unwind_access.h"
 #include "stack/unwind_rules.h"
 #include "store/ring.h"
 

@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "stack/unwind_access.h"
+#include "stack/unwind.h"
 
 // How the frames that one activation of the evaluation loop runs are told from those of the next,
 // along the chain of frames. A generator into which an exception is thrown while it waits for

@@ -18,7 +18,7 @@
 //
 // Right: the frames are those that Python would show.
 // P5. The layout is the version's (python_layout.h), and is believed only when all frames of a
-//     thread were found to be what they should be, read through the kernel (python_check.h).
+//     thread were found to be what they should be, read through the kernel (python_gate.c).
 // P6. A walk ends at the first frame whose code is not of type `code`.
 // P7. The address of a code object that is gone is used again for another one. A frame therefore
 //     has a stamp: the version number that each code object gets once (since 3.12; 0 when the

@@ -8,7 +8,7 @@
 
 #include <cutrace/format/assert.h>
 
-#include "stack/unwind_access.h"
+#include "stack/unwind.h"
 #include "store/ring.h"
 
 #define PAGE 4096u

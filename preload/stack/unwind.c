@@ -1,10 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // Unwinding by libunwind. See unwind.h.
+#define _GNU_SOURCE
 #include "stack/unwind.h"
 
 #include <errno.h>
+#include <libunwind.h>
 #include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/syscall.h>
+#include <sys/types.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <cutrace/format/assert.h>
 
@@ -13,8 +20,6 @@
 #include "stack/unwind_rules.h"
 #include "stack/walk.h"
 #include "store/ring.h"
-
-#include <libunwind.h>
 
 // libunwind 1.6's fast way for aarch64 finds other frames than its own slow one.
 #ifdef __x86_64__
@@ -176,4 +181,59 @@ int ct_unwind_stack(struct ct_ring *ring, struct ct_walk *walk, uintptr_t *sp, u
         unwind(walk, sp, pc, slowly);
     ct_unwind_leave(ring);
     return busy ? -EBUSY : 0;
+}
+
+// ---- what can be read -------------------------------------------------------------------------
+
+// Whether an address can be read: asks the kernel, for this room and for libunwind, without
+// descriptors in the host.
+//
+// Where a frame has no unwind information, libunwind guesses and first probes the address: it
+// writes a byte from there into a pipe of its own (src/x86_64/Ginit.c, write_validate). A host that
+// closes all descriptors and opens new ones reuses the numbers of that pipe: libunwind would then
+// read a byte of the host's file, or write a byte of the stack into the host's socket. So the build
+// renames these calls of libunwind.a (module.mk) to the functions below.
+
+int ct_unwind_access_pipe2(int fds[2], int flags);
+ssize_t ct_unwind_access_read(int fd, void *to, size_t n);
+ssize_t ct_unwind_access_write(int fd, const void *from, size_t n);
+long ct_unwind_access_syscall(long number, int fd, const void *from, size_t n);
+
+// No pipe is opened: libunwind's descriptors stay -1.
+int ct_unwind_access_pipe2(int fds[2], int flags) {
+    (void)fds;
+    (void)flags;
+    errno = EMFILE;
+    return -1;
+}
+
+// libunwind drains its pipe before a probe. The pipe is always empty.
+ssize_t ct_unwind_access_read(int fd, void *to, size_t n) {
+    (void)fd;
+    (void)to;
+    (void)n;
+    errno = EAGAIN;
+    return -1;
+}
+
+// rt_sigprocmask with an invalid `how` changes nothing. The kernel copies the signal set before it
+// checks `how`: the error is EFAULT if the set cannot be read, else EINVAL. Every sandbox in which
+// programs run allows this call.
+int ct_unwind_access_is_readable(const void *address) {
+    const void *aligned = (const void *)((uintptr_t)address & ~(uintptr_t)7);
+    return syscall(SYS_rt_sigprocmask, ~0, aligned, NULL, 8) == -1 && errno == EINVAL;
+}
+
+ssize_t ct_unwind_access_write(int fd, const void *from, size_t n) {
+    (void)fd;
+    (void)n;
+    const int is_readable = ct_unwind_access_is_readable(from);
+    errno = 0; // libunwind checks errno even after a success
+    return is_readable ? 1 : -1;
+}
+
+// libunwind makes no other call than SYS_write through syscall().
+long ct_unwind_access_syscall(long number, int fd, const void *from, size_t n) {
+    (void)number;
+    return ct_unwind_access_write(fd, from, n);
 }

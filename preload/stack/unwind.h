@@ -44,4 +44,9 @@ void ct_unwind_release(void);
 // Whether a thread is inside libunwind.
 int ct_unwind_is_busy(void);
 
+// ---- what can be read -------------------------------------------------------------------------
+
+// Whether the 8 bytes that hold the address can be read. A system call; changes errno.
+int ct_unwind_access_is_readable(const void *address);
+
 #endif
