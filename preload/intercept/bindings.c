@@ -21,7 +21,6 @@
 #include "intercept/cuda_api.h"
 #include "intercept/own_image.h"
 #include "write/info_table.h"
-#include "write/name_list.h"
 
 #if defined(__aarch64__)
 enum { R_SLOT = R_AARCH64_JUMP_SLOT, R_GLOBAL = R_AARCH64_GLOB_DAT, R_ADDRESS = R_AARCH64_ABS64 };

@@ -13,7 +13,7 @@
 #include "record/rescan.h"
 #include "record/survey.h"
 #include "write/info_table.h"
-#include "write/oom_caller.h"
+#include "write/oom_notice.h"
 
 static void publish_info(void) {
     ct_call_counts_publish_info();
@@ -35,5 +35,5 @@ __attribute__((constructor)) static void register_callbacks(void) {
     (void)ct_info_add_source(publish_info);
     ct_rescan_set(rescan);
     ct_survey_set(ct_bindings_look);
-    ct_oom_caller_set_reporter(ct_libc10_reports_oom);
+    ct_oom_notice_set_reporter(ct_libc10_reports_oom);
 }

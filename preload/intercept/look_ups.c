@@ -9,7 +9,6 @@
 #include "base/print.h"
 #include "store/loaded_modules.h"
 #include "write/info_table.h"
-#include "write/name_list.h"
 
 static const char *const names[] = {"dlsym", "cuGetProcAddress", "cudaGetDriverEntryPoint"};
 enum { WAYS = sizeof names / sizeof *names };

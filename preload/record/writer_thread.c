@@ -25,7 +25,6 @@
 #include "store/journal.h"
 #include "store/name_table.h"
 #include "store/ring.h"
-#include "write/command_line.h"
 #include "write/dictionary.h"
 #include "write/drain.h"
 #include "write/drain_lock.h"
@@ -37,6 +36,7 @@
 #include "write/nvml.h"
 #include "write/oom_notice.h"
 #include "write/package_versions.h"
+#include "write/process_info.h"
 #include "write/symbolizer.h"
 
 #define SAMPLE_NS UINT64_C(1000000000)

@@ -6,7 +6,7 @@
 // over. The search ends at a shell and what starts shells, at a process of another user, and after
 // MAX_LEVELS. It includes process 1: in a container that is the server itself.
 #define _GNU_SOURCE
-#include "write/command_line.h"
+#include "write/process_info.h"
 
 #include <ctype.h>
 #include <stdint.h>

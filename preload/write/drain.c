@@ -56,7 +56,6 @@
 #include "store/ring.h"
 #include "store/stack_table.h"
 #include "store/trace_file.h"
-#include "write/amend.h"
 #include "write/checkpoint_writer.h"
 #include "write/dictionary.h"
 #include "write/drain_lock.h"
@@ -67,7 +66,6 @@
 #include "write/oom_notice.h"
 #include "write/open_chunk.h"
 #include "write/process_info.h"
-#include "write/provisional.h"
 #include "write/ring_merge.h"
 #include "write/symbolizer.h"
 

@@ -25,7 +25,7 @@ void ct_drain_look(void);
 // Opens the trace and writes its first chunk, if it is not open yet. Returns 0 or -errno.
 int ct_drain_open_trace(void);
 
-// Puts a copy of the open chunk into the file, if it is time for that (write/provisional.h). For
+// Puts a copy of the open chunk into the file, if it is time for that (write/open_chunk.h). For
 // the writer thread, after a drain.
 void ct_drain_update_file(void);
 

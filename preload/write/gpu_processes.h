@@ -8,7 +8,7 @@
 
 #include <cutrace/format/format.h>
 
-#include "write/nvml_processes.h"
+#include "write/nvml_library.h"
 
 enum { CT_GPU_PROCESSES_DEVICES = 64 };
 

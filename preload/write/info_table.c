@@ -156,3 +156,15 @@ void ct_info_reinit_child(void) {
     atomic_store(&lock, 0);
     ct_info_mark_all_changed();
 }
+
+// ---- lists of names ---------------------------------------------------------------------------
+
+int ct_name_list_find(struct ct_name_list *list, const char *name) {
+    for (unsigned i = 0; i < list->count; i++)
+        if (!strncmp(list->name[i], name, CT_NAME_LIST_BYTES - 1))
+            return (int)i;
+    if (list->count == CT_NAME_LIST_NAMES)
+        return -1;
+    ct_print(list->name[list->count], CT_NAME_LIST_BYTES, "%s", name);
+    return (int)list->count++;
+}

@@ -23,4 +23,16 @@ void ct_info_put_changed(void);
 void ct_info_mark_all_changed(void);
 void ct_info_reinit_child(void);
 
+// A bounded list of names, each once: facts about modules are keys with the position of the name,
+// because a key that has a name in it could not be scrubbed. One thread at a time.
+enum { CT_NAME_LIST_NAMES = 128, CT_NAME_LIST_BYTES = 128 };
+
+struct ct_name_list {
+    unsigned count;
+    char name[CT_NAME_LIST_NAMES][CT_NAME_LIST_BYTES];
+};
+
+// The position of a name, which is added if it is new; -1: the list is full.
+int ct_name_list_find(struct ct_name_list *list, const char *name);
+
 #endif

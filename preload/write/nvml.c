@@ -15,7 +15,7 @@
 #include "store/ring.h"
 #include "write/gpu_processes.h"
 #include "write/info_table.h"
-#include "write/nvml_processes.h"
+#include "write/nvml_library.h"
 
 #define DEVICES CT_GPU_PROCESSES_DEVICES
 #define UNKNOWN UINT64_MAX

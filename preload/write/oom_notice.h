@@ -2,7 +2,7 @@
 // Out-of-memory lines on stderr: which failures, when, and from which thread.
 //
 // 1. What PyTorch raises is said at its report (block-oom), under which its allocator waits. A call
-//    that PyTorch's allocator repeats (oom_caller.h) is not said by itself: if a block follows in
+//    that PyTorch's allocator repeats (oom_notice.c) is not said by itself: if a block follows in
 //    its thread, the retry has healed it; if neither a block nor a report follows within ten
 //    seconds or before the exit, it is said as well.
 // 2. Any other OOM of the driver is said before the refused call returns to the program, which may
@@ -28,6 +28,9 @@
 #include <stdatomic.h>
 
 #include <cutrace/format/format.h>
+
+// Registers what tells whether a PyTorch that reports OOMs is loaded. Any thread.
+void ct_oom_notice_set_reporter(int (*reports)(void));
 
 // Whether events besides failures matter: a line waits, or PyTorch tries again.
 extern int ct_oom_notice_watches;

@@ -16,6 +16,7 @@
 #include <cutrace/format/assert.h>
 #include <cutrace/model/digest_code.h>
 
+#include "base/clock.h"
 #include "base/options.h"
 #include "base/pages.h"
 #include "store/chunk_encode.h"
@@ -301,4 +302,47 @@ size_t ct_open_chunk_build(struct ct_chunk *head, const void *extra, size_t extr
 void ct_open_chunk_reinit_child(void) {
     // Its memory leaks: another thread of the parent may have been writing to it.
     memset(&s, 0, sizeof s);
+}
+
+// ---- provisional chunks -----------------------------------------------------------------------
+
+#define VERSIONS 3u // of a chunk, before it is complete
+
+static struct {
+    uint64_t contents, written; // of the open chunk, and of it in the file
+    uint64_t due_ns;
+    unsigned versions;
+} plan;
+
+void ct_provisional_begin_chunk(void) {
+    plan.contents = plan.written = plan.due_ns = plan.versions = 0;
+}
+
+// The time between something new and the provisional chunk that has it; 0: there is none. It is so
+// long that VERSIONS of them are enough for the time until the chunk is complete.
+static uint64_t choose_interval(uint64_t flush_ns) {
+    const uint64_t asked = CT_OPTION_NUMBER(UPDATE_MS), least = flush_ns / (VERSIONS + 1);
+    if (!asked || CT_OPTION_NUMBER(MEMORY) || plan.versions == VERSIONS)
+        return 0;
+    return asked > least ? asked : least;
+}
+
+uint64_t ct_provisional_plan(uint64_t contents, uint64_t flush_ns) {
+    const uint64_t interval = choose_interval(flush_ns);
+    plan.contents = contents;
+    if (contents == plan.written || !interval)
+        plan.due_ns = 0;
+    else if (!plan.due_ns)
+        plan.due_ns = ct_clock_read() + interval;
+    return plan.due_ns;
+}
+
+int ct_provisional_is_due(void) {
+    return plan.due_ns && ct_clock_read() >= plan.due_ns;
+}
+
+void ct_provisional_note_written(void) {
+    plan.written = plan.contents;
+    plan.due_ns = 0;
+    plan.versions++;
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Merges the rings: events of all threads in the order of time. Drain lock held.
+// Merges the rings: events of all threads in the order of time, a batch after the other, with the
+// corrections in it applied. Drain lock held.
 #ifndef CT_WRITE_RING_MERGE_H
 #define CT_WRITE_RING_MERGE_H
 
@@ -23,5 +24,10 @@ size_t ct_ring_merge_copy(struct ct_event *batch, size_t most);
 void ct_ring_merge_release(void);
 
 void ct_ring_merge_reinit_child(void);
+
+// Corrects events: applies each AMEND of the batch whose event is in the batch, too. Then the file
+// has neither the mistake nor the AMEND. The AMEND stays in the batch without an operation. The
+// batch is in the order of time.
+void ct_amend_apply(struct ct_event *batch, size_t n);
 
 #endif

@@ -27,7 +27,7 @@ STAGES = {
     "digest": "digest.h digest_code.h",
     "names, stacks, threads": "dictionary.c stack_table.c hash_slots.c",
     "columns (encode)": "encode.h columns.h event_match.h open_chunk.c bytes.h",
-    "from stage to stage": "drain.c amend.c drain_lock.c",
+    "from stage to stage": "drain.c drain_lock.c",
     "zstd": "chunk_encode.c",
     "the rest": "",
 }
