@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "intercept/wrapped_call.h"
 #include "store/loaded_modules.h"
 #include "write/info_table.h"
 

@@ -8,9 +8,9 @@
 #include <stdatomic.h>
 
 #include "intercept/cuda_context.h"
+#include "intercept/device_info.h"
 #include "intercept/driver.h"
 #include "intercept/hook_scope.h"
-#include "intercept/mem_info.h"
 #include "intercept/passes.h"
 #include "intercept/stream.h"
 #include "store/name_table.h"

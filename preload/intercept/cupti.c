@@ -16,14 +16,11 @@
 #include "base/print.h"
 #include "base/real_dlsym.h"
 #include "intercept/audit.h"
-#include "intercept/cupti_calls.h"
-#include "intercept/cupti_find.h"
-#include "intercept/cupti_modules.h"
+#include "intercept/cupti_parts.h"
 #include "intercept/driver.h"
 #include "intercept/load_way.h"
-#include "intercept/next_functions.h"
-#include "intercept/subscription.h"
-#include "intercept/wrapped_call.h"
+#include "intercept/own_image.h"
+#include "intercept/passes.h"
 #include "record/publish.h"
 #include "record/tracing.h"
 #include "stack/own_code.h"
@@ -67,7 +64,7 @@ static struct {
 enum { UNDECIDED, STARTING, OFF, ON, ENDED };
 static atomic_int state;
 static uint32_t subscriptions;
-static void *subscriber;
+static void *own_subscriber;
 
 // For INFO. Written before `state` leaves STARTING, and by the one thread that ends it.
 static char outcome[320];
@@ -138,9 +135,9 @@ static int subscribe(void *number) {
     struct subscriber_params params = {sizeof params, "cutrace", holder, sizeof holder};
     int r;
     if (cupti.subscribe_v2)
-        r = cupti.subscribe_v2(&subscriber, ct_cupti_calls_back, number, &params);
+        r = cupti.subscribe_v2(&own_subscriber, ct_cupti_calls_back, number, &params);
     else
-        r = cupti.subscribe(&subscriber, ct_cupti_calls_back, number);
+        r = cupti.subscribe(&own_subscriber, ct_cupti_calls_back, number);
     if (r == MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED)
         return fail("%s uses it, and it serves one at a time",
                     *holder ? holder : "another tool (a profiler, a debugger)");
@@ -156,16 +153,16 @@ static int enable_calls(void) {
         if (!id)
             continue;
         ct_audit_add_hook((enum ct_hook_id)i);
-        if (cupti.enable(1, subscriber, DOMAIN_DRIVER_API, id) == SUCCESS)
+        if (cupti.enable(1, own_subscriber, DOMAIN_DRIVER_API, id) == SUCCESS)
             enabled++;
         else
             unknown_ids++; // of a newer driver than this library knows
     }
-    (void)cupti.enable(1, subscriber, DOMAIN_RESOURCE, MODULE_LOADED);
-    (void)cupti.enable(1, subscriber, DOMAIN_RESOURCE, MODULE_UNLOAD_STARTING);
+    (void)cupti.enable(1, own_subscriber, DOMAIN_RESOURCE, MODULE_LOADED);
+    (void)cupti.enable(1, own_subscriber, DOMAIN_RESOURCE, MODULE_UNLOAD_STARTING);
     if (enabled)
         return 0;
-    cupti.unsubscribe(subscriber);
+    cupti.unsubscribe(own_subscriber);
     return fail("%s takes none of the call-backs", library);
 }
 
@@ -247,7 +244,7 @@ void ct_cupti_give_way(const char *who) {
     ct_audit_set_on(0);
     atomic_store(&ct_wrapped_calls_are_noted, 0);
     atomic_store(&ct_subscription_number, 0);
-    cupti.unsubscribe(subscriber);
+    cupti.unsubscribe(own_subscriber);
     snprintf(outcome, sizeof outcome, "given to %s", who);
     publish_note(who);
     errno = saved;
@@ -278,4 +275,70 @@ void ct_cupti_publish_info(void) {
     ct_cupti_modules_publish_info();
     if (unknown_ids)
         ct_info_set("cupti.unknown_functions", "%u", unknown_ids);
+}
+
+// ---- other subscribers ------------------------------------------------------------------------
+
+// cuptiSubscribe of other tools in the process. CUPTI serves one subscriber: kineto, PyTorch's
+// profiler, tries once and never again. So ours ends before theirs begins.
+
+#define NOT_INITIALIZED 15 // CUPTI_ERROR_NOT_INITIALIZED: there is no libcupti
+
+enum { SUBSCRIBE, SUBSCRIBE_V2, FUNCTIONS };
+static const char *const names[FUNCTIONS] = {"cuptiSubscribe", "cuptiSubscribe_v2"};
+static _Atomic(void *) looked_up[FUNCTIONS]; // what a program's dlsym returned last
+
+static void *find_in(const char *object, const char *name) {
+    void *const h = object ? dlopen(object, RTLD_NOLOAD | RTLD_LAZY) : NULL;
+    void *const p = h ? ct_real_dlsym_get_libc()(h, name) : NULL;
+    return p && !ct_own_image_has(p) ? p : NULL;
+}
+
+// What the caller would have called: of the libcupti that its own object needs, else the next one
+// in the global scope, else any.
+static void *find_next(const char *name, const char *object) {
+    void *p = find_in(object, name);
+    if (!p && (p = ct_real_dlsym_get_libc()(RTLD_NEXT, name)) && ct_own_image_has(p))
+        p = NULL;
+    if (!p)
+        p = find_in("libcupti.so.13", name);
+    return p ? p : find_in("libcupti.so.12", name);
+}
+
+static void *give_way(int function, const void *caller) {
+    Dl_info info;
+    const char *object = NULL;
+    void *p = atomic_load(&looked_up[function]);
+    if (dladdr(caller, &info))
+        object = info.dli_fname;
+    if (!p)
+        p = find_next(names[function], object);
+    const char *const slash = object ? strrchr(object, '/') : NULL;
+    ct_cupti_give_way(slash ? slash + 1 : object && *object ? object : "the program");
+    return p;
+}
+
+#define EXPORT __attribute__((visibility("default")))
+
+EXPORT int cuptiSubscribe(void **subscriber, void (*call_back)(void), void *userdata) {
+    int (*real)(void **, void (*)(void), void *);
+    *(void **)&real = give_way(SUBSCRIBE, __builtin_return_address(0));
+    return real ? real(subscriber, call_back, userdata) : NOT_INITIALIZED;
+}
+
+EXPORT int cuptiSubscribe_v2(void **subscriber, void (*call_back)(void), void *userdata,
+                             void *params) {
+    int (*real)(void **, void (*)(void), void *, void *);
+    *(void **)&real = give_way(SUBSCRIBE_V2, __builtin_return_address(0));
+    return real ? real(subscriber, call_back, userdata, params) : NOT_INITIALIZED;
+}
+
+void *ct_cupti_hooks_substitute(const char *name, void *answer) {
+    static void *const wrappers[FUNCTIONS] = {(void *)cuptiSubscribe, (void *)cuptiSubscribe_v2};
+    for (int i = 0; answer && i < FUNCTIONS; i++)
+        if (!strcmp(name, names[i]) && !ct_own_image_has(answer)) {
+            atomic_store(&looked_up[i], answer);
+            return wrappers[i];
+        }
+    return answer;
 }

@@ -2,17 +2,14 @@
 // The rows of hooks.def as CUPTI knows them: the id of each function's call-backs, and its body,
 // called with the parameters that a call-back points to.
 #define _GNU_SOURCE
-#include "intercept/cupti_calls.h"
+#include "intercept/cupti_parts.h"
 
 #ifdef CT_WITH_CUPTI
 
 #include <errno.h>
 
 #include "intercept/audit.h"
-#include "intercept/cupti_modules.h"
 #include "intercept/passes.h"
-#include "intercept/subscription.h"
-#include "intercept/wrapped_call.h"
 #include "stack/capture.h"
 #include "stack/enclosing.h"
 #include "stack/own_code.h"

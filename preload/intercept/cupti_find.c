@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Looks for libcupti, and for PyTorch's profiler (kineto) in builds that contain CUPTI.
 #define _GNU_SOURCE
-#include "intercept/cupti_find.h"
+#include "intercept/cupti_parts.h"
 
 #include <dlfcn.h>
 #include <link.h>

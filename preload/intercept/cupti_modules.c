@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads the static data of modules. `.nv.global` and `.nv.global.init` hold a module's variables in
 // device memory; a symbol of a managed variable has a bit in st_other, and its memory is elsewhere.
-#include "intercept/cupti_modules.h"
+#include "intercept/cupti_parts.h"
 
 #include <elf.h>
 #include <stdatomic.h>

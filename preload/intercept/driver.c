@@ -1,14 +1,77 @@
 // SPDX-License-Identifier: Apache-2.0
-// Looks up the driver functions that cutrace calls for itself.
+// Looks the functions up and remembers them.
 #define _GNU_SOURCE
 #include "intercept/driver.h"
 
+#include <dlfcn.h>
 #include <stdatomic.h>
 #include <string.h>
 
 #include <cutrace/format/hot.h>
 
-#include "intercept/next_functions.h"
+#include "base/real_dlsym.h"
+#include "intercept/own_image.h"
+
+// ---- the next functions -----------------------------------------------------------------------
+
+#define DRIVER_SONAME "libcuda.so.1"
+
+static _Atomic(void *) next_of[CT_HOOKS];
+static _Atomic(void *) resolved_of[CT_HOOKS];
+
+void *ct_next_driver_handle(void) {
+    static _Atomic(void *) handle;
+    void *h = atomic_load(&handle);
+    // Never closed: the driver must stay loaded for as long as its functions are remembered here.
+    if (!h && (h = dlopen(DRIVER_SONAME, RTLD_NOLOAD | RTLD_LAZY)))
+        atomic_store(&handle, h);
+    return h;
+}
+
+static void *find_in_driver(const char *symbol) {
+    void *const h = ct_next_driver_handle();
+    void *const p = h ? ct_real_dlsym_get_libc()(h, symbol) : NULL;
+    return p && !ct_own_image_has(p) ? p : NULL;
+}
+
+static void *find_next(const char *symbol) {
+    void *const p = ct_real_dlsym_get_libc()(RTLD_NEXT, symbol);
+    if (p && !ct_own_image_has(p))
+        return p;
+    // A driver that was opened with RTLD_LOCAL is not in the global scope.
+    return find_in_driver(symbol);
+}
+
+void *ct_next_function(enum ct_hook_id id) {
+    void *p = atomic_load_explicit(&next_of[id], memory_order_acquire);
+    if (!p && (p = find_next(ct_hook_table[id].symbol)))
+        atomic_store_explicit(&next_of[id], p, memory_order_release);
+    return p;
+}
+
+void *ct_next_resolved(enum ct_hook_id id) {
+    return atomic_load_explicit(&resolved_of[id], memory_order_acquire);
+}
+
+static int is_same_object(const void *a, const void *b) {
+    Dl_info of_a, of_b;
+    return dladdr(a, &of_a) && dladdr(b, &of_b) && of_a.dli_fbase == of_b.dli_fbase;
+}
+
+// A second answer from the same object (once an exported symbol, once an internal address) is the
+// same function. An answer from another object is a second interposer's, and needs another entry.
+int ct_next_set_resolved(enum ct_hook_id id, void *answer) {
+    void *current = NULL;
+    return atomic_compare_exchange_strong(&resolved_of[id], &current, answer) ||
+           current == answer || is_same_object(current, answer);
+}
+
+void *ct_next_driver_symbol(const char *symbol) {
+    void *const p = find_in_driver(symbol);
+    return p ? p : find_next(symbol);
+}
+
+// ---- functions for cutrace itself -------------------------------------------------------------
 
 static struct ct_driver driver;
 static atomic_int driver_is_known;

@@ -5,8 +5,8 @@
 // the graph is instantiated, uploaded or launched, and stays in the device's graph pool afterwards.
 // Those calls are measured or sampled; their memory is not attributed to a node.
 #define _GNU_SOURCE
+#include "intercept/device_info.h"
 #include "intercept/hook_scope.h"
-#include "intercept/mem_info.h"
 
 // ---- memory nodes ---------------------------------------------------------------------------
 

@@ -18,7 +18,7 @@
 
 #include <cutrace/format/format.h>
 
-#include "intercept/hook_bodies.h"
+#include "intercept/hook_table.h"
 #include "stack/enclosing.h"
 
 // A recorded call in progress; lives in the body's frame.

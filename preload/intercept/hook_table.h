@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The driver rows of hooks.def as ids, function types and static facts. The bottom of this room: it
-// knows no address of a function.
+// The driver rows of hooks.def as ids, function types, static facts, and prototypes of their
+// bodies. The bottom of this room: it knows no address of a function.
 #ifndef CT_HOOK_TABLE_H
 #define CT_HOOK_TABLE_H
 
@@ -42,5 +42,22 @@ static inline uint32_t ct_hook_table_cached_name(_Atomic uint32_t *cached, const
     }
     return name;
 }
+
+// ---- bodies -----------------------------------------------------------------------------------
+
+// The body of each driver row, ct_on_SYMBOL(real, parameters...): what cutrace does around the real
+// function. The bodies are defined by subject (memory.c, vmm.c, mempool.c, ...); their prototypes
+// derive from hooks.def, so that a body which differs from its row does not compile.
+
+// The code of a body that enters the scope of a recorded call (hook_scope.h): by its address a
+// frame on the stack is known for that.
+#define CT_BODY __attribute__((noinline, section("ct_bodies")))
+
+#define CT_HOOK(symbol, base, abi, ptsz, params, args) \
+    CT_BODY CUresult ct_on_##symbol(ct_fn_##symbol *real, CT_ARGS params);
+#define CT_HOOK0(symbol, base, abi, ptsz) CT_BODY CUresult ct_on_##symbol(ct_fn_##symbol *real);
+#define CT_OOM_HOOK(symbol, base, abi, ptsz, params, args) \
+    CUresult ct_on_##symbol(ct_fn_##symbol *real, CT_ARGS params);
+#include "intercept/hooks.def"
 
 #endif

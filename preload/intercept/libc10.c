@@ -2,7 +2,7 @@
 // Finds the real report functions of libc10 in the list of loaded objects. RTLD_NEXT does not reach
 // them, because Python opens libtorch with RTLD_LOCAL.
 #define _GNU_SOURCE
-#include "intercept/libc10.h"
+#include "intercept/torch.h"
 
 #include <dlfcn.h>
 #include <errno.h>

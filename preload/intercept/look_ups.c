@@ -4,11 +4,16 @@
 
 #include <stdatomic.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <string.h>
 
 #include "base/maps.h"
 #include "base/print.h"
+#include "intercept/hook_table.h"
 #include "store/loaded_modules.h"
 #include "write/info_table.h"
+
+// ---- look-ups ---------------------------------------------------------------------------------
 
 static const char *const names[] = {"dlsym", "cuGetProcAddress", "cudaGetDriverEntryPoint"};
 enum { WAYS = sizeof names / sizeof *names };
@@ -62,4 +67,77 @@ void ct_look_ups_publish_info(void) {
         ct_info_set(key, "%u", atomic_load_explicit(&wrapped[way], memory_order_relaxed));
     }
     publish_callers();
+}
+
+// ---- answers without a wrapper ----------------------------------------------------------------
+
+// A lock-free hash table of names, filled once and never emptied.
+
+#define NAME_BYTES 56
+#define NAMES 1024 // the runtime asks for about 440
+#define PROBES 64
+
+enum { EMPTY, FILLING, VALID };
+
+static struct unwrapped {
+    atomic_int state;
+    int version;
+    atomic_uint count;
+    char name[NAME_BYTES];
+} unwrapped[NAMES];
+static atomic_uint dropped; // look-ups of names for which no entry was left
+
+static unsigned hash(const char *name, size_t length, int version) {
+    unsigned h = (unsigned)version;
+    for (size_t i = 0; i < length; i++)
+        h = h * 31 + (unsigned char)name[i];
+    return h;
+}
+
+void ct_unwrapped_count(const char *name, int version) {
+    const size_t length = strnlen(name, NAME_BYTES);
+    if (length == 0 || length == NAME_BYTES)
+        return;
+    const unsigned h = hash(name, length, version);
+    for (unsigned i = 0; i < PROBES; i++) {
+        struct unwrapped *const u = &unwrapped[(h + i) % NAMES];
+        int state = EMPTY;
+        if (atomic_compare_exchange_strong(&u->state, &state, FILLING)) {
+            memcpy(u->name, name, length);
+            u->version = version;
+            atomic_store_explicit(&u->count, 1, memory_order_relaxed);
+            atomic_store_explicit(&u->state, VALID, memory_order_release);
+            return;
+        }
+        if (state == VALID && u->version == version && !strcmp(u->name, name)) {
+            atomic_fetch_add_explicit(&u->count, 1, memory_order_relaxed);
+            return;
+        }
+    }
+    atomic_fetch_add_explicit(&dropped, 1, memory_order_relaxed);
+}
+
+// Whether the name is that of a function with hooks, of which this look-up got none.
+static int is_hooked(const char *name) {
+    for (int i = 0; i < CT_HOOKS; i++)
+        if (!strcmp(ct_hook_table[i].base, name) || !strcmp(ct_hook_table[i].symbol, name))
+            return 1;
+    return 0;
+}
+
+void ct_unwrapped_publish_info(void) {
+    char key[128];
+    for (int i = 0; i < NAMES; i++) {
+        struct unwrapped *const u = &unwrapped[i];
+        if (atomic_load_explicit(&u->state, memory_order_acquire) != VALID)
+            continue;
+        const unsigned count = atomic_load_explicit(&u->count, memory_order_relaxed);
+        snprintf(key, sizeof key, "unwrapped.%s.%d", u->name, u->version);
+        ct_info_set(key, "%u", count);
+        snprintf(key, sizeof key, "look_ups.hooked_passed.%s.%d", u->name, u->version);
+        if (is_hooked(u->name))
+            ct_info_set(key, "%u", count);
+    }
+    if (atomic_load(&dropped))
+        ct_info_set("look_ups.names_dropped", "%u", atomic_load(&dropped));
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The places for calls that are between their passes.
+// The places for calls that are between their passes, and the number of the subscription.
 #include "intercept/passes.h"
 
 #include "base/thread_places.h"
@@ -19,3 +19,5 @@ void ct_passes_give_back(void) {
     ct_passes = NULL;
     ct_thread_places_give_back(&lent, at);
 }
+
+_Atomic uint32_t ct_subscription_number;

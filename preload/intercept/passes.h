@@ -15,6 +15,7 @@
 #define CT_PASSES_H
 
 #include <setjmp.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -58,5 +59,13 @@ static inline int ct_pass_is_second(void) {
     (__builtin_expect(ct_pass_now() == CT_PASS_ONLY, 1) ? (uint64_t)(value)                        \
      : ct_pass_is_second()                              ? ct_passes->kept[ct_passes->kept_count++] \
                            : (ct_passes->kept[ct_passes->kept_count++] = (value)))
+
+// The subscription at CUPTI that is under way, by its number: counted from 1; 0: none. Set by
+// cupti.c alone.
+extern _Atomic uint32_t ct_subscription_number;
+
+static inline uint32_t ct_subscription_current(void) {
+    return atomic_load_explicit(&ct_subscription_number, memory_order_acquire);
+}
 
 #endif

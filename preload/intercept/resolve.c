@@ -19,9 +19,8 @@
 
 #include "base/real_dlsym.h"
 #include "intercept/cupti.h"
-#include "intercept/cupti_hooks.h"
+#include "intercept/look_ups.h"
 #include "intercept/own_image.h"
-#include "intercept/unwrapped.h"
 #include "intercept/wrappers.h"
 #include "record/tracing.h"
 #include "write/info_table.h"

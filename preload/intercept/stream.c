@@ -6,7 +6,7 @@
 #include <stdatomic.h>
 
 #include "intercept/driver.h"
-#include "intercept/hook_bodies.h"
+#include "intercept/hook_table.h"
 #include "intercept/passes.h"
 
 static atomic_int capturing_streams;

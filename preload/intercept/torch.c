@@ -12,8 +12,7 @@
 
 #include "base/loader_gate.h"
 #include "base/options.h"
-#include "intercept/libc10.h"
-#include "intercept/torch_streams.h"
+#include "intercept/torch.h"
 #include "record/publish.h"
 #include "record/tracing.h"
 #include "stack/capture.h"

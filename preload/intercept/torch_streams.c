@@ -20,7 +20,7 @@
 // - A thread has its array until it ends. PyTorch's own reads, later destructors of the thread
 //   among them, assume the same.
 #define _GNU_SOURCE
-#include "intercept/torch_streams.h"
+#include "intercept/torch.h"
 
 #include <dlfcn.h>
 #include <errno.h>
