@@ -3,7 +3,7 @@
 
 #include "cli/progress.h"
 #include "command/traits.h"
-#include "read/trace_headers.h"
+#include "read/trace_part.h"
 #include "symbols/source_locations.h"
 
 int ct_opened_trace_open(struct ct_opened_trace *to, const struct ct_arguments *o,

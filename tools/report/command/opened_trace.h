@@ -19,7 +19,7 @@ struct ct_opened_trace {
 int ct_opened_trace_open(struct ct_opened_trace *to, const struct ct_arguments *o,
                          const struct ct_terminal *terminal, const char *path,
                          struct ct_error *error);
-// The same by the prefixes and digests of its chunks alone (read/trace_headers.h).
+// The same by the prefixes and digests of its chunks alone (read/trace_part.h).
 int ct_opened_trace_open_headers(struct ct_opened_trace *to, const struct ct_arguments *o,
                                  const struct ct_terminal *terminal, const char *path,
                                  struct ct_error *error);

@@ -9,7 +9,7 @@
 #include "command/traits.h"
 #include "print/document.h"
 #include "print/trace_state.h"
-#include "read/trace_headers.h"
+#include "read/trace_part.h"
 #include "views/explain.h"
 #include "views/gate.h"
 #include "views/moment_quick.h"

@@ -8,7 +8,7 @@
 #include <cutrace/model/digest.h>
 
 #include "base/map.h"
-#include "read/trace_headers.h"
+#include "read/trace_part.h"
 
 enum { CT_NOTED_FAILED = 64, CT_NOTED_COLUMNS = 60 };
 

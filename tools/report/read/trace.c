@@ -17,7 +17,7 @@
 #include "base/heap.h"
 #include "read/bounds.h"
 #include "read/journal_to_chunks.h"
-#include "read/unpack_in_order.h"
+#include "read/unpack.h"
 
 // ---- chunks -----------------------------------------------------------------------------------
 

@@ -9,11 +9,10 @@
 
 #include "base/error.h"
 #include "read/amends.h"
+#include "read/bounds.h"
 #include "read/definitions.h"
 #include "read/index.h"
 #include "read/journal_read.h"
-#include "read/seek_points.h"
-#include "read/size_bounds.h"
 #include "read/source.h"
 #include "read/unpack.h"
 
@@ -131,7 +130,7 @@ int ct_trace_is_intact(const struct ct_trace *t);
 int ct_trace_read_body(struct ct_trace *t, size_t chunk, struct ct_in *body);
 // The same, with its definitions read: ids of its records are those of ct_definitions_id.
 int ct_trace_read_chunk(struct ct_trace *t, size_t chunk, struct ct_in *body);
-// The parts of opening a trace, for those who open it in another way (trace_headers.h): what the
+// The parts of opening a trace, for those who open it in another way (trace_part.h): what the
 // chunks say of it, and what INFO does; and the definitions of a chunk's body in the order of their
 // kinds, which later kinds refer to, whatever order the sections have (0, or -1: malformed).
 void ct_trace_summarize_chunks(struct ct_trace *t);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "read/size_bounds.h"
+#include "read/bounds.h"
 
 #include <cutrace/format/columns.h>
 
