@@ -4,7 +4,7 @@
 //
 // A trace may be damaged or begin in the middle. So a block may be allocated before the memory that
 // it is in, or outlive it: its range is then "outside", until memory is allocated there. Where the
-// memory was unmapped and its reservation remains, it is asleep instead (lost_blocks.h).
+// memory was unmapped and its reservation remains, it is asleep instead (segment_members.h).
 #include "replay/torch_pool.h"
 
 #include <cutrace/format/assert.h>
