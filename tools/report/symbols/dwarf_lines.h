@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Source lines and inlined functions of addresses in ELF files, from their debug information.
-// Without libdw there are none. Files are not trusted, but libdw may trust them: only line_reader.c
-// calls this, in a process of its own.
+// Without libdw there are none. Files are not trusted, but libdw may trust them: only
+// source_locations.c calls this, in a process of its own.
 #ifndef CT_DWARF_LINES_H
 #define CT_DWARF_LINES_H
 
@@ -23,7 +23,7 @@ const char *ct_dwarf_missing(void);
 // What reads debug information here, in one line for people.
 const char *ct_dwarf_version(void);
 
-// Of the process that reads lines (line_reader.h): it is never closed.
+// Of the process that reads lines (source_locations.c): it is never closed.
 struct ct_dwarf *ct_dwarf_open(const struct ct_debug_search *search);
 
 // The debug information of a module, searched for at the first call. Never NULL.

@@ -5,7 +5,8 @@
 #define CT_SOURCE_LOCATIONS_H
 
 #include "base/error.h"
-#include "symbols/line_reader.h"
+#include "read/definitions.h"
+#include "symbols/dwarf_lines.h"
 
 // What a look-up found. The texts are its own, so that it outlives the trace.
 struct ct_source_locations {
