@@ -3,10 +3,26 @@
 #ifndef CT_READ_TEXT_H
 #define CT_READ_TEXT_H
 
+#include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 
 #include "text/facts.h"
-#include "text/line_tag.h"
+
+// Which process wrote a line of a log, by the tags that servers, Ray and torchrun put before it,
+// and where that process ran, by those of containers.
+
+enum { CT_LINE_TAG_NAME = 24 };
+
+struct ct_line_tag {
+    int has_pid, has_rank;
+    uint64_t pid;    // "(Worker_TP0 pid=456)": as that process sees it, as in its trace
+    uint64_t rank;   // "[rank0]:"
+    uint32_t source; // of a service ("vllm-1  | "), a pod or an IP address; 0: none is named
+    char name[CT_LINE_TAG_NAME]; // "Worker_TP0"; "": none
+};
+// Whether it names a process.
+int ct_line_tag_is_known(const struct ct_line_tag *tag);
 
 // Reads a stream to its end, whose first `n` bytes were read already: at most CT_READ_TEXT_AHEAD.
 // Returns 0, or -1 if it cannot be read.
