@@ -96,4 +96,23 @@ struct ct_incident_counts ct_incidents_count(const struct ct_incidents *n);
 // host memory and address space.
 const struct ct_oom_event *ct_incidents_find_crossing(const struct ct_incidents *n);
 
+// Incidents that are alike: the same call failed from one call site on one device, with the same
+// outcome. A program that tries again and again has thousands of incidents, and a few groups.
+
+struct ct_incident_group {
+    size_t shown;               // the incident that stands for them: the crossing, or the first
+    size_t first, last, count;  // incidents of the list; how many
+    uint64_t smallest, largest; // bytes asked for, where known; smallest > largest: nowhere
+};
+
+struct ct_incident_groups {
+    struct ct_incident_group *list; // that of the crossing, then in the order of their first ones
+    size_t count, room;
+};
+
+// After ct_incidents_finish. `crossing`: its head, or NULL.
+void ct_incident_groups_find(struct ct_incident_groups *g, const struct ct_incidents *n,
+                             const struct ct_oom_event *crossing);
+void ct_incident_groups_free(struct ct_incident_groups *g);
+
 #endif

@@ -5,8 +5,7 @@
 #define CT_TRACE_CASE_H
 
 #include "analyze/account.h"
-#include "analyze/graph_captures.h"
-#include "analyze/oom_cause.h"
+#include "analyze/oom_reason.h"
 #include "analyze/scan.h"
 #include "diagnose/verdicts.h"
 #include "diagnose/vllm_fit.h"
@@ -14,8 +13,21 @@
 #include "processes/neighbours.h"
 #include "processes/siblings.h"
 #include "read/facts.h"
+#include "read/trace.h"
 #include "sites/leaks.h"
+#include "symbols/phases.h"
 #include "text/facts.h"
+
+// What a server's capture of CUDA graphs has made so far: executables, and what they took.
+
+struct ct_graph_captures {
+    uint64_t count;           // instantiations in the phase of capture; trials before it are none
+    uint64_t measured, bytes; // of so many of them it is known what they took
+};
+
+// Reads the events up to a time, of one device.
+struct ct_graph_captures ct_graph_captures_read(struct ct_trace *t, struct ct_phases *phases,
+                                                int device, uint64_t to_ns);
 
 struct ct_trace_case {
     const struct ct_trace *trace;

@@ -3,7 +3,7 @@
 #ifndef CT_PAGE_READING_H
 #define CT_PAGE_READING_H
 
-#include "analyze/untracked_share.h"
+#include "analyze/untracked_curve.h"
 #include "answer/summary_read.h"
 #include "page/device_series.h"
 

@@ -4,7 +4,7 @@
 
 #include <inttypes.h>
 
-#include "analyze/incident_groups.h"
+#include "analyze/incidents.h"
 #include "answer/time_range.h"
 #include "print/account_json.h"
 #include "print/coverage_limits.h"

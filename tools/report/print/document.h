@@ -5,7 +5,7 @@
 
 #include "analyze/capacity.h"
 #include "analyze/moment.h"
-#include "analyze/oom_cause.h"
+#include "analyze/oom_reason.h"
 #include "answer/view_scan.h"
 #include "base/json.h"
 #include "read/device_kind.h"

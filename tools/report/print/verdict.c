@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Puts the results of analyze/oom_reason.c and analyze/oom_cause.c into words.
+// Puts the results of analyze/oom_reason.c into words.
 #include "print/verdict.h"
 
 #include <inttypes.h>

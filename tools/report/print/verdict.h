@@ -3,8 +3,8 @@
 #ifndef CT_VERDICT_H
 #define CT_VERDICT_H
 
-#include "analyze/incident_groups.h"
-#include "analyze/oom_cause.h"
+#include "analyze/incidents.h"
+#include "analyze/oom_reason.h"
 #include "answer/view.h"
 
 // What was asked for, and what was free: "PyTorch asked for 24.00 MiB; 8.19 MiB of 79.18 GiB was

@@ -4,7 +4,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "analyze/untracked_share.h"
+#include "analyze/untracked_curve.h"
 #include "base/utf8.h"
 #include "print/document.h"
 #include "print/label.h"

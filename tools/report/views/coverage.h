@@ -5,7 +5,7 @@
 #define CT_VIEW_COVERAGE_H
 
 #include "analyze/coverage.h"
-#include "analyze/untracked_share.h"
+#include "analyze/untracked_curve.h"
 #include "answer/view.h"
 #include "base/json.h"
 

@@ -4,7 +4,7 @@
 // needs, too (diagnose/trace_causes.c).
 #include "views/frag_conclusion.h"
 
-#include "analyze/oom_cause.h"
+#include "analyze/oom_reason.h"
 #include "print/label.h"
 #include "print/pool_text.h"
 

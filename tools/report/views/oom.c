@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // oom: the incidents, with the free memory, the failed calls that are their parts, and their
-// outcome. Without --at, those that are alike are one entry (incident_groups.h), the crossing's
+// outcome. Without --at, those that are alike are one entry (incidents.h), the crossing's
 // first.
 #include <inttypes.h>
 #include <string.h>
 
 #include "analyze/capacity.h"
-#include "analyze/incident_groups.h"
+#include "analyze/incidents.h"
 #include "print/companions_print.h"
 #include "print/coverage_limits.h"
 #include "print/document.h"
