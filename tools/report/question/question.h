@@ -6,6 +6,7 @@
 #include "analyze/moment.h"
 #include "analyze/phase_times.h"
 #include "question/pass.h"
+#include "read/trace_part.h"
 
 // `beside` (may be NULL) hears the events of the scan, and ends with it.
 void ct_question_scan(struct ct_scan *s, struct ct_trace *t, const struct ct_scan_request *request,
@@ -26,5 +27,24 @@ const struct ct_replay *ct_question_state(const struct ct_moment *m, const struc
 // Two passes where a start-up has to be found.
 void ct_question_phases(struct ct_phase_times *p, struct ct_trace *t,
                         const struct ct_phase_times_request *request);
+
+// What is live at a moment, by the part of a trace that shows it: no scan comes first.
+
+struct ct_moment_part {
+    struct ct_trace_part part;
+    struct ct_moment moment; // of an event: t_ns is UINT64_MAX until that is replayed
+    struct ct_replay state;  // if the part is known
+    uint64_t replayed;       // events after the checkpoint, or from the start
+};
+
+// Reads what the part needs of the trace, of which ct_trace_headers_open and
+// ct_trace_headers_read_facts have read the rest. Definitions do not change afterwards.
+void ct_moment_part_read(struct ct_moment_part *p, struct ct_trace *t,
+                         const struct ct_moment *moment);
+// Then replays it. Sets `part.unknown` if that fails.
+void ct_moment_part_replay(struct ct_moment_part *p, struct ct_trace *t);
+// Whether something of a device is live or asleep then.
+int ct_moment_part_has(const struct ct_moment_part *p, int device);
+void ct_moment_part_free(struct ct_moment_part *p);
 
 #endif

@@ -5,7 +5,7 @@
 #define CT_MOMENT_QUICK_H
 
 #include "answer/view.h"
-#include "question/moment_part.h"
+#include "question/question.h"
 
 // Reads the part of the trace that the moment needs. 0, or -1 with the error set: the trace does
 // not have it. In both cases ct_moment_part_free follows.
