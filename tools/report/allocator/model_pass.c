@@ -5,8 +5,7 @@
 #include "allocator/expandable_segments.h"
 #include "allocator/model.h"
 #include "allocator/recorded_blocks.h"
-#include "allocator/release.h"
-#include "allocator/request_bounds.h"
+#include "allocator/settings.h"
 #include "question/pass.h"
 
 _Static_assert((int)CT_WHAT_IF_SIDES == (int)CT_BLOCK_IDS, "a block in each model");

@@ -42,7 +42,13 @@ void ct_allocator_settings_fit_version(struct ct_allocator_settings *s, unsigned
 uint64_t ct_allocator_round(const struct ct_allocator_settings *s, uint64_t bytes);
 // The size of the segment that is allocated for a block of a size.
 uint64_t ct_allocator_segment_size(const struct ct_allocator_settings *s, uint64_t bytes);
-// Whether requests of one size may get blocks of another one, beyond rounding to 512 bytes.
-int ct_allocator_has_divisions(const struct ct_allocator_settings *s);
+
+// A trace has the sizes of blocks, not of what was asked for: between which bounds that lies.
+
+// The most that the request of a block can have been: where sizes are rounded to steps, a block
+// between two of them was larger than what it was taken for.
+uint64_t ct_request_most(const struct ct_allocator_settings *s, uint64_t bytes);
+// The least that a block's request can have been, `whole`: if it got a whole free block.
+uint64_t ct_request_least(const struct ct_allocator_settings *s, uint64_t bytes, int whole);
 
 #endif

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "allocator/release.h"
-
 #include "allocator/recorded_blocks.h"
 
 int ct_release_note(struct ct_release *f, const struct ct_replay *r, const struct ct_event *e,
