@@ -31,4 +31,11 @@ enum ct_alignment ct_hosts_align(struct ct_process *list, size_t count, const st
 // host has two traces.
 uint64_t ct_hosts_find_drift(const struct ct_host *hosts, size_t host_count);
 
+// Which of several processes are of the same job, as far as their traces prove it: one was started
+// by the other, or both by the program that starts the ranks of a job.
+
+// Sets `job` of each process: the position of the first one of the same job; SIZE_MAX: it is not
+// known to be of a job with any other. Needs their hosts.
+void ct_jobs_find(struct ct_process *list, size_t count);
+
 #endif

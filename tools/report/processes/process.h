@@ -75,9 +75,9 @@ struct ct_process {
     // NULL: unknown. thread: name of the main thread; flags_from: which process the server's flags
     // were given to.
     char *host_name, *boot, *pid_namespace, *image, *exe, *thread, *rank, *world, *flags_from;
-    int rank_is_local; // it counts the processes of one machine
-    size_t host, job;  // as processes/hosts.h and processes/jobs.h have them
-    int64_t shift_ns;  // from its clock to that of the moment
+    int rank_is_local;                            // it counts the processes of one machine
+    size_t host, job;                             // as processes/hosts.h has them
+    int64_t shift_ns;                             // from its clock to that of the moment
     uint64_t events, t_first_ns, t_last_ns, lost; // lost: events that the recorder could not keep
     int has_beginning, running, has_end;          // has_end: the trace has the end of the process
     struct ct_incident_counts incidents;

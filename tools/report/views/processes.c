@@ -16,7 +16,7 @@
 #include "print/label.h"
 #include "print/recorder_line.h"
 #include "print/trace_state.h"
-#include "processes/jobs.h"
+#include "processes/hosts.h"
 #include "sites/site_groups.h"
 #include "views/processes_json.h"
 #include "views/processes_text.h"
