@@ -3,8 +3,34 @@
 #ifndef CT_ADDRESS_PICTURE_H
 #define CT_ADDRESS_PICTURE_H
 
-#include "layout/address_axis.h"
+#include <stddef.h>
+#include <stdint.h>
+
 #include "layout/held_now.h"
+
+// The addresses of a device's memory as the rows of a picture: ranges that were in use at any time,
+// in ascending order, without the gaps between them.
+
+// Ranges that the picture tells apart, and rows of it: at least one of each range.
+enum { CT_ADDRESS_RANGES = 96, CT_ADDRESS_ROWS = 384 };
+
+struct ct_address_range {
+    uint64_t start, bytes;
+    unsigned first_row, rows;
+};
+
+struct ct_address_axis {
+    struct ct_address_range *ranges; // ascending and disjoint
+    size_t count, room;
+    unsigned rows;
+};
+
+// Adds a range; overlapping and adjacent ones become one. Where there are too many, the nearest
+// neighbours become one with the gap between them.
+void ct_address_axis_add(struct ct_address_axis *a, uint64_t start, uint64_t bytes);
+// Divides the ranges into rows; to be called after the last one.
+void ct_address_axis_finish(struct ct_address_axis *a);
+void ct_address_axis_free(struct ct_address_axis *a);
 
 // What a row of a column shows, or the position of the call site that holds most of it, after
 // these.

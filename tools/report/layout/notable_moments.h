@@ -8,7 +8,7 @@
 
 #include "analyze/program_marks.h"
 #include "analyze/scan.h"
-#include "layout/address_axis.h"
+#include "layout/address_picture.h"
 #include "replay/listeners.h"
 
 enum { CT_NOTABLE_PARTS = 600, CT_NOTABLE_FAILURES = 100 };

@@ -5,7 +5,7 @@
 
 #include <inttypes.h>
 
-#include "layout/held_segments.h"
+#include "layout/segment_blocks.h"
 #include "print/label.h"
 #include "print/pool_json.h"
 #include "print/pool_text.h"

@@ -5,7 +5,7 @@
 
 #include "answer/view_scan.h"
 #include "base/json.h"
-#include "layout/obstruction.h"
+#include "layout/segment_blocks.h"
 
 // A request that the view names, with the blocks that obstructed it.
 struct ct_frag_request {
