@@ -5,8 +5,7 @@
 
 #include "answer/view.h"
 #include "compare/fact_differences.h"
-#include "compare/phase_match.h"
-#include "compare/site_match.h"
+#include "compare/match.h"
 
 // A figure of a device that has no parts.
 struct ct_diff_figure {
