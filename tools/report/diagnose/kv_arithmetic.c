@@ -3,6 +3,10 @@
 
 #include <string.h>
 
+#include "diagnose/text_start.h"
+
+// ---- blocks of requests -------------------------------------------------------------------------
+
 static uint64_t sum(uint64_t a, uint64_t b) {
     return a > UINT64_MAX - b ? UINT64_MAX : a + b;
 }
@@ -63,4 +67,18 @@ uint64_t ct_kv_last_block_empty(uint64_t tokens, uint64_t block_tokens) {
     if (!rest)
         return 0;
     return (uint64_t)((unsigned __int128)(block_tokens - rest) * 1000000 / block_tokens);
+}
+
+// ---- the requests of a log ----------------------------------------------------------------------
+
+int ct_kv_waste_find(const struct ct_text_facts *f, const char *lengths, struct ct_kv_waste *w) {
+    struct ct_text_start s;
+    *w = (struct ct_kv_waste){0};
+    ct_text_start_find(f, &s);
+    const uint64_t block_tokens =
+        s.block_tokens.known && s.block_tokens.value > 0 ? (uint64_t)s.block_tokens.value : 0;
+    if (lengths)
+        return ct_kv_waste_add_list(w, lengths, block_tokens);
+    ct_kv_waste_add(w, f->step.lengths, (size_t)f->step.length_count, block_tokens);
+    return w->requests ? 0 : -1;
 }

@@ -3,7 +3,7 @@
 #ifndef CT_PLAIN_ADVICE_H
 #define CT_PLAIN_ADVICE_H
 
-#include "diagnose/server_options.h"
+#include "diagnose/server_settings.h"
 #include "diagnose/verdicts.h"
 
 // Adds what plain_advice.def has for the verdict's scenario and the program; `log` (may be NULL)

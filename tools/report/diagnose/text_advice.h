@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// What to change, by the settings and figures that a text has. A value is only named where the text
-// has what it is computed from.
+// What the verdicts on a text are made of (text_verdicts.h): advice, and the verdicts on errors and
+// on out-of-memory messages.
 #ifndef CT_TEXT_ADVICE_H
 #define CT_TEXT_ADVICE_H
 
 #include "diagnose/verdicts.h"
 #include "text/facts.h"
+
+// What to change, by the settings and figures that a text has. A value is only named where the text
+// has what it is computed from.
 
 // The value of a setting as written, or NULL.
 const char *ct_text_advice_setting(const struct ct_text_facts *f, enum ct_text_flag flag);
@@ -28,5 +31,23 @@ void ct_text_advice_requests(const struct ct_text_facts *f, struct ct_verdict *v
 // Adds the advice of a scenario. `oom` may be NULL.
 void ct_text_advice_add(const struct ct_text_facts *f, struct ct_verdict *v,
                         const struct ct_text_fact *oom);
+
+// Verdicts on errors that name their kind themselves: vLLM's, other servers', the host's, the
+// driver's.
+
+// `oom` is the out-of-memory message that the same text has, or NULL.
+void ct_text_errors_judge(const struct ct_text_facts *f, const struct ct_text_fact *error,
+                          const struct ct_text_fact *oom, struct ct_verdicts *v);
+// The same for a wrapper, which reports an error that the text does not have.
+void ct_text_errors_judge_wrapper(const struct ct_text_fact *wrapper, struct ct_verdicts *v);
+
+// Verdicts on an out-of-memory message of PyTorch's allocator or of a CUDA call, by its own
+// figures, its traceback, and what a log says around it.
+
+// Adds the figures of an out-of-memory message to a verdict that rests on another line.
+void ct_text_oom_add_evidence(const struct ct_text_facts *f, const struct ct_text_fact *oom,
+                              struct ct_verdict *v);
+void ct_text_oom_judge(const struct ct_text_facts *f, const struct ct_text_fact *oom,
+                       struct ct_verdicts *v);
 
 #endif

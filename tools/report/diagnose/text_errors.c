@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "diagnose/text_errors.h"
+#include "diagnose/text_advice.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 
 #include "base/human.h"
 #include "diagnose/plain_advice.h"
-#include "diagnose/text_advice.h"
-#include "diagnose/text_oom.h"
 #include "diagnose/text_start.h"
 
 #define GIB (INT64_C(1) << 30)

@@ -2,7 +2,7 @@
 // What these rules must not do was measured on public threads: memory that is reserved but
 // unallocated exceeds most requests without being the cause; a lone "Process N" is the process
 // itself under the number that the host knows; several processes are mostly ranks of one job.
-#include "diagnose/text_oom.h"
+#include "diagnose/text_advice.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -11,8 +11,7 @@
 #include "diagnose/phase_scenarios.h"
 #include "diagnose/plain_advice.h"
 #include "diagnose/request_size.h"
-#include "diagnose/server_options.h"
-#include "diagnose/text_advice.h"
+#include "diagnose/server_settings.h"
 #include "symbols/phases.h"
 
 #define MIB (INT64_C(1) << 20)

@@ -6,8 +6,6 @@
 #include "base/heap.h"
 #include "base/human.h"
 #include "diagnose/text_advice.h"
-#include "diagnose/text_errors.h"
-#include "diagnose/text_oom.h"
 #include "diagnose/text_start.h"
 
 #define MILLION 1000000

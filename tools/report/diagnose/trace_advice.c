@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "diagnose/trace_advice.h"
+#include "diagnose/trace_verdicts.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

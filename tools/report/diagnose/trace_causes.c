@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "diagnose/trace_causes.h"
+#include "diagnose/trace_verdicts.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 
 #include "base/human.h"
-#include "diagnose/leak_verdict.h"
-#include "diagnose/server_options.h"
-#include "diagnose/trace_advice.h"
-#include "diagnose/untracked_verdict.h"
+#include "diagnose/growth_verdicts.h"
+#include "diagnose/server_settings.h"
 
 #define GIB (UINT64_C(1) << 30)
 

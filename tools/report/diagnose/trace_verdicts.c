@@ -1,16 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // The phase of the request that failed says what could not be served; the account of that moment
-// says whether something else had taken its place (trace_causes.h).
+// says whether something else had taken its place (trace_causes.c).
 #include "diagnose/trace_verdicts.h"
 
 #include <inttypes.h>
 
 #include "base/human.h"
-#include "diagnose/leak_verdict.h"
+#include "diagnose/growth_verdicts.h"
 #include "diagnose/phase_scenarios.h"
-#include "diagnose/trace_advice.h"
-#include "diagnose/trace_causes.h"
-#include "diagnose/untracked_verdict.h"
 
 static struct ct_human_text size(uint64_t bytes) {
     return ct_human_bytes(bytes, CT_UNITS_IEC);

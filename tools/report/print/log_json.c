@@ -4,7 +4,7 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "diagnose/kv_waste.h"
+#include "diagnose/kv_arithmetic.h"
 #include "diagnose/text_start.h"
 
 static void add_figure(struct ct_json *j, const char *key, const struct ct_text_figure *f) {

@@ -3,7 +3,7 @@
 
 #include <inttypes.h>
 
-#include "diagnose/kv_waste.h"
+#include "diagnose/kv_arithmetic.h"
 #include "diagnose/text_start.h"
 #include "print/label.h"
 

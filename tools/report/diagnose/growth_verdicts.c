@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "diagnose/growth_verdicts.h"
+
+#include "analyze/start_up.h"
+#include "base/human.h"
+
+// ---- what both have in common -------------------------------------------------------------------
+
+#define SECOND_NS UINT64_C(1000000000)
+#define MINUTE_NS (60 * SECOND_NS)
+#define HOUR_NS (60 * MINUTE_NS)
+
+// Less than this part of the device is no problem yet.
+enum { LEAST_PART = 100 };
+
+static struct ct_human_text size(uint64_t bytes) {
+    return ct_human_bytes(bytes, CT_UNITS_IEC);
+}
+
+// Adds the verdict of a growth of so many bytes: of the failed request `j`, else (NULL) of a trace
+// without one. Returns NULL if the growth is too small to matter.
+static struct ct_verdict *add_growth(const struct ct_trace_case *c, const struct ct_judged *j,
+                                     struct ct_verdicts *v, enum ct_scenario scenario,
+                                     uint64_t bytes, double confidence, const char *summary) {
+    uint64_t least = c->capacity / LEAST_PART;
+    if (j && j->cause.missing > least)
+        least = j->cause.missing;
+    if (bytes < least || !bytes)
+        return NULL;
+    return j ? ct_judged_add(j, scenario, confidence, summary)
+             : ct_verdicts_add(v, scenario, confidence, c->device < CT_MAX_DEVICES ? c->device : -1,
+                               "%s", summary);
+}
+
+// Adds the evidence that a growth is: "2.44 GiB in 26 allocations since +15.695 s, 1.20 GiB a
+// minute, steady". `what` stands after the bytes, "" for nothing.
+static struct ct_evidence *add_shape(const struct ct_trace_case *c, const struct ct_growth_shape *s,
+                                     const char *what, struct ct_verdict *v) {
+    // A rate in a time that is longer than what was seen would be a forecast.
+    const uint64_t start = c->trace->start_ns, seen = s->grown_ns;
+    const uint64_t unit = seen >= HOUR_NS ? HOUR_NS : seen >= MINUTE_NS ? MINUTE_NS : SECOND_NS;
+    struct ct_evidence *e =
+        ct_verdict_add_text(v, "%s%s since %s, %s %s, %s", size(s->kept_bytes).text, what,
+                            ct_human_elapsed(s->since_ns > start ? s->since_ns - start : 0).text,
+                            size(ct_growth_shape_in(s, unit)).text,
+                            unit == HOUR_NS     ? "an hour"
+                            : unit == MINUTE_NS ? "a minute"
+                                                : "a second",
+                            ct_growth_kind_name(s->kind));
+    e->bytes_known = 1;
+    e->bytes = s->kept_bytes;
+    return e;
+}
+
+// Adds when the device is full, of a trace in which nothing has failed.
+static void add_full(const struct ct_trace_case *c, int known, uint64_t in_ns,
+                     struct ct_verdict *v) {
+    if (!c->crossing && known)
+        (void)ct_verdict_add_text(v, "the device is full in %s at this rate",
+                                  ct_human_duration(in_ns).text);
+}
+
+// ---- leaks --------------------------------------------------------------------------------------
+
+int ct_leak_verdict_is_possible(const struct ct_trace_case *c) {
+    const uint64_t from = c->trace->start_ns, to = c->trace->t_last_ns;
+    // A growth that ends in no failure is never told of a shorter time.
+    if (!c->crossing && (to < from || to - from < CT_LEAKS_SHORTEST_NS))
+        return 0;
+    for (size_t i = 0; i < c->live->holding_count; i++) {
+        const struct ct_holding *h = &c->live->holdings[i];
+        if (h->kind < CT_HOLDING_STACKS && h->count >= CT_GROWTH_LEAST_STEPS &&
+            h->bytes >= c->capacity / LEAST_PART / 4 &&
+            !ct_start_up_has_phase(ct_phases_find(c->phases, h->stack).phase))
+            return 1;
+    }
+    return 0;
+}
+
+static void add_site(const struct ct_trace_case *c, const struct ct_leak *l, struct ct_verdict *v) {
+    char what[64];
+    (void)snprintf(what, sizeof what, " in %.40s allocations",
+                   ct_human_count(l->shape.kept_count).text);
+    add_shape(c, &l->shape, what, v)->stack = c->leaks->groups.list[l->group].stack;
+}
+
+static void add_leaks(const struct ct_trace_case *c, struct ct_verdict *v) {
+    enum { MOST = 3 };
+    const struct ct_leaks *l = c->leaks;
+    for (size_t i = 0; i < l->growing_count && i < MOST; i++)
+        add_site(c, &l->growing[i], v);
+    add_full(c, l->full_known, l->full_in_ns, v);
+    (void)ct_verdict_add_advice(v, "look at what the call site keeps: cutrace-report leaks shows "
+                                   "its stack; no setting helps for long");
+    ct_verdict_set_refuted_by(
+        v, l->growing[0].is_loop
+               ? "a use for all of it: weights, or a cache in equal pieces, which "
+                 "the program needs at its start"
+               : "a free of these allocations in a longer trace");
+}
+
+static const char *summarize(const struct ct_leaks *l) {
+    if (l->growing[0].is_loop)
+        return "one call site took memory of one size again and again, until the device was full";
+    return l->growing_count > 1 ? "call sites take memory again and again and keep it"
+                                : "one call site takes memory again and again and keeps it";
+}
+
+int ct_leak_verdict_add(const struct ct_trace_case *c, const struct ct_judged *j,
+                        struct ct_verdicts *v) {
+    const struct ct_leaks *l = c->leaks;
+    uint64_t kept = 0;
+    if (!l || !l->growing_count)
+        return 0;
+    for (size_t i = 0; i < l->growing_count; i++)
+        kept += l->growing[i].shape.kept_bytes;
+    struct ct_verdict *made =
+        add_growth(c, j, v, CT_SCENARIO_LEAK, kept, l->growing[0].shape.confidence, summarize(l));
+    if (!made)
+        return 0;
+    add_leaks(c, made);
+    return 1;
+}
+
+// ---- untracked memory ---------------------------------------------------------------------------
+
+int ct_untracked_verdict_is_possible(const struct ct_trace_case *c,
+                                     const struct ct_untracked_curve *curve) {
+    return ct_untracked_growth_is_possible(curve, c->capacity / LEAST_PART);
+}
+
+// What calls were measured to take of it.
+static void add_parts(const struct ct_trace_case *c, struct ct_verdict *v) {
+    static const char *const names[CT_MEASURED_PARTS] = {
+        [CT_MEASURED_CONTEXTS] = "contexts that were created",
+        [CT_MEASURED_MODULES] = "modules that were loaded",
+        [CT_MEASURED_LIMITS] = "limits that were set",
+        [CT_MEASURED_GRAPHS] = "graph executables that were made",
+    };
+    const struct ct_untracked_growth *g = &c->leaks->untracked;
+    for (unsigned i = 0; i < CT_MEASURED_PARTS && g->measured_known; i++) {
+        if (!g->measured[i])
+            continue;
+        struct ct_evidence *e =
+            ct_verdict_add_text(v, "%s since then: %s", names[i], size(g->measured[i]).text);
+        e->bytes_known = 1;
+        e->bytes = g->measured[i];
+    }
+}
+
+static void add_untracked(const struct ct_trace_case *c, struct ct_verdict *v) {
+    const struct ct_leaks *l = c->leaks;
+    const int is_own = l->untracked.is_own;
+    uint64_t ns = 0;
+    (void)add_shape(c, &l->untracked.shape, "", v);
+    add_parts(c, v);
+    struct ct_evidence *all = ct_verdict_add_text(v, "at the last reading of the device: %s",
+                                                  size(l->untracked.bytes).text);
+    all->bytes_known = 1;
+    all->bytes = l->untracked.bytes;
+    const int is_full_known = ct_leaks_full_in(l, &l->untracked.shape, &ns);
+    add_full(c, is_full_known, ns, v);
+    if (l->untracked.measured_known && l->untracked.measured[CT_MEASURED_GRAPHS])
+        (void)ct_verdict_add_advice(v, "look at what instantiates graphs again and again, and "
+                                       "destroys none: cutrace-report dump has each call");
+    else if (is_own)
+        (void)ct_verdict_add_advice(v, "look for what is made again and again outside of "
+                                       "allocations: modules that are compiled, graphs, contexts, "
+                                       "handles of libraries");
+    else
+        (void)ct_verdict_add_advice(v, "find out whose it is: nvidia-smi lists the processes of a "
+                                       "GPU and what each holds; the trace has no such figure");
+    ct_verdict_set_refuted_by(v, is_own ? "a fall of this memory in a longer trace"
+                                        : "another process that was seen to grow as fast");
+}
+
+int ct_untracked_verdict_add(const struct ct_trace_case *c, const struct ct_judged *j,
+                             struct ct_verdicts *v) {
+    const struct ct_leaks *l = c->leaks;
+    if (!l || !ct_growth_kind_is_leak(l->untracked.shape.kind))
+        return 0;
+    // Whose it is decides whether this is the scenario at all.
+    const double confidence = l->untracked.shape.confidence / (l->untracked.is_own ? 1 : 2);
+    struct ct_verdict *made = add_growth(
+        c, j, v, CT_SCENARIO_UNTRACKED_GROWTH, l->untracked.shape.kept_bytes, confidence,
+        l->untracked.is_own ? "this process's untracked memory grows"
+                            : "memory outside of this process's allocations grows; whether it is "
+                              "this process's is not known");
+    if (!made)
+        return 0;
+    add_untracked(c, made);
+    return 1;
+}
