@@ -4,7 +4,7 @@
 
 #include "base/version.h"
 #include "cli/argument_table.h"
-#include "cli/help_texts.h"
+#include "cli/help.h"
 #include "manual/generate.h"
 #include "run/words.h"
 

@@ -10,7 +10,6 @@
 #include "cli/progress.h"
 #include "command/report.h"
 #include "symbols/dwarf_lines.h"
-#include "symbols/noise_document.h"
 
 static int report_all(const struct ct_arguments *o, const struct ct_terminal *terminal) {
     struct ct_phase_rules rules = {.count = 0};

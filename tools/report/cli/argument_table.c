@@ -42,3 +42,20 @@ const char *ct_argument_table_name(enum ct_command command) {
 int ct_argument_table_takes(enum ct_command command, enum ct_argument argument) {
     return ct_command_line_takes(&ct_argument_table, (int)command, (int)argument);
 }
+
+// ---- what holds for some commands only ----------------------------------------------------------
+
+int ct_command_is_about_trace(enum ct_command command) {
+    return command != CT_COMMAND_copy;
+}
+
+int ct_command_shows_frames(enum ct_command command) {
+    return command != CT_COMMAND_timeline && command != CT_COMMAND_stats &&
+           command != CT_COMMAND_info && command != CT_COMMAND_fit &&
+           ct_command_is_about_trace(command);
+}
+
+int ct_command_needs_details(enum ct_command command) {
+    return command == CT_COMMAND_dump || command == CT_COMMAND_stats ||
+           command == CT_COMMAND_export || command == CT_COMMAND_copy || command == CT_COMMAND_info;
+}

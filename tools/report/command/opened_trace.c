@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "command/opened_trace.h"
 
+#include "cli/argument_table.h"
 #include "cli/progress.h"
-#include "command/traits.h"
 #include "read/trace_part.h"
 #include "symbols/source_locations.h"
 

@@ -4,7 +4,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "command/traits.h"
+#include "cli/argument_table.h"
 #include "print/trace_state.h"
 
 // Sets a warning about what is, or may be, missing at the end of a trace. Returns 0 if nothing is.
