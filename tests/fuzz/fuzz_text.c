@@ -6,10 +6,8 @@
 // templates.def cut anywhere.
 #include "diagnose/metrics_verdicts.h"
 #include "diagnose/text_verdicts.h"
-#include "print/log_json.h"
-#include "print/log_text.h"
-#include "print/verdicts_json.h"
-#include "print/verdicts_text.h"
+#include "print/log_print.h"
+#include "print/verdicts_print.h"
 #include "seeds.h"
 #include "text/metrics.h"
 #include "text/read_text.h"

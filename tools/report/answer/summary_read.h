@@ -83,4 +83,11 @@ struct ct_shared ct_summary_sum_shared(const struct ct_summary *s);
 // How many calls failed in the period whose events were overwritten, on the summary's device.
 uint64_t ct_summary_count_overwritten_ooms(const struct ct_summary *s);
 
+// Whether what the recorder noted of a trace is what its events say. `info` compares each chunk;
+// this compares the figures of a whole pass, which cost nothing more.
+
+// Warns if they differ. Compares nothing where the pass was not over the whole trace, or where a
+// part of it cannot be read.
+void ct_notes_compare_warn(const struct ct_summary *s);
+
 #endif

@@ -8,7 +8,6 @@
 #include "base/utf8.h"
 #include "page/html.h"
 #include "page/page_moment.h"
-#include "print/coverage_limits.h"
 #include "print/label.h"
 #include "print/trace_state.h"
 #include "print/verdict.h"

@@ -11,10 +11,8 @@
 #include "diagnose/text_verdicts.h"
 #include "print/document.h"
 #include "print/label.h"
-#include "print/log_json.h"
-#include "print/log_text.h"
-#include "print/verdicts_json.h"
-#include "print/verdicts_text.h"
+#include "print/log_print.h"
+#include "print/verdicts_print.h"
 
 #define MILLION 1000000
 

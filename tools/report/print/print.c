@@ -8,7 +8,40 @@
 #include "base/elide.h"
 #include "base/heap.h"
 #include "base/utf8.h"
-#include "print/resumed.h"
+#include "base/wrap.h"
+
+// ---- memory that slept --------------------------------------------------------------------------
+// The call site stays that of the first owner; the resumer follows it.
+
+enum { LABEL = 400 };
+
+void ct_resumed_label(struct ct_view *v, const struct ct_site_group *g, char *to, size_t size) {
+    char by[LABEL] = "unknown code";
+    if (!g->resumed_bytes) {
+        (void)snprintf(to, size, "%s", g->label);
+        return;
+    }
+    if (g->resumed_by)
+        ct_call_sites_label(v->sites, g->resumed_by, by, sizeof by);
+    if (g->resumed_bytes == g->bytes)
+        (void)snprintf(to, size, "%s, resumed by %s", g->label, by);
+    else
+        (void)snprintf(to, size, "%s, %s of it resumed by %s", g->label,
+                       ct_label_size(v, g->resumed_bytes).text, by);
+}
+
+void ct_resumed_add_json(struct ct_json *j, struct ct_view *v, uint64_t bytes, uint32_t by) {
+    char label[LABEL];
+    ct_json_number(j, "resumed_bytes", bytes);
+    if (bytes && by) {
+        ct_call_sites_label(v->sites, by, label, sizeof label);
+        ct_json_text(j, "resumed_by", label);
+        ct_call_sites_json_stack(j, v->sites, "resumed_stack", by);
+    } else {
+        ct_json_null(j, "resumed_by");
+        ct_json_null(j, "resumed_stack");
+    }
+}
 
 void ct_print_label(struct ct_view *v, const char *label, size_t column) {
     const size_t width = v->terminal->width;
@@ -143,4 +176,29 @@ void ct_print_site_groups(struct ct_view *v, const struct ct_site_groups *g, uin
     free(group_of);
     free(sizes);
     free(shares);
+}
+
+// ---- marks of the program -----------------------------------------------------------------------
+
+enum { TEXT_MARKS = 8 };
+
+void ct_program_marks_print(struct ct_view *v, const struct ct_program_marks *m) {
+    const unsigned most = v->options->top ? v->options->top : TEXT_MARKS;
+    uint64_t said = 0;
+    unsigned shown = 0;
+    char label[160];
+    if (!m->count)
+        return;
+    fprintf(v->out, "%smarks of the program%s\n", v->terminal->bold, v->terminal->reset);
+    for (unsigned i = 0; i < CT_PROGRAM_MARKS && shown < most; i++) {
+        if (!m->part[i].count)
+            continue;
+        ct_program_marks_label(m, &m->part[i], label, sizeof label);
+        fprintf(v->out, "  %12s  " CT_WRAP_HANG "%s\n", ct_label_time(v, m->part[i].t_ns).text,
+                label);
+        said += m->part[i].count;
+        shown++;
+    }
+    if (said < m->count)
+        fprintf(v->out, "  and %s more\n", ct_human_count(m->count - said).text);
 }

@@ -3,6 +3,8 @@
 #ifndef CT_PRINT_H
 #define CT_PRINT_H
 
+#include "analyze/program_marks.h"
+#include "answer/view.h"
 #include "print/label.h"
 #include "sites/site_groups.h"
 
@@ -20,5 +22,15 @@ void ct_print_stack(struct ct_view *v, uint32_t stack, unsigned most, size_t col
 #define CT_PRINT_NO_SITE SIZE_MAX
 void ct_print_site_groups(struct ct_view *v, const struct ct_site_groups *g, uint64_t whole,
                           unsigned rows, size_t marked);
+
+// Says who resumed memory that had slept, beside the call site that it belongs to.
+
+// Writes the label of a group, with who resumed its memory if it has slept.
+void ct_resumed_label(struct ct_view *v, const struct ct_site_group *g, char *to, size_t size);
+// Adds the keys resumed_bytes, resumed_by and resumed_stack. `by`: 0 if it is not known.
+void ct_resumed_add_json(struct ct_json *j, struct ct_view *v, uint64_t bytes, uint32_t by);
+
+// The names of the program's marks, below a picture or a table of the same time: prints the first few, or --top of them. Prints nothing without a mark.
+void ct_program_marks_print(struct ct_view *v, const struct ct_program_marks *m);
 
 #endif

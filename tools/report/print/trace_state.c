@@ -2,10 +2,9 @@
 // Describes the gaps and the end of a trace.
 #include "print/trace_state.h"
 
+#include <cutrace/format/journal.h>
 #include <inttypes.h>
 #include <string.h>
-
-#include <cutrace/format/journal.h>
 
 #include "analyze/coarse_history.h"
 #include "base/utf8.h"
@@ -276,4 +275,20 @@ void ct_trace_state_print_line_with(struct ct_view *v, uint64_t counted) {
         ct_utf8_print_sanitized(v->out, driver->at, driver->length < 40 ? driver->length : 40);
     }
     putc('\n', v->out);
+}
+
+// ---- what a report leaves out -------------------------------------------------------------------
+
+int ct_coverage_limits_write(const struct ct_view *v, uint64_t lost, char *to) {
+    struct ct_coverage c;
+    ct_coverage_read(&c, v->trace);
+    const int is_limited = ct_coverage_limits(&c, lost, to);
+    ct_coverage_free(&c);
+    return is_limited;
+}
+
+void ct_coverage_limits_print(struct ct_view *v, uint64_t lost) {
+    char text[CT_COVERAGE_LIMITS];
+    (void)ct_coverage_limits_write(v, lost, text);
+    fprintf(v->out, "limits: %s\n", text);
 }

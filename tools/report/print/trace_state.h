@@ -3,6 +3,7 @@
 #ifndef CT_TRACE_STATE_H
 #define CT_TRACE_STATE_H
 
+#include "analyze/coverage.h"
 #include "answer/view.h"
 
 // Where options left out allocations: what that means for the figures. Returns 0 if all were
@@ -47,5 +48,13 @@ const char *ct_trace_state_end(const struct ct_trace *t);
 void ct_trace_state_print_line(struct ct_view *v, const struct ct_scan *s);
 // The same for a view without a scan. `counted`: lost events by the LOST events of the range.
 void ct_trace_state_print_line_with(struct ct_view *v, uint64_t counted);
+
+// The sentence that says what a report leaves out (analyze/coverage.h), the same in every view.
+
+// Writes it to `to`, which has CT_COVERAGE_LIMITS bytes. `lost`: events that are lost. Returns
+// whether something is left out, as far as is known.
+int ct_coverage_limits_write(const struct ct_view *v, uint64_t lost, char *to);
+// Prints the line "limits: ...".
+void ct_coverage_limits_print(struct ct_view *v, uint64_t lost);
 
 #endif

@@ -5,6 +5,10 @@
 #include <string.h>
 
 #include "base/human.h"
+#include "diagnose/verdicts.h"
+#include "print/label.h"
+
+// ---- parts --------------------------------------------------------------------------------------
 
 static const struct {
     const char *text, *key;
@@ -93,4 +97,131 @@ void ct_untracked_add_parts(struct ct_json *j, const struct ct_breakdown *s) {
 void ct_untracked_add_costs(struct ct_json *j, const struct ct_measured *m) {
     for (unsigned part = 0; part < CT_MEASURED_PARTS; part++)
         ct_json_number_or_null(j, parts[part].key, m->known[part], m->bytes[part]);
+}
+
+// ---- growth -------------------------------------------------------------------------------------
+
+#define HOUR UINT64_C(3600000000000)
+
+static const char *const part_names[CT_MEASURED_PARTS] = {
+    [CT_MEASURED_CONTEXTS] = "contexts",
+    [CT_MEASURED_MODULES] = "modules",
+    [CT_MEASURED_LIMITS] = "limits",
+    [CT_MEASURED_GRAPHS] = "graph executables",
+};
+
+void ct_growth_print_bounded(struct ct_view *v, const struct ct_growth_shape *s, const char *like) {
+    if (s->is_slowing)
+        fprintf(v->out, " grows more and more slowly since %s%s\n",
+                ct_label_time(v, s->since_ns).text, like);
+    else
+        fprintf(v->out, " stopped growing at %s; it grew since %s\n",
+                ct_label_time(v, s->filled_ns).text, ct_label_time(v, s->since_ns).text);
+}
+
+// ---- text ---------------------------------------------------------------------------------------
+
+static void print_subject(struct ct_view *v, const struct ct_untracked_growth *g) {
+    fputs(g->is_own ? "untracked memory of this process"
+                    : "untracked memory, of this process or of others,",
+          v->out);
+}
+
+// Prints "; of this 1.20 GiB graph executables, 300.00 MiB of no measured call".
+static void print_parts(struct ct_view *v, const struct ct_untracked_growth *g) {
+    uint64_t left = g->shape.kept_bytes;
+    const char *before = "; of this ";
+    for (unsigned i = 0; i < CT_MEASURED_PARTS && g->measured_known; i++) {
+        if (!g->measured[i])
+            continue;
+        fprintf(v->out, "%s%s %s", before, ct_label_size(v, g->measured[i]).text, part_names[i]);
+        left -= g->measured[i];
+        before = ", ";
+    }
+    if (left && left < g->shape.kept_bytes)
+        fprintf(v->out, ", %s of no measured call", ct_label_size(v, left).text);
+}
+
+static void print_growing(struct ct_view *v, const struct ct_leaks *l, int is_full) {
+    const struct ct_untracked_growth *g = &l->untracked;
+    const struct ct_growth_shape *s = &g->shape;
+    uint64_t ns;
+    print_subject(v, g);
+    fprintf(v->out, " grows: %s since %s (+%s per hour, %s, %s), to %s at %s",
+            ct_label_size(v, s->kept_bytes).text, ct_label_time(v, s->since_ns).text,
+            ct_label_size(v, ct_growth_shape_in(s, HOUR)).text, ct_growth_kind_name(s->kind),
+            ct_sureness_name(s->confidence), ct_label_size(v, g->bytes).text,
+            ct_label_time(v, g->read_ns).text);
+    print_parts(v, g);
+    if (!is_full && ct_leaks_count(l) > 1 && ct_leaks_full_in(l, s, &ns) && ns)
+        fprintf(v->out, "; alone, it fills the device in %s", ct_human_seconds(ns).text);
+    putc('\n', v->out);
+}
+
+void ct_untracked_growth_print(struct ct_view *v, const struct ct_leaks *l, int is_full) {
+    const struct ct_untracked_growth *g = &l->untracked;
+    const struct ct_growth_shape *s = &g->shape;
+    if (ct_growth_kind_is_leak(s->kind)) {
+        print_growing(v, l, is_full);
+    } else if (s->kind == CT_GROWTH_KIND_SATURATING) {
+        fputs("bounded: ", v->out);
+        print_subject(v, g);
+        ct_growth_print_bounded(v, s, "");
+    } else if (s->kind == CT_GROWTH_KIND_UNTOLD && !ct_leaks_is_too_short(l)) {
+        fputs("too little to tell: ", v->out);
+        print_subject(v, g);
+        fprintf(v->out,
+                " has grown by %s: seen for too short a time, or lost events would explain "
+                "it\n",
+                ct_label_size(v, s->kept_bytes).text);
+    }
+}
+
+void ct_untracked_growth_print_known(struct ct_view *v, const struct ct_leaks *l) {
+    const struct ct_untracked_growth *g = &l->untracked;
+    if (!g->known)
+        fputs("; untracked memory is not known", v->out);
+    else if (g->read_ns < l->to_ns - (l->to_ns - l->from_ns) / 16)
+        fprintf(v->out, "; untracked memory is known up to %s", ct_label_time(v, g->read_ns).text);
+}
+
+// ---- JSON ---------------------------------------------------------------------------------------
+
+static void add_shape(struct ct_json *j, const struct ct_growth_shape *s) {
+    const int is_leak = ct_growth_kind_is_leak(s->kind),
+              is_any = is_leak || s->kind == CT_GROWTH_KIND_SATURATING;
+    ct_json_text(j, "shape", ct_growth_kind_name(s->kind));
+    ct_json_number_or_null(j, "since_t_ns", is_any, s->since_ns);
+    ct_json_number_or_null(j, "filled_t_ns", s->filled_ns != 0, s->filled_ns);
+    ct_json_number_or_null(j, "kept_bytes", is_any, s->kept_bytes);
+    ct_json_number_or_null(j, "bytes_per_hour", is_leak, ct_growth_shape_in(s, HOUR));
+    ct_json_number_or_null(j, "steps", is_leak, s->steps);
+    if (is_leak)
+        ct_json_ratio(j, "confidence", (uint64_t)(s->confidence * 10000 + 0.5), 10000);
+    else
+        ct_json_null(j, "confidence");
+}
+
+void ct_untracked_growth_add_json(struct ct_json *j, const struct ct_leaks *l) {
+    const struct ct_untracked_growth *g = &l->untracked;
+    struct ct_measured measured = {.count = 0};
+    uint64_t ns = 0;
+    if (!g->known) {
+        ct_json_null(j, "untracked");
+        return;
+    }
+    const int is_leak = ct_growth_kind_is_leak(g->shape.kind);
+    ct_json_open(j, "untracked", '{');
+    ct_json_text(j, "whose", g->is_own ? "process" : "process-or-others");
+    ct_json_number(j, "bytes", g->bytes);
+    ct_json_number(j, "read_t_ns", g->read_ns);
+    add_shape(j, &g->shape);
+    const int is_full_known = is_leak && ct_leaks_full_in(l, &g->shape, &ns);
+    ct_json_number_or_null(j, "full_in_ns", is_full_known, ns);
+    for (unsigned i = 0; i < CT_MEASURED_PARTS; i++) {
+        measured.bytes[i] = g->measured[i];
+        measured.known[i] = is_leak && g->measured_known;
+    }
+    ct_untracked_add_costs(j, &measured);
+    ct_json_close(j, '}');
 }

@@ -8,7 +8,7 @@
 #include "base/heap.h"
 #include "base/utf8.h"
 #include "print/label.h"
-#include "print/pool_text.h"
+#include "print/pool_print.h"
 
 // A text that grows as it is printed.
 struct text {

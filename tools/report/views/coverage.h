@@ -11,7 +11,7 @@
 
 void ct_coverage_print_facts(struct ct_view *v, const struct ct_coverage *c);
 void ct_coverage_print_share(struct ct_view *v, const struct ct_untracked_share *share);
-// Adds it as the value of "coverage". `limits`: the sentence of print/coverage_limits.h.
+// Adds it as the value of "coverage". `limits`: the sentence of print/trace_state.h.
 void ct_coverage_add_json(struct ct_json *j, const char *limits, const struct ct_coverage *c,
                           const struct ct_untracked_share *share);
 

@@ -11,8 +11,7 @@
 #include "print/document.h"
 #include "print/label.h"
 #include "print/table.h"
-#include "print/verdicts_json.h"
-#include "print/verdicts_text.h"
+#include "print/verdicts_print.h"
 #include "views/explain.h"
 
 #define MAX_BYTES (UINT64_C(4) << 30) // of a file

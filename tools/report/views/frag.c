@@ -9,7 +9,7 @@
 #include "layout/address_layout.h"
 #include "print/document.h"
 #include "print/label.h"
-#include "print/pool_json.h"
+#include "print/pool_print.h"
 #include "print/table.h"
 #include "print/trace_state.h"
 #include "question/pass.h"

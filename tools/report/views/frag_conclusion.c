@@ -6,7 +6,7 @@
 
 #include "analyze/oom_reason.h"
 #include "print/label.h"
-#include "print/pool_text.h"
+#include "print/pool_print.h"
 
 struct judged {
     size_t failed, in_pieces, unknown;

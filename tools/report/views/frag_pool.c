@@ -7,8 +7,7 @@
 
 #include "layout/segment_blocks.h"
 #include "print/label.h"
-#include "print/pool_json.h"
-#include "print/pool_text.h"
+#include "print/pool_print.h"
 #include "print/print.h"
 #include "print/table.h"
 #include "replay/torch_segments.h"

@@ -6,7 +6,6 @@
 
 #include "base/utf8.h"
 #include "print/companions_print.h"
-#include "print/coverage_limits.h"
 #include "print/document.h"
 #include "print/label.h"
 #include "print/trace_state.h"

@@ -7,10 +7,10 @@
 #include "diagnose/verdicts.h"
 #include "print/document.h"
 #include "print/label.h"
-#include "print/resumed.h"
+#include "print/print.h"
 #include "print/table.h"
 #include "print/trace_state.h"
-#include "print/untracked_growth.h"
+#include "print/untracked.h"
 #include "question/pass.h"
 #include "views/views.h"
 

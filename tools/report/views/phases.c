@@ -6,7 +6,6 @@
 #include "print/document.h"
 #include "print/label.h"
 #include "print/print.h"
-#include "print/program_marks_text.h"
 #include "print/table.h"
 #include "print/trace_state.h"
 #include "question/question.h"

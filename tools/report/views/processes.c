@@ -12,7 +12,6 @@
 #include "diagnose/process_verdicts.h"
 #include "diagnose/text_verdicts.h"
 #include "diagnose/verdicts.h"
-#include "print/coverage_limits.h"
 #include "print/label.h"
 #include "print/recorder_line.h"
 #include "print/trace_state.h"

@@ -7,7 +7,7 @@
 
 #include "print/account_json.h"
 #include "print/document.h"
-#include "print/verdicts_json.h"
+#include "print/verdicts_print.h"
 
 static void add_text(struct ct_json *j, const char *key, const char *text) {
     if (text)

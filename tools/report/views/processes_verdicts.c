@@ -7,7 +7,7 @@
 
 #include "base/wrap.h"
 #include "print/label.h"
-#include "print/verdicts_text.h"
+#include "print/verdicts_print.h"
 #include "views/processes_rows.h"
 
 static struct ct_view view_of(const struct ct_processes_shown *s) {

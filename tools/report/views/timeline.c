@@ -10,7 +10,7 @@
 #include "base/heap.h"
 #include "print/document.h"
 #include "print/label.h"
-#include "print/program_marks_text.h"
+#include "print/print.h"
 #include "print/trace_state.h"
 #include "read/device_kind.h"
 #include "views/neighbours.h"

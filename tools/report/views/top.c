@@ -5,7 +5,7 @@
 
 #include "print/document.h"
 #include "print/label.h"
-#include "print/resumed.h"
+#include "print/print.h"
 #include "print/table.h"
 #include "print/trace_state.h"
 #include "question/question.h"
