@@ -8,7 +8,7 @@
 
 #include "base/pickle_opcodes.h"
 #include "seeds.h"
-#include "views/explain_snapshot.h"
+#include "views/explain.h"
 
 enum { INPUT_MAX = 1 << 16 };
 

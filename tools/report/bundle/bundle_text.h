@@ -5,7 +5,7 @@
 #define CT_BUNDLE_TEXT_H
 
 #include "bundle/bundle_log.h"
-#include "views/copy_result.h"
+#include "views/copy.h"
 
 // A file of the bundle.
 struct ct_bundle_text {

@@ -11,7 +11,7 @@
 #include "page/page_sections.h"
 #include "print/document.h"
 #include "read/new_file.h"
-#include "views/processes_json.h"
+#include "views/processes_shown.h"
 #include "views/views.h"
 
 static const struct {

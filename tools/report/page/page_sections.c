@@ -14,7 +14,7 @@
 #include "sites/site_groups.h"
 #include "views/coverage.h"
 #include "views/neighbours.h"
-#include "views/processes_text.h"
+#include "views/processes_shown.h"
 
 enum { SITE_ROWS = 40, LISTED_ROWS = 20, FAILURE_ROWS = 100, ALSO_POSSIBLE = 2 };
 

@@ -21,7 +21,6 @@
 #include "print/verdicts_print.h"
 #include "question/pass.h"
 #include "text/read_text.h"
-#include "views/explain_snapshot.h"
 #include "views/views.h"
 
 static const char adds[] =

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "views/explain_snapshot.h"
+#include "views/explain.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -12,7 +12,6 @@
 #include "print/label.h"
 #include "print/table.h"
 #include "print/verdicts_print.h"
-#include "views/explain.h"
 
 #define MAX_BYTES (UINT64_C(4) << 30) // of a file
 

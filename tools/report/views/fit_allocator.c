@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "views/fit_allocator.h"
+#include "views/fit_parts.h"
 
 #include <inttypes.h>
 

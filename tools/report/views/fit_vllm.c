@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "views/fit_vllm.h"
+#include "views/fit_parts.h"
 
 #include <inttypes.h>
 #include <string.h>

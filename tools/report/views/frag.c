@@ -14,9 +14,7 @@
 #include "print/trace_state.h"
 #include "question/pass.h"
 #include "replay/torch_settings.h"
-#include "views/frag_conclusion.h"
-#include "views/frag_pool.h"
-#include "views/frag_program.h"
+#include "views/frag_parts.h"
 #include "views/views.h"
 
 enum { TEXT_SAMPLES = 12, JSON_SAMPLES = 64, TEXT_REQUESTS = 3, JSON_REQUESTS = 100 };

@@ -2,7 +2,7 @@
 // The first line of `frag`: whether enough memory was free, on the device and in PyTorch's pool
 // together, for a request that failed; that is what a conclusion of `explain` about fragmentation
 // needs, too (diagnose/trace_causes.c).
-#include "views/frag_conclusion.h"
+#include "views/frag_parts.h"
 
 #include "analyze/oom_reason.h"
 #include "print/label.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Shows how PyTorch's pools develop, which call sites hold segments open, and which requests
 // fragmentation obstructed.
-#include "views/frag_pool.h"
+#include "views/frag_parts.h"
 
 #include <inttypes.h>
 

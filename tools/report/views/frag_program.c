@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "views/frag_program.h"
+#include "views/frag_parts.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

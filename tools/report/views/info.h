@@ -3,8 +3,10 @@
 #ifndef CT_VIEW_INFO_H
 #define CT_VIEW_INFO_H
 
+#include "answer/view.h"
 #include "views/coverage.h"
-#include "views/integrity.h"
+
+struct ct_integrity;
 
 // Prints what the trace says of its process and its devices.
 void ct_info_print_facts(struct ct_view *v);

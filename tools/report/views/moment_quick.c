@@ -13,7 +13,7 @@
 #include "print/trace_state.h"
 #include "sites/site_groups.h"
 #include "views/frag.h"
-#include "views/frag_pool.h"
+#include "views/frag_parts.h"
 #include "views/top_tree.h"
 
 enum { ROWS = 20 };

@@ -17,8 +17,7 @@
 #include "print/trace_state.h"
 #include "processes/hosts.h"
 #include "sites/site_groups.h"
-#include "views/processes_json.h"
-#include "views/processes_text.h"
+#include "views/processes_shown.h"
 
 enum { SMALL_BYTES = 256 << 10 }; // of all traces: too little for threads
 

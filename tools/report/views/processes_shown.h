@@ -7,6 +7,7 @@
 #include "answer/view.h"
 #include "diagnose/log_owners.h"
 #include "diagnose/verdicts.h"
+#include "print/label.h"
 #include "processes/processes.h"
 
 // Of one trace on the command line.
@@ -39,5 +40,47 @@ struct ct_processes_shown {
     int brief;
     size_t fewer_rows;
 };
+
+// The table: a row for each process and GPU (processes_rows.c).
+
+// The number of a GPU: NVML's, or else CUDA's; with that of its host where there are several, and
+// with the first digits of the hash of its UUID where another GPU has the same. `gpu`: a position
+// in the list.
+struct ct_human_text ct_processes_rows_gpu(const struct ct_processes *all, int gpu);
+// Prints "rank 3 (pid 4714)", or "pid 4714 (python3)" where the rank is unknown.
+void ct_processes_rows_print_name(const struct ct_processes_shown *s, size_t i);
+void ct_processes_rows_print(const struct ct_processes_shown *s);
+// The number of traces that count: readable, and no copies.
+size_t ct_processes_rows_count_usable(const struct ct_processes_shown *s);
+// The number of processes that they are of.
+size_t ct_processes_rows_count_processes(const struct ct_processes_shown *s);
+
+// Prints what the figures of the traces leave out: a line "limits: ..." for each sentence of their
+// own reports, with the processes that it is about. `with_clean`:
+// also where no trace names a limit.
+void ct_processes_limits_print(const struct ct_processes_shown *s, int with_clean);
+
+// The verdicts as text (processes_verdicts.c).
+
+// How much of the first verdict and its first advice the table begins with.
+enum ct_processes_verdict_length { CT_PROCESSES_WHOLE, CT_PROCESSES_NO_SUMMARY, CT_PROCESSES_NAME };
+
+// Prints the first verdict and its first advice, unless nothing failed.
+void ct_processes_verdicts_print_first(const struct ct_processes_shown *s,
+                                       enum ct_processes_verdict_length length);
+// Prints the first `most` verdicts in full.
+void ct_processes_verdicts_print(const struct ct_processes_shown *s, size_t most);
+
+// One screen of text (processes_text.c).
+
+// The table: what failed and why, the processes, the GPUs. At most 24 lines where possible.
+void ct_processes_text_print(struct ct_processes_shown *s);
+// Only what failed, or what the most was, and the verdict.
+void ct_processes_text_print_answer(struct ct_processes_shown *s);
+// The verdicts in full.
+void ct_processes_text_explain(struct ct_processes_shown *s);
+
+// One JSON document.
+void ct_processes_json_print(const struct ct_processes_shown *s);
 
 #endif

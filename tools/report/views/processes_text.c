@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The answer first, then a row for each process, a row for each GPU, and what limits them.
-#include "views/processes_text.h"
+#include "views/processes_shown.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -10,9 +10,6 @@
 #include "print/table.h"
 #include "print/verdict.h"
 #include "processes/siblings.h"
-#include "views/processes_limits.h"
-#include "views/processes_rows.h"
-#include "views/processes_verdicts.h"
 
 // What the functions of other views need; there is no trace.
 static struct ct_view view_of(const struct ct_processes_shown *s) {

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Each verdict names the processes that it is about; times of its evidence are those of the first
 // one.
-#include "views/processes_verdicts.h"
+#include "views/processes_shown.h"
 
 #include <inttypes.h>
 
 #include "base/wrap.h"
 #include "print/label.h"
 #include "print/verdicts_print.h"
-#include "views/processes_rows.h"
 
 static struct ct_view view_of(const struct ct_processes_shown *s) {
     return (struct ct_view){.options = s->options, .terminal = s->terminal, .out = s->out};

@@ -16,7 +16,7 @@
 #include "print/trace_state.h"
 #include "print/verdict.h"
 #include "print/verdicts_print.h"
-#include "views/frag_program.h"
+#include "views/frag_parts.h"
 #include "views/neighbours.h"
 #include "views/summary_json.h"
 #include "views/views.h"

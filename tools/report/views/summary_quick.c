@@ -15,7 +15,6 @@
 #include "print/trace_state.h"
 #include "read/digest.h"
 #include "read/event_names.h"
-#include "views/summary_quick_json.h"
 
 enum {
     NS_PER_EVENT = 100, // of a pass over all events, on a processor of 2.6 GHz

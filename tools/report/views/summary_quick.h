@@ -30,4 +30,7 @@ int ct_summary_quick(const struct ct_arguments *options, const struct ct_termina
 void ct_summary_quick_show_headline(const struct ct_arguments *options,
                                     const struct ct_terminal *terminal, const char *path);
 
+// The screen of summary --quick as JSON. JSON.md has the keys.
+void ct_summary_quick_print_json(struct ct_quick *q);
+
 #endif

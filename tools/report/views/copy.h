@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the command copy says of the copies that it has made.
-#ifndef CT_COPY_RESULT_H
-#define CT_COPY_RESULT_H
+#ifndef CT_VIEW_COPY_H
+#define CT_VIEW_COPY_H
 
 #include "answer/new_trace.h"
 

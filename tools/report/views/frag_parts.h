@@ -1,11 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// The part of `frag` about PyTorch's pools.
-#ifndef CT_FRAG_POOL_H
-#define CT_FRAG_POOL_H
+// The parts of `frag`: its conclusion, PyTorch's pools, pools of the program.
+#ifndef CT_FRAG_PARTS_H
+#define CT_FRAG_PARTS_H
 
+#include "analyze/program_pools.h"
+#include "analyze/scan.h"
+#include "answer/view.h"
 #include "answer/view_scan.h"
 #include "base/json.h"
 #include "layout/segment_blocks.h"
+
+// Prints whether fragmentation made requests of a device (an index) fail, and by which figures.
+void ct_frag_conclusion_print(struct ct_view *v, const struct ct_scan *s, int device);
+
+// PyTorch's pools.
 
 // A request that the view names, with the blocks that obstructed it.
 struct ct_frag_request {
@@ -40,5 +48,15 @@ void ct_frag_pool_print_state(struct ct_view *v, const struct ct_replay *now, in
                               uint64_t t_ns);
 void ct_frag_pool_add_state(struct ct_view *v, struct ct_json *j, const struct ct_replay *now,
                             int device);
+
+// Pools of the program (cutrace.h, NVTX heaps).
+
+// Below a head that names the moment. Prints nothing without a pool.
+void ct_frag_program_print(struct ct_view *v, const struct ct_program_pools *p);
+// A row below an account: how much they have handed out, and of it the largest. Nothing if it is 0.
+void ct_frag_program_print_sum(struct ct_view *v, const struct ct_program_pools *p);
+// The key `program_pools`; null without a pool.
+void ct_frag_program_add_json(struct ct_view *v, struct ct_json *j,
+                              const struct ct_program_pools *p);
 
 #endif
