@@ -8,7 +8,6 @@
 #include "base/utf8.h"
 #include "page/html.h"
 #include "page/page_bundle.h"
-#include "page/page_sections.h"
 #include "print/document.h"
 #include "read/new_file.h"
 #include "views/processes_shown.h"

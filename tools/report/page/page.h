@@ -3,8 +3,24 @@
 #ifndef CT_PAGE_H
 #define CT_PAGE_H
 
-#include "page/page_data.h"
+#include "page/page_reading.h"
 #include "views/processes.h"
+
+// The data of the page: PAGE.md defines it.
+
+// Frames that the stacks of all traces share: each is written once.
+struct ct_page_strings {
+    char **list;
+    size_t count, room;
+    struct ct_id_set set;
+};
+
+void ct_page_strings_write(struct ct_json *j, const struct ct_page_strings *s);
+void ct_page_strings_free(struct ct_page_strings *s);
+
+// Writes the object of a trace. The reading is of the same view.
+void ct_page_data_write_trace(struct ct_json *j, struct ct_view *v, const struct ct_page_reading *r,
+                              const char *title, struct ct_page_strings *strings);
 
 enum ct_page_section {
 #define CT_PAGE_SECTION(ID, id, title) CT_PAGE_##ID,
@@ -41,5 +57,15 @@ void ct_page_print(struct ct_page *p, FILE *out);
 // Writes the file. Returns 0, or -1 with an error.
 int ct_page_end(struct ct_page *p, struct ct_error *error);
 void ct_page_free(struct ct_page *p);
+
+// What the sections of the page say of one trace, as HTML that needs no script.
+
+// Adds what several traces together say.
+void ct_page_sections_write_processes(struct ct_page *p);
+// Writes what the sections say of the summary, which is of the same view.
+void ct_page_sections_begin(struct ct_page *p, struct ct_view *v, const struct ct_summary *s,
+                            const char *title);
+// Writes the texts of the commands after it.
+void ct_page_sections_finish(struct ct_page *p, const struct ct_page_reading *r);
 
 #endif

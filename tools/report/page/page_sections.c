@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "page/page_sections.h"
+#include "page/page.h"
 
 #include <ctype.h>
 #include <inttypes.h>
@@ -7,7 +7,6 @@
 
 #include "base/utf8.h"
 #include "page/html.h"
-#include "page/page_moment.h"
 #include "print/label.h"
 #include "print/trace_state.h"
 #include "print/verdict.h"
