@@ -35,4 +35,13 @@ void ct_opened_trace_close(struct ct_opened_trace *s);
 // Whether an exit code has to say that something is missing.
 int ct_opened_trace_is_incomplete(const struct ct_opened_trace *s);
 
+// What restricts all that is said of a trace: damage, missing chunks, a missing end.
+
+// Warns in one line if the trace is damaged or incomplete, unless the view's first line says it.
+void ct_restrictions_warn(const struct ct_view *v);
+
+// Every view begins with what restricts all that it says: the end of the trace is missing, its
+// figures are estimates. The JSON of dump has events only, so there the warning goes to stderr.
+void ct_restrictions_print(struct ct_view *v);
+
 #endif

@@ -6,7 +6,6 @@
 #include "base/utf8.h"
 #include "command/opened_trace.h"
 #include "command/report.h"
-#include "command/restrictions.h"
 #include "page/page.h"
 #include "views/explain.h"
 #include "views/gate.h"

@@ -6,7 +6,6 @@
 #include "answer/view_scan.h"
 #include "cli/argument_table.h"
 #include "command/opened_trace.h"
-#include "command/restrictions.h"
 #include "print/document.h"
 #include "print/trace_state.h"
 #include "read/trace_part.h"
