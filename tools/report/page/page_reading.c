@@ -3,7 +3,7 @@
 // one finds phases, samples of the fragmentation, what is live for leaks, and the moments that are
 // drawn; the third one how call sites grew, and what is drawn. (A summary of a failure may need
 // more.)
-#include "page/page_reading.h"
+#include "page/page.h"
 
 #include "analyze/phase_times.h"
 #include "answer/view.h"
