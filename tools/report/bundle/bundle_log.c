@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The settings of a server stand at the beginning of its log, and its error at the end.
-#include "bundle/bundle_log.h"
+#include "bundle/bundle_text.h"
 
 #include <errno.h>
 #include <string.h>
