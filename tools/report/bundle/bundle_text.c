@@ -15,7 +15,6 @@
 #include "print/trace_state.h"
 #include "question/question.h"
 #include "views/processes.h"
-#include "views/processes_shown.h"
 #include "views/views.h"
 
 enum { SUMMARY_LINES = 25, RECORDER_LINES = 3 }; // summary.md has at most 60

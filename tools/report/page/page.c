@@ -10,7 +10,7 @@
 #include "page/page_bundle.h"
 #include "print/document.h"
 #include "read/new_file.h"
-#include "views/processes_shown.h"
+#include "views/processes.h"
 #include "views/views.h"
 
 static const struct {

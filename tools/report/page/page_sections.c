@@ -13,7 +13,7 @@
 #include "sites/site_groups.h"
 #include "views/coverage.h"
 #include "views/neighbours.h"
-#include "views/processes_shown.h"
+#include "views/processes.h"
 
 enum { SITE_ROWS = 40, LISTED_ROWS = 20, FAILURE_ROWS = 100, ALSO_POSSIBLE = 2 };
 

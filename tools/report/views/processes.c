@@ -17,7 +17,6 @@
 #include "print/trace_state.h"
 #include "processes/hosts.h"
 #include "sites/site_groups.h"
-#include "views/processes_shown.h"
 
 enum { SMALL_BYTES = 256 << 10 }; // of all traces: too little for threads
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Writes the document cutrace.processes; JSON.md documents each key.
-#include "views/processes_shown.h"
+#include "views/processes.h"
 
 #include <inttypes.h>
 #include <string.h>

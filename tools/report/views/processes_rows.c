@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rows that differ by little are collapsed where there are too many for a screen.
-#include "views/processes_shown.h"
+#include "views/processes.h"
 
 #include <inttypes.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The answer first, then a row for each process, a row for each GPU, and what limits them.
-#include "views/processes_shown.h"
+#include "views/processes.h"
 
 #include <inttypes.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Each verdict names the processes that it is about; times of its evidence are those of the first
 // one.
-#include "views/processes_shown.h"
+#include "views/processes.h"
 
 #include <inttypes.h>
 
