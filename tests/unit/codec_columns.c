@@ -1,14 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Packed columns: decoding returns what was encoded, rounded as FORMAT.md says, wherever a block is
 // cut and whatever memory it gets.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
 #include <cutrace/format/decode.h>
 #include <cutrace/format/encode.h>
 #include <cutrace/format/encode_plain.h>
@@ -16,6 +11,7 @@
 #include "../bench/body_cut.h"
 #include "../lib/draw.h"
 #include "../lib/seed.h"
+#include "../lib/unit.h"
 
 enum { MAX_BYTES = 4 << 20, PIECE = 64 };
 
@@ -284,9 +280,8 @@ static void round_trip(const struct ct_event *events, size_t n, uint64_t tick) {
 // ---- tests
 // ----------------------------------------------------------------------------------------
 
-static void random_events_round_trip(void **state) {
+TEST(random_events_round_trip) {
     static const uint64_t ticks[] = {1, 100, 7, 1000000, CT_MAX_TICK_NS};
-    (void)state;
     for (uint64_t seed = 1; seed <= test_rounds(20, 60); seed++) {
         chance = seed + test_seed();
         const size_t n = 1 + draw(1500);
@@ -297,11 +292,10 @@ static void random_events_round_trip(void **state) {
 }
 
 // What PyTorch states of its pools follows from the blocks: a zero for each.
-static void what_follows_from_blocks_is_zero(void **state) {
+TEST(what_follows_from_blocks_is_zero) {
     enum { N = 2000 };
     uint64_t allocated[2] = {0, 0};
     size_t lengths[CT_COLUMNS];
-    (void)state;
     chance = 77 + test_seed();
     struct ct_event *events = calloc(N, sizeof *events);
     for (size_t i = 0; i < N; i++) {
@@ -324,10 +318,9 @@ static void what_follows_from_blocks_is_zero(void **state) {
     free(events);
 }
 
-static void any_cut_is_a_block(void **state) {
+TEST(any_cut_is_a_block) {
     enum { N = 300 };
     static size_t lengths[N + 1][CT_COLUMNS];
-    (void)state;
     for (uint64_t seed = 1; seed <= 4; seed++) {
         chance = seed + test_seed();
         struct ct_event *events = some_events(N, seed % 2 != 0);
@@ -343,10 +336,9 @@ static void any_cut_is_a_block(void **state) {
     }
 }
 
-static void memory_may_end_anywhere(void **state) {
+TEST(memory_may_end_anywhere) {
     enum { N = 200 };
     size_t lengths[CT_COLUMNS] = {0};
-    (void)state;
     for (uint64_t allowed = 0, all = 1; allowed < all; allowed++) {
         chance = 9 + test_seed();
         struct ct_event *events = some_events(N, 0);
@@ -366,10 +358,9 @@ static void memory_may_end_anywhere(void **state) {
 }
 
 // Ticks lose no order: times that differ still do, and a rounded one is alone in its tick.
-static void order_survives_ticks(void **state) {
+TEST(order_survives_ticks) {
     enum { N = 3000 };
     size_t lengths[CT_COLUMNS], size, rounded_down = 0;
-    (void)state;
     chance = 3 + test_seed();
     struct ct_event *events = calloc(N, sizeof *events);
     for (size_t i = 0, t = 12345; i < N; i++, t += 1 + draw(draw(2) ? 30 : 1000)) {
@@ -405,9 +396,8 @@ static void order_survives_ticks(void **state) {
 }
 
 // More shapes, templates, takes and gives than there are numbers.
-static void tables_that_are_full(void **state) {
+TEST(tables_that_are_full) {
     enum { N = 150000, ROUNDS = 4 };
-    (void)state;
     chance = 5 + test_seed();
     struct ct_event *events = calloc(N, sizeof *events);
     for (size_t i = 0; i < N; i++) {
@@ -429,10 +419,9 @@ static void tables_that_are_full(void **state) {
 }
 
 // What repeats costs next to nothing, or else none of this is worth its while.
-static void repetition_is_small(void **state) {
+TEST(repetition_is_small) {
     enum { N = 20000 };
     size_t total = 0;
-    (void)state;
     struct ct_event *events = calloc(N, sizeof *events);
     for (size_t i = 0; i < N; i++) {
         struct ct_event *e = &events[i];
@@ -462,10 +451,9 @@ static uint8_t *whole_section(const struct ct_event *events, size_t n, size_t *s
 }
 
 // A byte changed anywhere: the reader ends, and reads nothing beyond (a sanitizer sees that).
-static void damage_is_noticed_or_harmless(void **state) {
+TEST(damage_is_noticed_or_harmless) {
     enum { N = 400 };
     size_t size;
-    (void)state;
     chance = 11 + test_seed();
     struct ct_event *events = some_events(N, 1);
     uint8_t *section = whole_section(events, N, &size);
@@ -485,10 +473,9 @@ static void damage_is_noticed_or_harmless(void **state) {
     free(events);
 }
 
-static void plain_blocks_are_read(void **state) {
+TEST(plain_blocks_are_read) {
     enum { N = 500 };
     static uint8_t body[1 << 20];
-    (void)state;
     chance = 21 + test_seed();
     struct ct_event *events = some_events(N, 0);
     struct ct_out o = {body, body + sizeof body, 0};
@@ -509,11 +496,10 @@ static void plain_blocks_are_read(void **state) {
     free(events);
 }
 
-static void cuts_of_a_body(void **state) {
+TEST(cuts_of_a_body) {
     enum { N = 60000 };
     static uint8_t body[8 << 20];
     size_t size, cuts = 0;
-    (void)state;
     chance = 31 + test_seed();
     struct ct_event *events = some_events(N, 1);
     uint8_t *section = whole_section(events, N, &size);
@@ -535,8 +521,7 @@ static void cuts_of_a_body(void **state) {
     free(events);
 }
 
-static void ticks_are_bounded(void **state) {
-    (void)state;
+TEST(ticks_are_bounded) {
     static const uint64_t ticks[] = {0, CT_MAX_TICK_NS + UINT64_C(1), UINT64_MAX};
     for (size_t i = 0; i < sizeof ticks / sizeof *ticks; i++) {
         uint8_t section[64];
@@ -552,26 +537,6 @@ static void ticks_are_bounded(void **state) {
     }
 }
 
-static void memory_is_bounded(void **state) {
-    (void)state;
+TEST(memory_is_bounded) {
     assert_true(ct_encoder_memory_bytes() <= 512 << 10);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(random_events_round_trip),
-        cmocka_unit_test(what_follows_from_blocks_is_zero),
-        cmocka_unit_test(any_cut_is_a_block),
-        cmocka_unit_test(memory_may_end_anywhere),
-        cmocka_unit_test(order_survives_ticks),
-        cmocka_unit_test(tables_that_are_full),
-        cmocka_unit_test(repetition_is_small),
-        cmocka_unit_test(damage_is_noticed_or_harmless),
-        cmocka_unit_test(plain_blocks_are_read),
-        cmocka_unit_test(cuts_of_a_body),
-        cmocka_unit_test(ticks_are_bounded),
-        cmocka_unit_test(memory_is_bounded),
-    };
-    cmocka_set_message_output(CM_OUTPUT_TAP);
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

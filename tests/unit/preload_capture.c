@@ -4,12 +4,8 @@
 #include <errno.h>
 #include <link.h>
 #include <pthread.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdatomic.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,8 +16,7 @@
 #include <ucontext.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "../lib/unit.h"
 #include "../stacks/capture/walk_fault.h"
 #include "base/loader_gate.h"
 #include "record/tracing.h"
@@ -59,16 +54,35 @@ static struct ct_capture_counts since(struct ct_capture_counts before) {
                                       now.mismatches - before.mismatches};
 }
 
-// Every capture of this program is compared (CUTRACE_CHECK_STACKS=1).
-static int none_differed(void **state) {
-    (void)state;
-    assert_int_equal(ct_capture_counts().mismatches, 0);
+static char folder[] = "/tmp/capture.XXXXXX";
+
+BEFORE_ALL {
+    char text[64];
+    if (!mkdtemp(folder))
+        return 1;
+    snprintf(text, sizeof text, "%s/%%p.zst", folder);
+    setenv("CUTRACE_OUTPUT", text, 1);
+    setenv("CUTRACE_STACK_DEPTH", "64", 1);
+    setenv("CUTRACE_CHECK_STACKS", "1", 1);
+    return !ct_tracing_is_on(); // reads the options
+}
+
+AFTER_ALL {
+    char text[64];
+    snprintf(text, sizeof text, "rm -rf %s", folder);
+    return system(text);
+}
+
+static uint64_t planted; // faults that were found because they were planted
+
+// Every capture of this program is compared.
+AFTER_EACH {
+    assert_int_equal(ct_capture_counts().mismatches, planted);
     return 0;
 }
 
-static void the_second_time_is_from_memory(void **state) {
+TEST(the_second_time_is_from_memory) {
     uint32_t ids[6];
-    (void)state;
     const struct ct_capture_counts before = ct_capture_counts();
     for (volatile int i = 0; i < 6; i++)
         ids[i] = down(20, 0x2f31);
@@ -83,9 +97,8 @@ static void the_second_time_is_from_memory(void **state) {
 #endif
 }
 
-static void other_ways_are_other_stacks(void **state) {
+TEST(other_ways_are_other_stacks) {
     uint32_t ids[256];
-    (void)state;
     for (volatile unsigned round = 0; round < 4; round++)
         for (volatile unsigned i = 0; i < 256; i++) {
             const uint32_t id = down(8, i);
@@ -98,15 +111,13 @@ static void other_ways_are_other_stacks(void **state) {
             assert_int_not_equal(ids[i], ids[k]);
 }
 
-static void more_than_a_thread_remembers(void **state) {
-    (void)state;
+TEST(more_than_a_thread_remembers) {
     for (volatile unsigned round = 0; round < 3; round++)
         for (volatile unsigned i = 0; i < 6000; i++)
             assert_int_not_equal(down(30 + i % 40, i * 2654435761u), 0);
 }
 
-static void is_cut_at_the_depth(void **state) {
-    (void)state;
+TEST(is_cut_at_the_depth) {
     for (volatile int i = 0; i < 4; i++) {
         const struct ct_stack_entry *e = ct_stack_table_get(down(3000, 0));
         assert_int_equal(e->frames, 64 + 1);
@@ -114,8 +125,7 @@ static void is_cut_at_the_depth(void **state) {
     }
 }
 
-static void what_was_unloaded_is_forgotten(void **state) {
-    (void)state;
+TEST(what_was_unloaded_is_forgotten) {
     const uint32_t id = down(5, 3);
     ct_capture_forget_code();
     const struct ct_capture_counts before = ct_capture_counts();
@@ -136,8 +146,7 @@ static void *in_thread(void *argument) {
 }
 
 // Rings are handed on from wave to wave, and what their threads remembered with them.
-static void threads_come_and_go(void **state) {
-    (void)state;
+TEST(threads_come_and_go) {
     for (int wave = 0; wave < 4; wave++) {
         pthread_t threads[6];
         for (uintptr_t i = 0; i < 6; i++)
@@ -170,12 +179,11 @@ static void handler(int signal) {
 }
 
 // A handler that interrupts a capture gets none of its own; all else goes on.
-static void signals_anywhere(void **state) {
+TEST(signals_anywhere) {
     struct sigaction action = {.sa_handler = handler, .sa_flags = SA_RESTART | SA_ONSTACK}, before;
     static char room[64 << 10];
     const stack_t other = {.ss_sp = room, .ss_size = sizeof room};
     struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGUSR1};
-    (void)state;
     sigaltstack(&other, NULL);
     sigaction(SIGUSR1, &action, &before);
     if (timer_create(CLOCK_MONOTONIC, &event, &timer))
@@ -199,9 +207,8 @@ static void fiber(void) {
 }
 
 // A fiber's stack lies where a longer one was: nothing of what was there may be read.
-static void stacks_that_come_and_go(void **state) {
+TEST(stacks_that_come_and_go) {
     const size_t most = 256 << 10;
-    (void)state;
     char *place = mmap(NULL, most, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     assert_ptr_not_equal(place, MAP_FAILED);
     for (volatile unsigned i = 0; i < 200; i++) {
@@ -224,7 +231,10 @@ static void stacks_that_come_and_go(void **state) {
 
 // ---- fork -------------------------------------------------------------------------------------
 
-__attribute__((unused)) static int child_is_fine(pid_t child) {
+#if !defined(__SANITIZE_THREAD__) && defined(__x86_64__)
+// (Neither the thread sanitizer nor the emulator of other machines knows threads of a forked
+// child.)
+static int child_is_fine(pid_t child) {
     int status = -1;
     waitpid(child, &status, 0);
     return WIFEXITED(status) && WEXITSTATUS(status) == 0;
@@ -241,8 +251,7 @@ static void in_child(void) {
     _exit(ct_capture_counts().mismatches != 0);
 }
 
-__attribute__((unused)) static void children_capture_for_themselves(void **state) {
-    (void)state;
+TEST(children_capture_for_themselves) {
     (void)down(12, 5);
     for (int i = 0; i < 5; i++) {
         pid_t child = fork();
@@ -269,9 +278,8 @@ static void *until_stopped(void *unused) {
     return NULL;
 }
 
-__attribute__((unused)) static void forks_under_load(void **state) {
+TEST(forks_under_load) {
     pthread_t threads[3];
-    (void)state;
     atomic_store(&stop, 0);
     for (int i = 0; i < 3; i++)
         pthread_create(&threads[i], NULL, until_stopped, NULL);
@@ -284,28 +292,6 @@ __attribute__((unused)) static void forks_under_load(void **state) {
     atomic_store(&stop, 1);
     for (int i = 0; i < 3; i++)
         pthread_join(threads[i], NULL);
-}
-
-// ---- off --------------------------------------------------------------------------------------
-
-static void a_planted_fault_is_found(void **state) {
-    (void)state;
-    uint32_t wrong = 0;
-    assert_int_equal(ct_capture_counts().mismatches, 0); // in all of the above
-    assert_int_not_equal(down(17, 0x1234), 0);
-    atomic_store(&walk_fault, FAULT_RETURN_ADDRESS);
-    // Where the writer has just heard of an unloaded object, the next stack is unwound in full.
-    for (volatile int i = 0; i < 50 && !ct_capture_counts().mismatches; i++)
-        wrong = down(17, 0x1234);
-    atomic_store(&walk_fault, 0);
-    assert_int_not_equal(wrong, 0);
-#ifdef __x86_64__
-    assert_int_equal(ct_capture_counts().mismatches, 1);
-    const struct ct_capture_counts before = ct_capture_counts();
-    for (volatile int i = 0; i < 5; i++)
-        assert_int_not_equal(down(17, 0x1234), 0);
-    assert_int_equal(since(before).unwound, 5);
-#endif
 }
 
 // A thread that asks the loader has its lock, which a child gets locked for ever: it must do
@@ -330,10 +316,9 @@ static void *ask_the_loader(void *unused) {
     return NULL;
 }
 
-__attribute__((unused)) static void a_fork_while_the_loader_is_asked(void **state) {
+TEST(a_fork_while_the_loader_is_asked) {
     pthread_t thread;
     int status = 0;
-    (void)state;
     atomic_store(&stop, 0);
     pthread_create(&thread, NULL, ask_the_loader, NULL);
     while (!atomic_load(&in_loader))
@@ -353,9 +338,30 @@ __attribute__((unused)) static void a_fork_while_the_loader_is_asked(void **stat
     pthread_join(thread, NULL);
     assert_int_not_equal(down(7, 3), 0);
 }
+#endif
 
-static void off_is_off(void **state) {
-    (void)state;
+// ---- off --------------------------------------------------------------------------------------
+
+TEST(a_planted_fault_is_found) {
+    uint32_t wrong = 0;
+    assert_int_not_equal(down(17, 0x1234), 0);
+    atomic_store(&walk_fault, FAULT_RETURN_ADDRESS);
+    // Where the writer has just heard of an unloaded object, the next stack is unwound in full.
+    for (volatile int i = 0; i < 50 && !ct_capture_counts().mismatches; i++)
+        wrong = down(17, 0x1234);
+    atomic_store(&walk_fault, 0);
+    planted = ct_capture_counts().mismatches;
+    assert_int_not_equal(wrong, 0);
+#ifdef __x86_64__
+    assert_int_equal(planted, 1);
+    const struct ct_capture_counts before = ct_capture_counts();
+    for (volatile int i = 0; i < 5; i++)
+        assert_int_not_equal(down(17, 0x1234), 0);
+    assert_int_equal(since(before).unwound, 5);
+#endif
+}
+
+TEST(off_is_off) {
     const uintptr_t frame = (uintptr_t)__builtin_frame_address(0);
     ct_capture_disable();
     assert_int_equal(down(3, 0), 0);
@@ -364,37 +370,4 @@ static void off_is_off(void **state) {
     for (int i = 0; i < 2000; i++)
         assert_int_equal(ct_enclosing_find(frame, CT_ENCLOSING_ANY, NULL), CT_ENCLOSING_UNKNOWN);
     alarm(0);
-}
-
-int main(void) {
-    setenv("CUTRACE_CHECK_STACKS", "1", 1);
-    const struct CMUnitTest tests[] =
-    { cmocka_unit_test_teardown(the_second_time_is_from_memory, none_differed),
-      cmocka_unit_test_teardown(other_ways_are_other_stacks, none_differed),
-      cmocka_unit_test_teardown(more_than_a_thread_remembers, none_differed),
-      cmocka_unit_test_teardown(is_cut_at_the_depth, none_differed),
-      cmocka_unit_test_teardown(what_was_unloaded_is_forgotten, none_differed),
-      cmocka_unit_test_teardown(threads_come_and_go, none_differed),
-      cmocka_unit_test_teardown(signals_anywhere, none_differed),
-      cmocka_unit_test_teardown(stacks_that_come_and_go, none_differed),
-#if !defined(__SANITIZE_THREAD__) && defined(__x86_64__)
-      // (Neither the thread sanitizer nor the emulator of other machines knows threads of a forked
-      // child.)
-      cmocka_unit_test_teardown(children_capture_for_themselves, none_differed),
-      cmocka_unit_test_teardown(forks_under_load, none_differed),
-      cmocka_unit_test_teardown(a_fork_while_the_loader_is_asked, none_differed),
-#endif
-      cmocka_unit_test(a_planted_fault_is_found),
-      cmocka_unit_test(off_is_off),
-    };
-    char folder[] = "/tmp/capture.XXXXXX", text[64];
-    if (!mkdtemp(folder))
-        return 1;
-    snprintf(text, sizeof text, "%s/%%p.zst", folder);
-    setenv("CUTRACE_OUTPUT", text, 1);
-    setenv("CUTRACE_STACK_DEPTH", "64", 1);
-    (void)ct_tracing_is_on(); // reads the options
-    const int rc = cmocka_run_group_tests_name("capture", tests, NULL, NULL);
-    snprintf(text, sizeof text, "rm -rf %s", folder);
-    return system(text) ? 1 : rc;
 }

@@ -3,19 +3,14 @@
 // with a simulated one that behaves as counters do when a machine sleeps, moves or is adjusted.
 #include <errno.h>
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdatomic.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-#include <cmocka.h>
-
 #include "../lib/seed.h"
+#include "../lib/unit.h"
 
 // ---- a world of its own: the same source again, under other names -----------------------------
 
@@ -84,8 +79,7 @@ static int counter_is_a_clock(void) {
 #undef CT_BASE_CLOCK_H
 #include "../../preload/base/clock.h"
 
-static int fresh_world(void **state) {
-    (void)state;
+static void fresh_world(void) {
     memset(&now, 0, sizeof now);
     memset(&calibration, 0, sizeof calibration);
     BASE_LINE_NS = 20000000, EVERY_NS = 1000000000, BEND_NS = 10000000, CORRECTION_NS = 250000000;
@@ -93,6 +87,10 @@ static int fresh_world(void **state) {
     atomic_store(&true_ns, 1000000000000);
     atomic_store(&ticks_at, 12345);
     atomic_store(&clock_at, 0);
+}
+
+BEFORE_EACH {
+    fresh_world();
     return 0;
 }
 
@@ -123,8 +121,7 @@ static void begin(void) {
     assert_string_equal(sim_source(), "tsc");
 }
 
-static void switches_over(void **state) {
-    (void)state;
+TEST(switches_over) {
     begin();
     go_on(10000000000, 1000000, 1);
     assert_string_equal(sim_source(), "tsc");
@@ -134,8 +131,7 @@ static void switches_over(void **state) {
     assert_true(worst_ns < 100);
 }
 
-static void only_with_a_good_counter(void **state) {
-    (void)state;
+TEST(only_with_a_good_counter) {
     useful = 0;
     newest = 0;
     go_on(2000000000, 1000000, 1);
@@ -143,8 +139,7 @@ static void only_with_a_good_counter(void **state) {
     sim_forked();
 }
 
-static void follows_an_adjusted_clock(void **state) {
-    (void)state;
+TEST(follows_an_adjusted_clock) {
     begin();
     wave_ns = 5e6; // 500 ppm, up and down
     wave_period_ns = 20e9;
@@ -155,8 +150,7 @@ static void follows_an_adjusted_clock(void **state) {
     wave_ns = 0;
 }
 
-static void sleeps_for_a_night(void **state) {
-    (void)state;
+TEST(sleeps_for_a_night) {
     begin();
     go_on(3000000000, 1000000, 1);
     speed *= 1 + 1e-6; // 1 ppm: 29 ms
@@ -179,8 +173,7 @@ static void a_while(void) {
 
 // A reader is stopped between a line's number and the counter, and goes on with lines that are
 // newer by one or more.
-static void a_reader_is_stopped(void **state) {
-    (void)state;
+TEST(a_reader_is_stopped) {
     begin();
     wave_ns = 5e6;
     wave_period_ns = 20e9;
@@ -193,8 +186,7 @@ static void a_reader_is_stopped(void **state) {
     assert_string_equal(sim_source(), "tsc");
 }
 
-static void a_fork_begins_anew(void **state) {
-    (void)state;
+TEST(a_fork_begins_anew) {
     begin();
     go_on(3000000000, 1000000, 1);
     calibration.last.ticks = 1; // half of a pair
@@ -214,34 +206,33 @@ static void gives_up(const char *fault) {
     assert_string_equal(sim_source(), "clock");
 }
 
-static void faults(void **state) {
-    (void)state;
+TEST(faults) {
     begin();
     go_on(3000000000, 1000000, 1);
     atomic_fetch_add(&ticks_at, 26000000); // 10 ms
     gives_up("the counter jumps ahead");
 
-    fresh_world(NULL);
+    fresh_world();
     begin();
     go_on(3000000000, 1000000, 1);
     atomic_fetch_add(&clock_at, 10000000);
     gives_up("the counter stood still (the machine slept)");
 
-    fresh_world(NULL);
+    fresh_world();
     begin();
     go_on(3000000000, 1000000, 1);
     atomic_fetch_sub(&ticks_at, (int64_t)((double)atomic_load(&true_ns) * 1.3));
     speed *= 1.5;
     gives_up("the counter is faster (another machine)");
 
-    fresh_world(NULL);
+    fresh_world();
     begin();
     go_on(3000000000, 1000000, 1);
     atomic_fetch_add(&ticks_at, (int64_t)((double)atomic_load(&true_ns) * 1.3));
     speed *= 0.5;
     gives_up("the counter is slower");
 
-    fresh_world(NULL);
+    fresh_world();
     begin();
     go_on(3000000000, 1000000, 1);
     atomic_fetch_sub(&ticks_at, (int64_t)((double)atomic_load(&true_ns) * 2.6));
@@ -307,9 +298,9 @@ static void calibrate_in_time(void) {
         is_late = 1;
 }
 
-static void threads_under_recalibration(void **state) {
+TEST(threads_under_recalibration) {
     do {
-        fresh_world(state);
+        fresh_world();
         live = 1;
         wave_ns = 4000; // 400 ppm
         wave_period_ns = 20e6;
@@ -325,8 +316,7 @@ static void threads_under_recalibration(void **state) {
     assert_string_equal(sim_source(), "tsc");
 }
 
-static void the_real_one(void **state) {
-    (void)state;
+TEST(the_real_one) {
     errno = 4321;
     ct_clock_calibrate();
     assert_string_equal(ct_clock_get_source(), "clock");
@@ -344,19 +334,4 @@ static void the_real_one(void **state) {
     errno = 4321;
     ct_clock_calibrate();
     assert_int_equal(errno, 4321);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(switches_over, fresh_world),
-        cmocka_unit_test_setup(only_with_a_good_counter, fresh_world),
-        cmocka_unit_test_setup(follows_an_adjusted_clock, fresh_world),
-        cmocka_unit_test_setup(sleeps_for_a_night, fresh_world),
-        cmocka_unit_test_setup(a_reader_is_stopped, fresh_world),
-        cmocka_unit_test_setup(a_fork_begins_anew, fresh_world),
-        cmocka_unit_test_setup(faults, fresh_world),
-        cmocka_unit_test_setup(threads_under_recalibration, fresh_world),
-        cmocka_unit_test(the_real_one),
-    };
-    return cmocka_run_group_tests_name("clock", tests, NULL, NULL);
 }

@@ -1,14 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The release of NVIDIA's driver in the kernel's text, of drivers as they are, and nothing else of
 // it.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "../lib/unit.h"
 #include "write/driver_release.h"
 
 static void is(const char *text, const char *want) {
@@ -18,8 +13,7 @@ static void is(const char *text, const char *want) {
     assert_memory_equal(found, want, n);
 }
 
-static void real_drivers(void **state) {
-    (void)state;
+TEST(real_drivers) {
     is("NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.129.03  Thu Oct 19 18:56:32 UTC 2023\n"
        "GCC version:  gcc version 12.2.0 (Debian 12.2.0-14)\n",
        "535.129.03");
@@ -32,17 +26,10 @@ static void real_drivers(void **state) {
        "390.157");
 }
 
-static void anything_else(void **state) {
-    (void)state;
+TEST(anything_else) {
     is("", "");
     is("NVRM version: unknown\nGCC version:  gcc version 12.2.0\n", "");
     is("5 words 7 without a version", "");
     is("x.next 1.2", "1.2"); // without an end of line
     is("x 111111111122222222223333333333444444444.5 6.7", "6.7");
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(real_drivers),
-                                       cmocka_unit_test(anything_else)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

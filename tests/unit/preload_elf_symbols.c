@@ -2,20 +2,15 @@
 // Names from symbol tables: against nm, and with files that are damaged or change.
 #include <elf.h>
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include <cutrace/format/xxh64.h>
 
+#include "../lib/unit.h"
 #include "store/elf_symbols.h"
 
 static char name[CT_ELF_SYMBOLS_MAX_NAME + 1];
@@ -90,15 +85,13 @@ static void compare(const char *options, const char *file) {
     ct_elf_symbols_free(s);
 }
 
-static void own_symbols(void **state) {
-    (void)state;
+TEST(own_symbols) {
     compare("", own_path());
 }
 
-static void library_without_symtab(void **state) {
+TEST(library_without_symtab) {
     static const char *const places[] = {"/lib/x86_64-linux-gnu/libc.so.6", "/lib64/libc.so.6",
                                          "/usr/lib/libc.so.6", "/lib/aarch64-linux-gnu/libc.so.6"};
-    (void)state;
     for (size_t i = 0; i < sizeof places / sizeof *places; i++)
         if (!access(places[i], R_OK)) {
             compare("-D", places[i]);
@@ -108,10 +101,9 @@ static void library_without_symtab(void **state) {
 }
 
 // Between two functions there is no name: the distance must be smaller than the symbol's size.
-static void nothing_beyond_the_end(void **state) {
+TEST(nothing_beyond_the_end) {
     uint64_t distance;
     unsigned holes = 0;
-    (void)state;
     read_nm("", own_path());
     struct ct_elf_symbols *s =
         ct_elf_symbols_load("/proc/self/exe", NULL, 0, CT_ELF_SYMBOLS_NO_LIMIT);
@@ -136,11 +128,10 @@ static void copy_file(const char *from, const char *to) {
     assert_int_equal(system(command), 0);
 }
 
-static void another_file_has_no_names(void **state) {
+TEST(another_file_has_no_names) {
     char path[] = "/tmp/symbols.XXXXXX";
     uint64_t distance;
     const uint8_t wrong[20] = {1};
-    (void)state;
     close(mkstemp(path));
     copy_file(own_path(), path);
     read_nm("", path);
@@ -163,14 +154,13 @@ static void another_file_has_no_names(void **state) {
 
 // By name: the functions that nm knows have its addresses; thread-local variables lie as far apart
 // as they do in this thread.
-static void symbols_by_name(void **state) {
+TEST(symbols_by_name) {
     unsigned functions = 0;
     struct ct_elf_symbol wanted[] = {{.name = "first_local", .type = STT_TLS},
                                      {.name = "second_local", .type = STT_TLS},
                                      {.name = "first_local", .type = STT_FUNC},
                                      {.name = "no such name", .type = STT_FUNC},
                                      {.name = "", .type = STT_TLS}};
-    (void)state;
     assert_int_equal(ct_elf_symbols_look_up(own_path(), wanted, 5), 0);
     assert_true(wanted[0].found && wanted[1].found);
     assert_false(wanted[2].found || wanted[3].found || wanted[4].found);
@@ -193,10 +183,9 @@ static void symbols_by_name(void **state) {
 }
 
 // Whatever a file says of itself, reading it ends and stays in bounds (run with SAN=address).
-static void damaged_files(void **state) {
+TEST(damaged_files) {
     char path[] = "/tmp/symbols.XXXXXX";
     unsigned seed = 1, loaded = 0;
-    (void)state;
     const int fd = mkstemp(path);
     copy_file(own_path(), path);
     struct stat st;
@@ -223,10 +212,9 @@ static void damaged_files(void **state) {
 }
 
 // Vectors of the xxHash specification's sanity check.
-static void checksum(void **state) {
+TEST(checksum) {
     uint8_t data[101];
     uint32_t generator = 2654435761u;
-    (void)state;
     for (size_t i = 0; i < sizeof data; i++) {
         data[i] = (uint8_t)(generator >> 24);
         generator *= generator;
@@ -235,17 +223,4 @@ static void checksum(void **state) {
     assert_true(ct_xxh64(data, 1) == UINT64_C(0x4FCE394CC88952D8));
     assert_true(ct_xxh64(data, 14) == UINT64_C(0xCFFA8DB881BC3A3D));
     assert_true(ct_xxh64(data, 101) == UINT64_C(0x0EAB543384F878AD));
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(own_symbols),
-        cmocka_unit_test(library_without_symtab),
-        cmocka_unit_test(nothing_beyond_the_end),
-        cmocka_unit_test(another_file_has_no_names),
-        cmocka_unit_test(symbols_by_name),
-        cmocka_unit_test(damaged_files),
-        cmocka_unit_test(checksum),
-    };
-    return cmocka_run_group_tests_name("symbols", tests, NULL, NULL);
 }

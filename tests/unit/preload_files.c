@@ -4,10 +4,6 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <semaphore.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,8 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "../lib/unit.h"
 #include "base/files.h"
 
 #define PATH "/proc/self/exe"
@@ -67,8 +62,7 @@ static int has_tables(void) {
     return waitpid(child, &status, 0) == child && !status;
 }
 
-static void before_the_start_the_caller_opens(void **state) {
-    (void)state;
+TEST(before_the_start_the_caller_opens) {
     assert_false(ct_files_are_apart());
     assert_non_null(ct_files_get_reason());
     const int free_one = lowest_free(), fd = ct_open(PATH, O_RDONLY);
@@ -95,9 +89,8 @@ static void *open_often(void *wrong) {
 }
 
 // In a child, whose descriptor 0 nobody uses.
-static void two_callers_open_at_once(void **state) {
+TEST(two_callers_open_at_once) {
     int status = 1;
-    (void)state;
     if (!may_thread_in_a_child())
         skip();
     const pid_t child = fork();
@@ -115,10 +108,9 @@ static void two_callers_open_at_once(void **state) {
     assert_int_equal(status, 0);
 }
 
-static void no_number_of_the_programs(void **state) {
+TEST(no_number_of_the_programs) {
     char text[4] = "";
     struct stat st, same;
-    (void)state;
     if (!has_tables())
         skip();
     const unsigned threads = ct_files_count_other_threads(); // an emulator has its own
@@ -143,12 +135,11 @@ static void no_number_of_the_programs(void **state) {
     assert_int_equal(errno, ENOENT);
 }
 
-static void a_lock_is_kept(void **state) {
+TEST(a_lock_is_kept) {
     if (!ct_files_are_apart())
         skip();
     const int fd = open(PATH, O_RDONLY);
     struct flock l = {.l_type = F_RDLCK, .l_whence = SEEK_SET};
-    (void)state;
     assert_int_equal(fcntl(fd, F_SETLK, &l), 0);
     ct_close(ct_open(PATH, O_RDONLY));
     assert_false(is_unlocked());
@@ -157,8 +148,7 @@ static void a_lock_is_kept(void **state) {
     close(fd);
 }
 
-static void a_child_has_no_keepers(void **state) {
-    (void)state;
+TEST(a_child_has_no_keepers) {
     if (!ct_files_are_apart())
         skip();
     const int fd = ct_open(PATH, O_RDONLY);
@@ -198,10 +188,9 @@ static void *ask(void *result) {
 
 // One keeper in a call that does not return leaves the other one; both do not hold a third caller
 // for ever.
-static void busy_keepers(void **state) {
+TEST(busy_keepers) {
     pthread_t thread[2];
     long result[2] = {0};
-    (void)state;
     if (!ct_files_are_apart())
         skip();
     sem_init(&begun, 0, 0);
@@ -221,16 +210,4 @@ static void busy_keepers(void **state) {
         assert_int_equal(pthread_join(thread[i], NULL), 0);
         assert_int_equal(result[i], 7);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(before_the_start_the_caller_opens),
-        cmocka_unit_test(two_callers_open_at_once),
-        cmocka_unit_test(no_number_of_the_programs),
-        cmocka_unit_test(a_lock_is_kept),
-        cmocka_unit_test(a_child_has_no_keepers),
-        cmocka_unit_test(busy_keepers),
-    };
-    return cmocka_run_group_tests_name("files", tests, NULL, NULL);
 }

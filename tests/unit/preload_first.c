@@ -3,16 +3,11 @@
 // however long it is without a core, and their calls are recorded like all others.
 #include <pthread.h>
 #include <semaphore.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "../lib/unit.h"
 #include "base/options.h"
 #include "record/tracing.h"
 
@@ -50,10 +45,9 @@ static pid_t child_made_meanwhile(void) {
 #endif
 }
 
-static void who_is_second_waits_for_the_first(void **state) {
+TEST(who_is_second_waits_for_the_first) {
     pthread_t first;
     int answer_to_first = 0, status = 0;
-    (void)state;
     assert_int_equal(sem_init(&is_reading, 0, 0), 0);
     assert_int_equal(pthread_create(&first, NULL, asks, &answer_to_first), 0);
     sem_wait(&is_reading);
@@ -66,9 +60,4 @@ static void who_is_second_waits_for_the_first(void **state) {
         assert_int_equal(waitpid(child, &status, 0), child);
         assert_int_equal(status, 0);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(who_is_second_waits_for_the_first)};
-    return cmocka_run_group_tests_name("first", tests, NULL, NULL);
 }

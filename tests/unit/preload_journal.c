@@ -3,18 +3,13 @@
 // whatever state the other threads are in. Reads it by cutrace/format/journal.h alone.
 #include <pthread.h>
 #include <semaphore.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include <cutrace/format/journal.h>
 
+#include "../lib/unit.h"
 #include "store/journal.h"
 #include "store/name_table.h"
 
@@ -76,11 +71,10 @@ static void *asks(void *id) {
 
 // Who opens the journal is halted before it has put any name: whoever gets a ring all the same
 // finds them there.
-static void a_ring_comes_behind_the_names(void **state) {
+TEST(a_ring_comes_behind_the_names) {
     pthread_t opener;
     size_t bytes = 0;
     int is_apart;
-    (void)state;
     early_id = ct_name_intern(early);
     assert_int_not_equal(early_id, 0);
     of_looking = 1;
@@ -96,10 +90,9 @@ static void a_ring_comes_behind_the_names(void **state) {
 
 // Two threads record the same new name. The first one stops before it has stored the name in the
 // journal; the second one stores it there itself before it gets the number.
-static void the_second_with_a_name_does_not_wait(void **state) {
+TEST(the_second_with_a_name_does_not_wait) {
     pthread_t first;
     uint32_t id_of_first = 0;
-    (void)state;
     of_putting = 1;
     assert_int_equal(pthread_create(&first, NULL, asks, &id_of_first), 0);
     sem_wait(&has_come);
@@ -111,8 +104,7 @@ static void the_second_with_a_name_does_not_wait(void **state) {
     assert_string_equal(text_of(id), both);
 }
 
-static int setup(void **state) {
-    (void)state;
+BEFORE_ALL {
     *strrchr(path, '/') = '\0';
     if (!mkdtemp(path))
         return -1;
@@ -121,16 +113,7 @@ static int setup(void **state) {
     return sem_init(&has_come, 0, 0) || sem_init(&may_go, 0, 0);
 }
 
-static int teardown(void **state) {
-    (void)state;
+AFTER_ALL {
     ct_journal_remove_file();
     return rmdir(folder);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_ring_comes_behind_the_names),
-        cmocka_unit_test(the_second_with_a_name_does_not_wait),
-    };
-    return cmocka_run_group_tests_name("journal", tests, setup, teardown);
 }

@@ -1,15 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // libunwind as it is built here (scripts/libunwind-*.patch): a thread that loses its core just
 // after it has left the lock of the cache takes no ordinary frame for a signal frame.
-#include <setjmp.h>
+#include "../lib/unit.h"
+
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <cmocka.h>
 #include <libunwind.h>
 #include <pthread.h>
 
@@ -95,8 +92,7 @@ static NOINLINE int down(unsigned n) { // NOLINT(misc-no-recursion)
     return depth;
 }
 
-static void a_signal_frame_of_another_thread(void **state) {
-    (void)state;
+TEST(a_signal_frame_of_another_thread) {
     if (!REMEMBERS_SIGNAL_FRAMES)
         skip();
     find_signal_return();
@@ -105,9 +101,4 @@ static void a_signal_frame_of_another_thread(void **state) {
     for (unsigned i = 1; i <= DEPTH; i++) // the innermost is in walk
         assert_int_equal((uintptr_t)found[i], expected[DEPTH + 1 - i]);
     assert_true(times >= 3); // for each new address
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(a_signal_frame_of_another_thread)};
-    return cmocka_run_group_tests_name("libunwind", tests, NULL, NULL);
 }

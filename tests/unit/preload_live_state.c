@@ -2,6 +2,7 @@
 // The recorder's history, which it gathers by cells, against the one that adds the state after each
 // event, as a copy of a trace does.
 #include "../lib/seed.h"
+#include "../lib/unit.h"
 #include "state_model.h"
 
 #include "write/live_state.h"
@@ -22,8 +23,7 @@ static void add(const struct ct_event *e, int device) {
     ct_history_add(&each, e->t_ns, device, &now);
 }
 
-static void history_has_the_state_after_each_event(void **unused) {
-    (void)unused;
+TEST(history_has_the_state_after_each_event) {
     struct memory memory = {0};
     struct events from = {.seed = 20 + test_seed(), .keys = 200};
     assert_int_equal(ct_live_state_init(), 0);
@@ -54,11 +54,4 @@ static void history_has_the_state_after_each_event(void **unused) {
             assert_memory_equal(&a->curve[counted[q]], &b->curve[counted[q]], sizeof a->curve[0]);
     }
     ct_live_release(&live);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(history_has_the_state_after_each_event),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

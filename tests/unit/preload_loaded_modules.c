@@ -1,13 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The table of loaded modules: what a scan found stays to be merged until it is.
 #include <dlfcn.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 
-#include <cmocka.h>
-
+#include "../lib/unit.h"
 #include "store/loaded_modules.h"
 
 static int has_module_of(uint64_t address) {
@@ -16,9 +11,8 @@ static int has_module_of(uint64_t address) {
 }
 
 // A thread that scanned may have to give up the drain lock; the next scan finds nothing new then.
-static void what_was_not_merged_is_found_again(void **state) {
+TEST(what_was_not_merged_is_found_again) {
     const uint64_t here = (uint64_t)(uintptr_t)what_was_not_merged_is_found_again;
-    (void)state;
     assert_int_equal(ct_loaded_modules_scan(), 1);
     (void)ct_loaded_modules_merge();
     assert_true(has_module_of(here));
@@ -36,12 +30,4 @@ static void what_was_not_merged_is_found_again(void **state) {
     assert_true(has_module_of(here));
     assert_int_equal(ct_loaded_modules_scan(), 0);
     assert_int_equal(dlclose(library), 0);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_was_not_merged_is_found_again),
-    };
-    cmocka_set_message_output(CM_OUTPUT_TAP);
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

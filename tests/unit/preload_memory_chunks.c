@@ -6,11 +6,7 @@
 #include <fcntl.h>
 #include <linux/magic.h>
 #include <pthread.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,11 +16,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include <cutrace/format/format.h>
 
+#include "../lib/draw.h"
 #include "../lib/seed.h"
+#include "../lib/unit.h"
 #include "base/options.h"
 #include "store/journal.h"
 #include "store/memory_budget.h"
@@ -168,9 +164,8 @@ static void begin(const char *size) {
     assert_int_equal(ct_journal_is_file(), 1);
 }
 
-static int set_up(void **state) {
+BEFORE_EACH {
     struct statfs fs;
-    (void)state;
     (void)strcpy(folder, "/dev/shm/shelf-XXXXXX");
     if (statfs("/dev/shm", &fs) || fs.f_type != TMPFS_MAGIC || !mkdtemp(folder))
         return -1;
@@ -179,8 +174,7 @@ static int set_up(void **state) {
     return 0;
 }
 
-static int tear_down(void **state) {
-    (void)state;
+AFTER_EACH {
     ct_journal_reinit_child();
     ct_trace_file_reinit_child();
     (void)unlink(journal);
@@ -188,21 +182,13 @@ static int tear_down(void **state) {
     return rmdir(folder);
 }
 
-static uint64_t seed = 1;
-
-static size_t roll(size_t n) {
-    seed = seed * 6364136223846793005u + 1442695040888963407u;
-    return (size_t)(seed >> 33) % n;
-}
-
 static size_t any_size(size_t most) {
-    return CT_PREFIX_BYTES + 8 * roll((roll(8) ? most / 20 : most) / 8 - CT_PREFIX_BYTES / 8);
+    return CT_PREFIX_BYTES + 8 * draw((draw(8) ? most / 20 : most) / 8 - CT_PREFIX_BYTES / 8);
 }
 
 // ---- tests ------------------------------------------------------------------------------------
 
-static void the_newest_are_there(void **state) {
-    (void)state;
+TEST(the_newest_are_there) {
     begin("1M");
     for (uint64_t i = 0; i < 1000; i++) {
         assert_int_equal(put(i, any_size(MIB / 3)), 0);
@@ -215,8 +201,7 @@ static void the_newest_are_there(void **state) {
     assert_int_equal(look_at_file().count, 0);
 }
 
-static void entries_that_fit_exactly(void **state) {
-    (void)state;
+TEST(entries_that_fit_exactly) {
     static const size_t rest[] = {0, 8, 16, 104, 112};
     begin("1M");
     uint64_t seq = 0;
@@ -241,8 +226,7 @@ static void entries_that_fit_exactly(void **state) {
     }
 }
 
-static void one_that_is_too_long_goes_to_the_file(void **state) {
-    (void)state;
+TEST(one_that_is_too_long_goes_to_the_file) {
     begin("1M");
     for (uint64_t i = 0; i < 5; i++)
         assert_int_equal(put(i, 1000), 0);
@@ -253,8 +237,7 @@ static void one_that_is_too_long_goes_to_the_file(void **state) {
     assert_int_equal(look(0).first, 6);
 }
 
-static void each_is_written_once(void **state) {
-    (void)state;
+TEST(each_is_written_once) {
     begin("32M");
     uint64_t seq = 0;
     for (int round = 0; round < 6; round++) {
@@ -275,8 +258,7 @@ static void each_is_written_once(void **state) {
     }
 }
 
-static void long_flushes_come_in_pieces(void **state) {
-    (void)state;
+TEST(long_flushes_come_in_pieces) {
     begin("32M");
     for (uint64_t i = 0; i < 30; i++)
         assert_int_equal(put(i, MIB - 8), 0);
@@ -287,8 +269,7 @@ static void long_flushes_come_in_pieces(void **state) {
     assert_int_equal(look_at_file().count, 30);
 }
 
-static void a_file_that_is_gone_leaves_all_on_the_shelf(void **state) {
-    (void)state;
+TEST(a_file_that_is_gone_leaves_all_on_the_shelf) {
     begin("1M");
     for (uint64_t i = 0; i < 10; i++)
         assert_int_equal(put(i, 1000), 0);
@@ -300,8 +281,7 @@ static void a_file_that_is_gone_leaves_all_on_the_shelf(void **state) {
     assert_int_equal(look(0).first + look(0).count, 3000);
 }
 
-static void memory_is_taken_when_it_is_needed(void **state) {
-    (void)state;
+TEST(memory_is_taken_when_it_is_needed) {
     struct stat st;
     begin("64M");
     assert_int_equal(stat(journal, &st), 0);
@@ -315,8 +295,7 @@ static void memory_is_taken_when_it_is_needed(void **state) {
     assert_int_equal(look(0).count, seq);
 }
 
-static void without_more_memory_it_stays_smaller(void **state) {
-    (void)state;
+TEST(without_more_memory_it_stays_smaller) {
     struct rlimit before, limit;
     begin("64M");
     uint64_t seq = 0;
@@ -360,23 +339,22 @@ static int has_chunks(void) {
 }
 
 // A part of what the reader sees is written by somebody who was killed at any instruction.
-static void kills(void **state) {
-    (void)state;
+TEST(kills) {
     int not_empty = 0, round;
     for (round = 0; round < 80; round++) {
         const pid_t child = fork();
         if (!child) {
-            seed = (uint64_t)round * 77 + 5;
+            chance = (uint64_t)round * 77 + 5;
             begin("1M");
             for (uint64_t i = 0;; i++) {
                 (void)put(i, any_size(MIB / 3));
-                if (roll(100) == 0)
+                if (draw(100) == 0)
                     (void)ct_memory_chunks_flush(ct_memory_chunks_get_end());
             }
         }
         while (round % 10 && !has_chunks()) // (some die earlier)
             usleep(100);
-        usleep((useconds_t)roll(10000));
+        usleep((useconds_t)draw(10000));
         kill(child, SIGKILL);
         assert_int_equal(waitpid(child, NULL, 0), child);
         if (is_there())
@@ -402,8 +380,7 @@ static void *read_on(void *unused) {
     return unused;
 }
 
-static void while_it_is_written(void **state) {
-    (void)state;
+TEST(while_it_is_written) {
     pthread_t reader;
     begin("1M");
     assert_int_equal(pthread_create(&reader, NULL, read_on, NULL), 0);
@@ -414,8 +391,7 @@ static void while_it_is_written(void **state) {
     assert_int_equal(pthread_join(reader, NULL), 0);
 }
 
-static void sizes(void **state) {
-    (void)state;
+TEST(sizes) {
     static const struct {
         uint64_t asked, room, size;
     } rows[] = {
@@ -440,23 +416,8 @@ static void sizes(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sizes),
-        cmocka_unit_test_setup_teardown(the_newest_are_there, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(entries_that_fit_exactly, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(one_that_is_too_long_goes_to_the_file, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(each_is_written_once, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(long_flushes_come_in_pieces, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_file_that_is_gone_leaves_all_on_the_shelf, set_up,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(memory_is_taken_when_it_is_needed, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(without_more_memory_it_stays_smaller, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(kills, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(while_it_is_written, set_up, tear_down),
-    };
 #ifdef __SANITIZE_THREAD__ // no other test has a thread, and kills takes it two minutes
+__attribute__((constructor)) static void leave_out_the_others(void) {
     cmocka_set_test_filter("while_it_is_written");
-#endif
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }
+#endif

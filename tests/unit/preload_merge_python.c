@@ -1,14 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Merging of native and Python frames: each input is derived from a made-up merged stack, which is
 // also the expected result.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 
-#include <cmocka.h>
-
+#include "../lib/draw.h"
+#include "../lib/unit.h"
 #include "stack/merge_python.h"
 #include "stack/python_walk.h"
 #include <cutrace/format/journal.h>
@@ -19,25 +15,18 @@
 static uint64_t pc[MOST], python_word[MOST], expected[MOST], merged[MOST + 1];
 static uintptr_t sp[MOST], anchor[MOST];
 static size_t natives, pythons, wanted;
-static uint64_t state;
-
-static unsigned dice(unsigned n) {
-    state = state * 6364136223846793005u + 1442695040888963407u;
-    return (unsigned)(state >> 33) % n;
-}
-
 static int is_loop(uintptr_t address) {
     return (address & LOOP) != 0;
 }
 
 static void begin(uint64_t seed) {
-    state = seed;
+    chance = seed;
     natives = pythons = wanted = 0;
     sp[0] = 0x7ffe00001000;
 }
 
-static void native(unsigned bytes) {
-    pc[natives] = 0x10000 + dice(1000);
+static void native(uint64_t bytes) {
+    pc[natives] = 0x10000 + draw(1000);
     expected[wanted++] = pc[natives];
     sp[natives + 1] = sp[natives] + bytes;
     natives++;
@@ -45,17 +34,17 @@ static void native(unsigned bytes) {
 
 static uint64_t add_python(uintptr_t at) {
     anchor[pythons] = at;
-    python_word[pythons] = ct_frame_word_python(1 + dice(100), 1 + dice(500));
+    python_word[pythons] = ct_frame_word_python(1 + (uint32_t)draw(100), 1 + (uint32_t)draw(500));
     expected[wanted++] = python_word[pythons];
     return python_word[pythons++];
 }
 
 // A loop that runs n Python frames; its anchor lies anywhere in its frame.
-static void loop(unsigned bytes, unsigned n, int has_anchor) {
+static void loop(uint64_t bytes, uint64_t n, int has_anchor) {
     while (--n)
         add_python(0);
-    add_python(has_anchor ? sp[natives] + dice(bytes) : CT_PYTHON_ANYWHERE);
-    pc[natives] = LOOP | dice(1000);
+    add_python(has_anchor ? sp[natives] + draw(bytes) : CT_PYTHON_ANYWHERE);
+    pc[natives] = LOOP | draw(1000);
     sp[natives + 1] = sp[natives] + bytes;
     natives++;
 }
@@ -71,16 +60,15 @@ static void check_whole(void) {
     assert_memory_equal(merged, expected, wanted * sizeof *merged);
 }
 
-static void loops_give_way(void **unused) {
-    (void)unused;
+TEST(loops_give_way) {
     for (unsigned round = 0; round < 20000; round++) {
         const int has_anchors = (int)(round % 2);
         begin(round);
-        for (unsigned i = dice(30); i; i--) {
-            if (dice(3))
-                native(8 + dice(5) * 8);
+        for (uint64_t i = draw(30); i; i--) {
+            if (draw(3))
+                native(8 + draw(5) * 8);
             else
-                loop(8 + dice(20) * 8, 1 + dice(5), has_anchors);
+                loop(8 + draw(20) * 8, 1 + draw(5), has_anchors);
         }
         check_whole();
     }
@@ -88,9 +76,8 @@ static void loops_give_way(void **unused) {
 
 // Unwinding stopped before the outer loops: the mark stands where it stopped, the Python frames
 // behind it.
-static void python_goes_on_behind_a_lost_caller(void **unused) {
+TEST(python_goes_on_behind_a_lost_caller) {
     const uint64_t lost = ct_frame_word_end(CT_STACK_LOST);
-    (void)unused;
     begin(7);
     native(32);
     loop(64, 2, 1);
@@ -105,8 +92,7 @@ static void python_goes_on_behind_a_lost_caller(void **unused) {
 
 // A loop whose native frame is not there (one of ours stood in its place) loses no Python frame,
 // nor their order.
-static void no_python_frame_is_left_out(void **unused) {
-    (void)unused;
+TEST(no_python_frame_is_left_out) {
     begin(9);
     add_python(sp[0] - 64);
     native(32);
@@ -114,10 +100,9 @@ static void no_python_frame_is_left_out(void **unused) {
     check_whole();
 }
 
-static void depth_keeps_the_innermost(void **unused) {
+TEST(depth_keeps_the_innermost) {
     const uint64_t deeper = ct_frame_word_end(CT_STACK_DEEPER),
                    lost = ct_frame_word_end(CT_STACK_LOST);
-    (void)unused;
     begin(11);
     for (int i = 0; i < 20; i++) {
         native(16);
@@ -138,8 +123,7 @@ static void depth_keeps_the_innermost(void **unused) {
     assert_int_equal(merged[wanted], deeper);
 }
 
-static void one_of_them_alone(void **unused) {
-    (void)unused;
+TEST(one_of_them_alone) {
     begin(13);
     for (int i = 0; i < 5; i++)
         native(16);
@@ -148,15 +132,4 @@ static void one_of_them_alone(void **unused) {
     for (int i = 0; i < 5; i++)
         add_python(i % 2 ? 0 : 4096);
     check_whole();
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(loops_give_way),
-        cmocka_unit_test(python_goes_on_behind_a_lost_caller),
-        cmocka_unit_test(no_python_frame_is_left_out),
-        cmocka_unit_test(depth_keeps_the_innermost),
-        cmocka_unit_test(one_of_them_alone),
-    };
-    return cmocka_run_group_tests_name("interleave", tests, NULL, NULL);
 }

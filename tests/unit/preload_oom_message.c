@@ -1,16 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The line on stderr about a failed allocation has all known figures and leaves out the unknown
 // ones.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include <cutrace/model/oom_message.h>
 
+#include "../lib/unit.h"
 #include "base/print.h"
 
 #define GIB(x) ((uint64_t)((x)*1073741824.0))
@@ -25,8 +20,7 @@ static void is(const struct ct_oom *r, const char *want) {
     assert_int_equal(n, strlen(want));
 }
 
-static void everything_known(void **state) {
-    (void)state;
+TEST(everything_known) {
     const struct ct_oom r = {.device = 0,
                              .bytes = GIB(2.3),
                              .free = GIB(1.17),
@@ -45,8 +39,7 @@ static void everything_known(void **state) {
 }
 
 // All parts and what is free are the whole device.
-static void every_part(void **state) {
-    (void)state;
+TEST(every_part) {
     struct ct_oom r = nothing;
     r.device = 0;
     r.by_pytorch = 1;
@@ -71,8 +64,7 @@ static void every_part(void **state) {
        "24.00 GiB, this process 12.00 GiB tracked + 2.00 GiB in flight, 9.00 GiB untracked or of others\n");
 }
 
-static void parts_unknown(void **state) {
-    (void)state;
+TEST(parts_unknown) {
     is(&nothing, "cutrace: out of memory: allocation of unknown size failed\n");
     struct ct_oom r = nothing;
     r.device = 3;
@@ -100,9 +92,8 @@ static void parts_unknown(void **state) {
        "cutrace: out of memory: allocation of 700 B failed: free 1.00 MiB of 512.00 MiB; run: cutrace-report t\n");
 }
 
-static void of_unknown_size(void **state) {
+TEST(of_unknown_size) {
     struct ct_oom r = nothing;
-    (void)state;
     r.device = 1;
     r.api = "cuModuleGetFunction";
     r.caller = "load_kernel";
@@ -113,9 +104,8 @@ static void of_unknown_size(void **state) {
        "8.00 GiB\n");
 }
 
-static void not_of_the_device(void **state) {
+TEST(not_of_the_device) {
     struct ct_oom r = nothing;
-    (void)state;
     r.device = 1;
     r.api = "cuMemHostRegister_v2";
     r.bytes = GIB(2);
@@ -128,22 +118,12 @@ static void not_of_the_device(void **state) {
        "cutrace-report t\n");
 }
 
-static void long_texts_are_cut(void **state) {
+TEST(long_texts_are_cut) {
     char text[5000], line[2048];
-    (void)state;
     memset(text, 'x', sizeof text);
     text[sizeof text - 1] = 0;
     struct ct_oom r = nothing;
     r.api = r.caller = r.path = text;
     const size_t n = ct_oom_message_format(&r, line, sizeof line, ct_print_va);
     assert_true(n < sizeof line && line[n - 1] == '\n' && line[n] == 0);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(everything_known),  cmocka_unit_test(every_part),
-        cmocka_unit_test(parts_unknown),     cmocka_unit_test(of_unknown_size),
-        cmocka_unit_test(not_of_the_device), cmocka_unit_test(long_texts_are_cut),
-    };
-    return cmocka_run_group_tests_name("refusal", tests, NULL, NULL);
 }

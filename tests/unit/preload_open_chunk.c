@@ -1,16 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The open chunk: its header in the journal, and the prefix of the chunk that is built from it,
 // have the times of the numbered events, wherever AMEND records stand.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "../lib/unit.h"
 #include "store/chunk_encode.h"
 #include "store/journal.h"
 #include "store/name_table.h"
@@ -46,9 +41,8 @@ static void expect(uint32_t events, uint64_t t_first_ns, uint64_t t_last_ns) {
     assert_int_equal(open->t_last_ns, t_last_ns);
 }
 
-static void times_are_those_of_numbered_events(void **state) {
+TEST(times_are_those_of_numbered_events) {
     struct ct_signal_guard guard;
-    (void)state;
     assert_int_equal(ct_drain_lock_wait(&guard, 1000), 0);
     assert_int_equal(ct_open_chunk_begin(0, 0, 0), 0);
     expect(0, 0, 0);
@@ -63,8 +57,7 @@ static void times_are_those_of_numbered_events(void **state) {
     ct_drain_lock_release(&guard);
 }
 
-static int setup(void **state) {
-    (void)state;
+BEFORE_ALL {
     *strrchr(path, '/') = '\0';
     if (!mkdtemp(path))
         return -1;
@@ -73,14 +66,7 @@ static int setup(void **state) {
     return ct_journal_open(path, 7, ct_name_get_text);
 }
 
-static int teardown(void **state) {
-    (void)state;
+AFTER_ALL {
     ct_journal_remove_file();
     return rmdir(folder);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(times_are_those_of_numbered_events)};
-    cmocka_set_message_output(CM_OUTPUT_TAP);
-    return cmocka_run_group_tests_name("open chunk", tests, setup, teardown);
 }

@@ -1,16 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The environment's options, and file names from patterns.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "../lib/unit.h"
 #include "base/options.h"
 #include "base/process_id.h"
 #include "store/file_pattern.h"
@@ -29,8 +24,7 @@ static int read_options(const char *a, const char *b) {
     return ct_options_read(environment, say);
 }
 
-static void defaults(void **state) {
-    (void)state;
+TEST(defaults) {
     assert_int_equal(read_options(NULL, NULL), 1);
     assert_string_equal(said, "");
     assert_string_equal(CT_OPTION_TEXT(OUTPUT), "cutrace.%e.%p.zst");
@@ -43,8 +37,7 @@ static void defaults(void **state) {
         assert_false(ct_options[i].given);
 }
 
-static void values(void **state) {
-    (void)state;
+TEST(values) {
     static const struct {
         const char *text;
         uint64_t bytes;
@@ -64,15 +57,14 @@ static void values(void **state) {
     assert_true(ct_options[CT_OPTION_STACKS].given);
 }
 
-static void values_are_copied(void **state) {
-    (void)state;
+TEST(values_are_copied) {
     char line[] = "CUTRACE_OUTPUT=/somewhere/x";
     read_options(line, NULL);
     memset(line, 'z', sizeof line - 1);
     assert_string_equal(CT_OPTION_TEXT(OUTPUT), "/somewhere/x");
 }
 
-static void bad_values(void **state) {
+TEST(bad_values) {
     static const char *const bad[] = {"CUTRACE_STACK_DEPTH=0",
                                       "CUTRACE_STACK_DEPTH=4096",
                                       "CUTRACE_STACK_DEPTH=",
@@ -83,7 +75,6 @@ static void bad_values(void **state) {
                                       "CUTRACE_STACKS=all",
                                       "CUTRACE_QUIET=maybe",
                                       "CUTRACE_STACK_MEMORY=99999999999T"};
-    (void)state;
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         assert_int_equal(read_options(bad[i], NULL), 1);
         assert_non_null(strstr(said, "is no valid value, using "));
@@ -93,8 +84,7 @@ static void bad_values(void **state) {
     }
 }
 
-static void unknown_names(void **state) {
-    (void)state;
+TEST(unknown_names) {
     read_options("CUTRACE_OUPUT=x", NULL);
     assert_string_equal(said,
                         "cutrace: unknown variable CUTRACE_OUPUT (did you mean CUTRACE_OUTPUT?)\n");
@@ -103,9 +93,8 @@ static void unknown_names(void **state) {
         said, "cutrace: unknown variable CUTRACE_SOMETHING_ELSE (CUTRACE_HELP=1 lists them)\n");
 }
 
-static void off(void **state) {
+TEST(off) {
     static const char *const words[] = {"CUTRACE=0", "CUTRACE=off", "CUTRACE=No"};
-    (void)state;
     for (size_t i = 0; i < 3; i++) {
         assert_int_equal(read_options("CUTRACE_NOTHING=1", words[i]), 0);
         assert_string_equal(said, "");
@@ -123,9 +112,8 @@ static void expand(const char *pattern, const char *want) {
     assert_string_equal(out, want);
 }
 
-static void patterns(void **state) {
+TEST(patterns) {
     char want[256], name[65], small[4];
-    (void)state;
     ct_process_id_get_program_name(name, sizeof name);
     assert_string_equal(name, "preload_options");
     snprintf(want, sizeof want, "a.%d.%d.b", (int)getpid(), (int)getppid());
@@ -142,14 +130,4 @@ static void patterns(void **state) {
     assert_int_equal(ct_file_pattern_expand("much too long", 0, small, sizeof small), 0);
     assert_true(ct_file_pattern_has_counter("x%n"));
     assert_false(ct_file_pattern_has_counter("x%%n"));
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(defaults),          cmocka_unit_test(values),
-        cmocka_unit_test(values_are_copied), cmocka_unit_test(bad_values),
-        cmocka_unit_test(unknown_names),     cmocka_unit_test(off),
-        cmocka_unit_test(patterns),
-    };
-    return cmocka_run_group_tests_name("options", tests, NULL, NULL);
 }

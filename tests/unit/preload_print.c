@@ -1,15 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Formatting without stdio: against the C library's snprintf.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "../lib/unit.h"
 #include "base/print.h"
 #include "store/name_table.h"
 
@@ -22,8 +17,7 @@
         assert_int_equal(n, m);                                     \
     } while (0)
 
-static void like_snprintf(void **state) {
-    (void)state;
+TEST(like_snprintf) {
     SAME("plain %% %s|%10s|%-10s|%.3s|%.*s", "text", "right", "left", "cut off", 2, "cut");
     SAME("%d %i %u %x %c", -5, 0, 4294967295u, 0xdeadbeefu, 'x');
     SAME("%ld %lu %lx %zu", INT64_MIN, UINT64_MAX, UINT64_MAX, (size_t)7);
@@ -36,8 +30,7 @@ static void like_snprintf(void **state) {
     }
 }
 
-static void is_cut_at_the_end(void **state) {
-    (void)state;
+TEST(is_cut_at_the_end) {
     char small[8];
     memset(small, 'x', sizeof small);
     assert_int_equal(ct_print(small, 5, "%s", "longer than that"), 4);
@@ -45,9 +38,8 @@ static void is_cut_at_the_end(void **state) {
     assert_int_equal(ct_print(small, 1, "%d", 12345), 0);
 }
 
-static void names_are_numbers(void **state) {
+TEST(names_are_numbers) {
     static char many[CT_NAME_MAX_LITERALS * 2][4];
-    (void)state;
     const char *one = "one";
     const uint32_t id = ct_name_intern(one);
     assert_int_not_equal(id, 0);
@@ -67,9 +59,8 @@ static void names_are_numbers(void **state) {
     assert_int_equal(ct_name_intern(one), id);
 }
 
-static void texts_are_copied(void **state) {
+TEST(texts_are_copied) {
     char text[300];
-    (void)state;
     memset(text, 'a', sizeof text);
     text[299] = 0;
     const uint32_t id = ct_name_intern_format("%s %d", "note", 5),
@@ -81,14 +72,4 @@ static void texts_are_copied(void **state) {
         last = ct_name_intern_format("%u", i);
     assert_int_equal(last, 0);
     assert_string_equal(ct_name_get_text(id), "note 5");
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(like_snprintf),
-        cmocka_unit_test(is_cut_at_the_end),
-        cmocka_unit_test(names_are_numbers),
-        cmocka_unit_test(texts_are_copied),
-    };
-    return cmocka_run_group_tests_name("text", tests, NULL, NULL);
 }

@@ -2,10 +2,6 @@
 // CUTRACE_KEEP removes the oldest finished traces of a pattern, and nothing else.
 #include <errno.h>
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,15 +12,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include <cutrace/format/journal.h>
 
+#include "../lib/unit.h"
 #include "base/process_id.h"
 #include "store/retention.h"
 
-static void names_are_matched_as_they_are_made(void **state) {
-    (void)state;
+TEST(names_are_matched_as_they_are_made) {
     static const struct {
         const char *pattern, *name;
         int matches;
@@ -74,14 +68,12 @@ static void names_are_matched_as_they_are_made(void **state) {
 
 static char folder[] = "/tmp/cutrace-keep-XXXXXX";
 
-static int set_up(void **state) {
-    (void)state;
+BEFORE_EACH {
     (void)strcpy(folder, "/tmp/cutrace-keep-XXXXXX");
     return !mkdtemp(folder) || chdir(folder);
 }
 
-static int clean_up(void **state) {
-    (void)state;
+AFTER_EACH {
     char command[100];
     (void)snprintf(command, sizeof command, "rm -rf %s", folder);
     return chdir("/") || system(command);
@@ -126,8 +118,7 @@ static void keep(uint64_t n) {
     ct_retention_remove_old("t.%p.zst", "t.1.zst", n);
 }
 
-static void the_oldest_go(void **state) {
-    (void)state;
+TEST(the_oldest_go) {
     make_trace("t.5.zst", 10);
     make_trace("t.4.zst", 40);
     make_trace("t.3.zst", 20);
@@ -148,8 +139,7 @@ static void the_oldest_go(void **state) {
     ct_retention_remove_old("no/such/t.%p.zst", "no/such/t.1.zst", 0);
 }
 
-static void journals_go_with_their_traces(void **state) {
-    (void)state;
+TEST(journals_go_with_their_traces) {
     make_trace("t.1.zst", 50);
     make_journal("t.1.zst", (unsigned)getpid(), 0); // dead
     make("t.2.zst", "", 0, 50);                     // killed before the first chunk
@@ -165,8 +155,7 @@ static void journals_go_with_their_traces(void **state) {
     assert_true(there("t.4.zst") && there("t.4.zst.journal"));
 }
 
-static void a_trace_that_is_written_stays(void **state) {
-    (void)state;
+TEST(a_trace_that_is_written_stays) {
     make_trace("t.1.zst", 50);
     const int fd = open("t.1.zst", O_WRONLY);
     ct_retention_lock(fd);
@@ -177,8 +166,7 @@ static void a_trace_that_is_written_stays(void **state) {
     assert_false(there("t.1.zst"));
 }
 
-static void what_is_no_trace_stays(void **state) {
-    (void)state;
+TEST(what_is_no_trace_stays) {
     char other[16], begun[4096] = {0x50, 0x2a, 0x4d, 0x18};
     memcpy(other, trace, sizeof other);
     make("precious", "precious", 8, 99);
@@ -222,8 +210,7 @@ static void what_is_no_trace_stays(void **state) {
     }
 }
 
-static void a_large_folder_is_bounded_work(void **state) {
-    (void)state;
+TEST(a_large_folder_is_bounded_work) {
     char name[64];
     for (int i = 0; i < 11000; i++) {
         (void)snprintf(name, sizeof name, "t.%d.zst", i);
@@ -236,18 +223,4 @@ static void a_large_folder_is_bounded_work(void **state) {
         left += there(name);
     }
     assert_in_range(left, 1020, 1022); // . and .. count
-}
-
-int main(void) {
-#define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, set_up, clean_up)
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(names_are_matched_as_they_are_made),
-        IN_FOLDER(the_oldest_go),
-        IN_FOLDER(journals_go_with_their_traces),
-        IN_FOLDER(a_trace_that_is_written_stays),
-        IN_FOLDER(what_is_no_trace_stays),
-        IN_FOLDER(a_large_folder_is_bounded_work),
-    };
-    cmocka_set_message_output(CM_OUTPUT_TAP);
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

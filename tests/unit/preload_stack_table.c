@@ -4,18 +4,13 @@
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdatomic.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "../lib/unit.h"
 #include "record/publish.h"
 #include "record/tracing.h"
 #include "stack/capture.h"
@@ -27,6 +22,18 @@
 
 #define THREADS 8
 #define STACKS 5000
+
+BEFORE_ALL {
+    setenv("CUTRACE_STACK_MEMORY", "2M", 1);
+    setenv("CUTRACE_STACK_DEPTH", "64", 1);
+    return !ct_tracing_is_on();
+}
+
+AFTER_ALL {
+    (void)!system("rm -rf /tmp/stacks.*/");
+    (void)unlink(ct_trace_file_get_path());
+    return 0;
+}
 
 static uint32_t seen[THREADS][STACKS];
 
@@ -48,10 +55,9 @@ static void *intern_all(void *argument) {
     return NULL;
 }
 
-static void one_id_for_a_stack(void **state) {
+TEST(one_id_for_a_stack) {
     pthread_t threads[THREADS];
     uint64_t frames[64];
-    (void)state;
     for (uintptr_t i = 0; i < THREADS; i++)
         pthread_create(&threads[i], NULL, intern_all, (void *)i);
     for (int i = 0; i < THREADS; i++)
@@ -111,9 +117,8 @@ static void *come(void *argument) {
     return NULL;
 }
 
-static void one_table_whoever_is_first(void **state) {
+TEST(one_table_whoever_is_first) {
     pthread_t other;
-    (void)state;
     ct_stack_table_reinit_child();
     pthread_create(&other, NULL, come, (void *)1);
     (void)come(NULL);
@@ -122,8 +127,7 @@ static void one_table_whoever_is_first(void **state) {
     assert_in_range(not_given, 0, 8 * ROUNDS / 2); // (rare; all of them if there is never a table)
 }
 
-static void keeps_errno(void **state) {
-    (void)state;
+TEST(keeps_errno) {
     errno = 4321;
     assert_int_not_equal(ct_capture_stack(), 0);
     struct ct_event e = {.present = 0};
@@ -143,9 +147,8 @@ static __attribute__((noinline)) uint32_t deep(int n) {
     return id;
 }
 
-static void depth_is_bounded(void **state) {
+TEST(depth_is_bounded) {
     const struct ct_stack_entry *e = ct_stack_table_get(deep(1000));
-    (void)state;
     assert_int_equal(e->frames, 64 + 1);
     assert_int_equal(e->frame[64], ct_frame_word_end(CT_STACK_DEEPER));
     e = ct_stack_table_get(deep(3));
@@ -174,10 +177,9 @@ static void callback(void) {
 
 // Code without unwind information, as a compiler at run time makes it, with a frame pointer that
 // leads nowhere.
-static void frames_without_information(void **state) {
+TEST(frames_without_information) {
     static const uint64_t bad[] = {
         0, 8, 0xdead, UINT64_C(0x7fffffffe000), UINT64_C(0xffffffffffffff00), 1};
-    (void)state;
     uint8_t *code =
         mmap(NULL, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     assert_ptr_not_equal(code, MAP_FAILED);
@@ -202,8 +204,7 @@ static void frames_without_information(void **state) {
 }
 
 // The unwinder tries addresses out: it must not own descriptors that the host may close and reuse.
-static void no_descriptors(void **state) {
-    (void)state;
+TEST(no_descriptors) {
     const int fd = dup(0);
     if (fd < 0)
         skip();
@@ -216,9 +217,8 @@ static void no_descriptors(void **state) {
 #endif
 
 // A key is found again, by any thread, and is no stack; an unknown one makes nothing.
-static void aliases(void **state) {
+TEST(aliases) {
     uint64_t frames[64];
-    (void)state;
     for (unsigned n = 0; n < 1000; n++) {
         const uint32_t id = ct_stack_table_intern(frames, make(frames, n));
         const uint64_t key = (n + 1) * UINT64_C(0x9E3779B97F4A7C15);
@@ -235,10 +235,9 @@ static void aliases(void **state) {
     }
 }
 
-static void the_table_is_bounded(void **state) {
+TEST(the_table_is_bounded) {
     uint64_t frames[64];
     unsigned full = 0;
-    (void)state;
     const uint64_t before = atomic_load(&ct_stack_table_dropped);
     for (unsigned i = 0; i < 20000; i++) { // 1 MiB is far less
         for (int k = 0; k < 60; k++)
@@ -249,26 +248,4 @@ static void the_table_is_bounded(void **state) {
     assert_int_equal(atomic_load(&ct_stack_table_dropped) - before, full);
     assert_int_not_equal(ct_stack_table_intern(frames, make(frames, 17)),
                          0); // what is there is found
-}
-
-int main(void) {
-    setenv("CUTRACE_STACK_MEMORY", "2M", 1);
-    setenv("CUTRACE_STACK_DEPTH", "64", 1);
-    (void)ct_tracing_is_on();
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_table_whoever_is_first),
-        cmocka_unit_test(keeps_errno),
-        cmocka_unit_test(one_id_for_a_stack),
-        cmocka_unit_test(depth_is_bounded),
-#ifdef __x86_64__
-        cmocka_unit_test(frames_without_information),
-        cmocka_unit_test(no_descriptors),
-#endif
-        cmocka_unit_test(aliases),
-        cmocka_unit_test(the_table_is_bounded),
-    };
-    const int rc = cmocka_run_group_tests_name("stacks", tests, NULL, NULL);
-    (void)!system("rm -rf /tmp/stacks.*/");
-    unlink(ct_trace_file_get_path());
-    return rc;
 }

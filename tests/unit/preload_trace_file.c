@@ -5,11 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,13 +17,14 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <cmocka.h>
 #include <zstd.h>
 
 #include <cutrace/format/format.h>
 #include <cutrace/format/xxh64.h>
 
+#include "../lib/draw.h"
 #include "../lib/seed.h"
+#include "../lib/unit.h"
 #include "base/options.h"
 #include "base/print.h"
 #include "base/signal_guard.h"
@@ -153,14 +150,6 @@ static struct {
     void (*look)(void); // after each part of each call
 } file = {.fd = -1};
 
-static uint64_t random_state = 1;
-static uint64_t random_below(uint64_t n) {
-    random_state ^= random_state << 13;
-    random_state ^= random_state >> 7;
-    random_state ^= random_state << 17;
-    return (random_state >> 11) % n;
-}
-
 ssize_t __real_ct_pwrite(int fd, const void *data, size_t n, off_t offset);
 ssize_t __wrap_ct_pwrite(int fd, const void *data, size_t n, off_t offset);
 int __real_ct_ftruncate(int fd, off_t size);
@@ -176,9 +165,9 @@ static size_t least(size_t a, size_t b) {
 static size_t taken(size_t at, size_t n) {
     static const int errors[] = {ENOSPC, EIO, EDQUOT};
     size_t end = at + n;
-    if (file.faults && random_below(1000) < file.faults) {
-        errno = errors[random_below(3)];
-        end = at + random_below(n + 1);
+    if (file.faults && draw(1000) < file.faults) {
+        errno = errors[draw(3)];
+        end = at + draw(n + 1);
         end = end % file.block && end > at ? end - least(end % file.block, end - at) : end;
         return end - at;
     }
@@ -215,7 +204,7 @@ ssize_t __wrap_ct_pwrite(int fd, const void *data, size_t n, off_t offset) {
 int __wrap_ct_ftruncate(int fd, off_t size) {
     if (fd != file.fd)
         return __real_ct_ftruncate(fd, size);
-    if (file.faults && random_below(1000) < file.faults) {
+    if (file.faults && draw(1000) < file.faults) {
         errno = EIO;
         return -1;
     }
@@ -399,11 +388,11 @@ static int put_version(size_t body) {
 // often the chunk failed.
 static int put_in_versions(size_t most, unsigned flags, int *versions) {
     int failed = 0;
-    size_t body = random_below(most / 2) + 8;
-    for (size_t i = random_below(4); i > 0; i--) {
+    size_t body = draw(most / 2) + 8;
+    for (size_t i = draw(4); i > 0; i--) {
         *versions += !put_version(body);
-        if (random_below(4))
-            body += random_below(most - body);
+        if (draw(4))
+            body += draw(most - body);
     }
     while (put(body, flags)) // as the recorder does
         failed++;
@@ -430,21 +419,20 @@ static void oldest_is_told(void) {
 // ---- tests on the simulated file ------------------------------------------------------------
 
 static size_t some_body(size_t most) {
-    switch (random_below(8)) {
+    switch (draw(8)) {
     case 0:
-        return random_below(64);
+        return draw(64);
     case 1:
-        return most - random_below(64);
+        return most - draw(64);
     default:
-        return random_below(most);
+        return draw(most);
     }
 }
 
 // No fault, no pin: the file is full, but for a gap at its end and one behind the newest chunk.
-static void the_newest_chunks_fill_the_file(void **state) {
-    (void)state;
+TEST(the_newest_chunks_fill_the_file) {
     for (int round = 0; round < 6; round++) {
-        const uint64_t bound = (64 + random_below(192)) * KIB / 8 * 8;
+        const uint64_t bound = (64 + draw(192)) * KIB / 8 * 8;
         const size_t most = round < 3 ? bound / 20 : 16 * KIB;
         uint64_t written = 0;
         new_model(bound);
@@ -463,20 +451,18 @@ static void the_newest_chunks_fill_the_file(void **state) {
     }
 }
 
-static void pinned_chunks_stay(void **state) {
-    (void)state;
+TEST(pinned_chunks_stay) {
     for (unsigned round = 0, rounds = test_rounds(4, 6); round < rounds; round++) {
         const uint64_t bound = 256 * KIB;
         const size_t most = 4 * KIB;
         new_model(bound);
         file.look = look;
         for (int i = 0; i < 1000; i++) {
-            if (random_below(40) == 0 &&
-                model.next > 20) { // some of the newest, and some that come
-                const uint64_t newest = model.next - random_below(8);
+            if (draw(40) == 0 && model.next > 20) { // some of the newest, and some that come
+                const uint64_t newest = model.next - draw(8);
                 const enum ct_protected which =
                     i < 300 && round % 2 ? CT_PROTECTED_FIRST_OOM : CT_PROTECTED_LAST_OOM;
-                pin(newest, newest + random_below(10), which);
+                pin(newest, newest + draw(10), which);
             }
             assert_int_equal(put(some_body(most), i % 5 ? 0 : CT_CHUNK_RESTART), 0);
             oldest_is_told();
@@ -487,8 +473,7 @@ static void pinned_chunks_stay(void **state) {
     }
 }
 
-static void at_most_half_is_pinned_and_whole_segments_go(void **state) {
-    (void)state;
+TEST(at_most_half_is_pinned_and_whole_segments_go) {
     const uint64_t bound = 128 * KIB;
     new_model(bound);
     for (int i = 0; i < 8; i++) // 2 KiB each, segments of 4
@@ -513,8 +498,7 @@ static void at_most_half_is_pinned_and_whole_segments_go(void **state) {
 }
 
 // Only whole segments are let go: what is left of a range begins with one.
-static void a_range_that_is_too_long_loses_its_first_segments(void **state) {
-    (void)state;
+TEST(a_range_that_is_too_long_loses_its_first_segments) {
     new_model(64 * KIB);
     for (int i = 0; i < 24; i++) // 2 KiB each: 48 of 64 KiB are pinned
         assert_int_equal(put(1900, i % 6 ? 0 : CT_CHUNK_RESTART), 0);
@@ -531,7 +515,7 @@ static void a_range_that_is_too_long_loses_its_first_segments(void **state) {
 static void put_small(uint64_t every) {
     static uint8_t chunk[1024];
     const unsigned flags = model.next % 7 ? 0 : CT_CHUNK_RESTART;
-    const size_t body = random_below(16);
+    const size_t body = draw(16);
     if (model.next % every == every - 1) {
         file.look = look;
         assert_int_equal(put(body, flags), 0);
@@ -546,8 +530,7 @@ static void put_small(uint64_t every) {
 }
 
 // More chunks than the list has places.
-static void many_small_chunks_are_dropped_in_groups(void **state) {
-    (void)state;
+TEST(many_small_chunks_are_dropped_in_groups) {
     const uint64_t bound = 2048 * KIB;
     new_model(bound);
     while (model.next < 60000) {
@@ -569,13 +552,12 @@ static void many_small_chunks_are_dropped_in_groups(void **state) {
     assert_int_equal(seen.chunks, 20000);
 }
 
-static void a_full_disk_shrinks_the_ring(void **state) {
-    (void)state;
+TEST(a_full_disk_shrinks_the_ring) {
     for (unsigned round = 0, rounds = test_rounds(5, 20); round < rounds; round++) {
         const uint64_t bound = 256 * KIB;
         new_model(bound);
-        file.block = (size_t)512 << random_below(4);
-        file.disk = (20 + random_below(100)) * KIB + 8 * random_below(512);
+        file.block = (size_t)512 << draw(4);
+        file.disk = (20 + draw(100)) * KIB + 8 * draw(512);
         file.look = look;
         int refused = 0;
         for (int i = 0; i < 200; i++) {
@@ -600,8 +582,7 @@ static void a_full_disk_shrinks_the_ring(void **state) {
     }
 }
 
-static void a_chunk_that_never_fits_changes_nothing(void **state) {
-    (void)state;
+TEST(a_chunk_that_never_fits_changes_nothing) {
     new_model(256 * KIB);
     file.disk = 8 * KIB;
     file.look = look;
@@ -619,8 +600,7 @@ static void a_chunk_that_never_fits_changes_nothing(void **state) {
 }
 
 // Every call may fail, whole or in part.
-static void faults_leave_a_valid_file(void **state) {
-    (void)state;
+TEST(faults_leave_a_valid_file) {
     for (unsigned round = 0, rounds = test_rounds(3, 10); round < rounds; round++) {
         int failed = 0, done = 0;
         new_model(128 * KIB);
@@ -629,9 +609,9 @@ static void faults_leave_a_valid_file(void **state) {
         file.faults = 50;
         for (int i = 0; i < 600; i++) {
             file.now += UINT64_C(7000000000);
-            if (random_below(50) == 0)
-                pin(model.next - random_below(least(model.next, 5) + 1),
-                    model.next + random_below(5), CT_PROTECTED_LAST_OOM);
+            if (draw(50) == 0)
+                pin(model.next - draw(least(model.next, 5) + 1), model.next + draw(5),
+                    CT_PROTECTED_LAST_OOM);
             const int rc = put(some_body(4 * KIB), i % 3 ? 0 : CT_CHUNK_RESTART);
             failed += rc != 0;
             done += !rc;
@@ -646,13 +626,12 @@ static void faults_leave_a_valid_file(void **state) {
 // ---- provisional chunks -----------------------------------------------------------------------
 
 // With every part of every call looked at, in files of all sizes, with a disk that ends.
-static void a_version_stays_until_a_newer_one_is_there(void **state) {
-    (void)state;
+TEST(a_version_stays_until_a_newer_one_is_there) {
     for (unsigned round = 0, rounds = test_rounds(6, 12); round < rounds; round++) {
-        const uint64_t bound = round % 4 ? (128 + random_below(256)) * KIB : 0;
+        const uint64_t bound = round % 4 ? (128 + draw(256)) * KIB : 0;
         int versions = 0;
         new_model(bound);
-        file.disk = round % 3 == 2 ? (60 + random_below(100)) * KIB : FILE_BYTES;
+        file.disk = round % 3 == 2 ? (60 + draw(100)) * KIB : FILE_BYTES;
         file.block = 512;
         file.look = look;
         for (int i = 0; i < 300; i++) {
@@ -666,8 +645,7 @@ static void a_version_stays_until_a_newer_one_is_there(void **state) {
     }
 }
 
-static void a_version_takes_nothing_that_is_needed(void **state) {
-    (void)state;
+TEST(a_version_takes_nothing_that_is_needed) {
     const int rounds = (int)test_rounds(3, 10);
     int versions = 0, refused = 0;
     for (int round = 0; round < rounds; round++) {
@@ -702,8 +680,7 @@ static void a_version_takes_nothing_that_is_needed(void **state) {
     assert_true(now[20] && now[model.next - 1]);
 }
 
-static void faults_lose_no_version(void **state) {
-    (void)state;
+TEST(faults_lose_no_version) {
     for (unsigned round = 0, rounds = test_rounds(4, 10); round < rounds; round++) {
         int failed = 0, versions = 0;
         new_model(round % 2 ? 128 * KIB : 0);
@@ -722,17 +699,15 @@ static void faults_lose_no_version(void **state) {
 }
 
 // Sizes as of chunks that grow at one rate, and at random. The truth is a run without versions.
-static void versions_cost_no_space_and_three_more_writes(void **state) {
-    (void)state;
+TEST(versions_cost_no_space_and_three_more_writes) {
     static size_t body[300][4];
     for (unsigned round = 0, rounds = test_rounds(4, 20); round < rounds; round++) {
         uint64_t written[2], chunks[2], size[2], most = 0;
         for (int i = 0; i < 300; i++) {
-            size_t all = 8 + random_below(8 * KIB);
+            size_t all = 8 + draw(8 * KIB);
             for (int k = 3; k >= 0; k--) {
                 body[i][k] = all;
-                all = round % 2 ? 8 + (all - 8) * (size_t)(k) / (size_t)(k + 1)
-                                : 8 + random_below(all - 7);
+                all = round % 2 ? 8 + (all - 8) * (size_t)(k) / (size_t)(k + 1) : 8 + draw(all - 7);
             }
         }
         for (int with = 0; with < 2; with++) {
@@ -755,11 +730,10 @@ static void versions_cost_no_space_and_three_more_writes(void **state) {
     }
 }
 
-static void what_others_cut_off_is_given_up(void **state) {
-    (void)state;
+TEST(what_others_cut_off_is_given_up) {
     for (unsigned round = 0, rounds = test_rounds(60, 300); round < rounds; round++) {
         new_model(64 * KIB);
-        const int chunks = (int)random_below(100);
+        const int chunks = (int)draw(100);
         for (int i = 0; i < chunks; i++)
             assert_int_equal(put(some_body(3 * KIB), 0), 0);
         const size_t was = file.size;
@@ -767,7 +741,7 @@ static void what_others_cut_off_is_given_up(void **state) {
             memset(file.bytes + was, 'x', 1000);
             file.size += 1000;
         } else
-            file.size = random_below(was + 1);
+            file.size = draw(was + 1);
         size_t whole = 0; // chunks that lie in what is left
         const size_t left = file.size;
         memset(known, 0, sizeof known);
@@ -787,8 +761,7 @@ static void what_others_cut_off_is_given_up(void **state) {
     }
 }
 
-static void a_clean_end_gives_the_rest_back(void **state) {
-    (void)state;
+TEST(a_clean_end_gives_the_rest_back) {
     new_model(256 * KIB);
     file.disk = 40 * KIB;
     for (int i = 0; i < 3; i++)
@@ -860,7 +833,7 @@ static void make_stock(size_t most) {
     for (size_t i = 0; i < STOCK; i++) {
         free(stock[i]);
         stock[i] = malloc(most + 1000);
-        stock_bytes[i] = chunk_of(stock[i], i, random_below(most), 0);
+        stock_bytes[i] = chunk_of(stock[i], i, draw(most), 0);
     }
 }
 
@@ -881,14 +854,14 @@ static void kill_one(void) {
     assert_true(child >= 0);
     if (!child) {
         for (uint64_t i = 0; i < MANY; i++) {
-            stock_bytes[0] = chunk_of(stock[0], i, random_below(300 * KIB), 0);
+            stock_bytes[0] = chunk_of(stock[0], i, draw(300 * KIB), 0);
             *put = ct_trace_file_append(stock[0], stock_bytes[0], i, 0) ? MANY + 1 : i + 1;
         }
         _exit(0);
     }
     while (!*put)
         sched_yield();
-    usleep((useconds_t)random_below(12000));
+    usleep((useconds_t)draw(12000));
     kill(child, SIGKILL);
     assert_int_equal(waitpid(child, NULL, 0), child);
     assert_true(*put < MANY);
@@ -903,8 +876,7 @@ static void kill_one(void) {
     remove_folder();
 }
 
-static void a_killed_writer_leaves_a_valid_file(void **state) {
-    (void)state;
+TEST(a_killed_writer_leaves_a_valid_file) {
     make_stock(300 * KIB);
     for (int i = 0; i < (int)test_rounds(40, 1000); i++)
         kill_one();
@@ -958,8 +930,7 @@ static void ring_goes_on(const char *reason, size_t limit) {
     assert_true(now[STOCK - 1] && now[STOCK - 2] && now[STOCK - 3] && !now[0]);
 }
 
-static void a_file_size_limit_shrinks_the_ring(void **state) {
-    (void)state;
+TEST(a_file_size_limit_shrinks_the_ring) {
     struct rlimit was, limit;
     make_stock(40 * KIB);
     open_output("/tmp", "CUTRACE_MAX_SIZE=1M");
@@ -986,8 +957,7 @@ static int in_a_namespace(void) {
     return rc;
 }
 
-static void a_small_file_system_shrinks_the_ring(void **state) {
-    (void)state;
+TEST(a_small_file_system_shrinks_the_ring) {
     int status;
     make_stock(40 * KIB);
     const pid_t child = fork();
@@ -1006,8 +976,7 @@ static void a_small_file_system_shrinks_the_ring(void **state) {
     assert_int_equal(status, 0);
 }
 
-static void truncated_and_deleted_files(void **state) {
-    (void)state;
+TEST(truncated_and_deleted_files) {
     struct stat st;
     make_stock(40 * KIB);
     open_output("/tmp", "CUTRACE_MAX_SIZE=1M");
@@ -1045,8 +1014,7 @@ static void truncated_and_deleted_files(void **state) {
     remove_folder();
 }
 
-static void bounds_below_the_least_are_raised(void **state) {
-    (void)state;
+TEST(bounds_below_the_least_are_raised) {
     make_stock(60 * KIB);
     open_output("/tmp", "CUTRACE_MAX_SIZE=1");
     for (size_t i = 0; i < STOCK; i++)
@@ -1063,30 +1031,4 @@ static void bounds_below_the_least_are_raised(void **state) {
     read_real(ct_trace_file_get_path());
     assert_int_equal(seen.chunks, STOCK);
     remove_folder();
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_newest_chunks_fill_the_file),
-        cmocka_unit_test(pinned_chunks_stay),
-        cmocka_unit_test(at_most_half_is_pinned_and_whole_segments_go),
-        cmocka_unit_test(a_range_that_is_too_long_loses_its_first_segments),
-        cmocka_unit_test(many_small_chunks_are_dropped_in_groups),
-        cmocka_unit_test(a_full_disk_shrinks_the_ring),
-        cmocka_unit_test(a_chunk_that_never_fits_changes_nothing),
-        cmocka_unit_test(faults_leave_a_valid_file),
-        cmocka_unit_test(a_version_stays_until_a_newer_one_is_there),
-        cmocka_unit_test(a_version_takes_nothing_that_is_needed),
-        cmocka_unit_test(faults_lose_no_version),
-        cmocka_unit_test(versions_cost_no_space_and_three_more_writes),
-        cmocka_unit_test(what_others_cut_off_is_given_up),
-        cmocka_unit_test(a_clean_end_gives_the_rest_back),
-        cmocka_unit_test(a_killed_writer_leaves_a_valid_file),
-        cmocka_unit_test(a_file_size_limit_shrinks_the_ring),
-        cmocka_unit_test(a_small_file_system_shrinks_the_ring),
-        cmocka_unit_test(truncated_and_deleted_files),
-        cmocka_unit_test(bounds_below_the_least_are_raised),
-    };
-    cmocka_set_message_output(CM_OUTPUT_TAP);
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,26 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // The account of a device: rows that add up, whatever the memory split knows.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 
-#include <cmocka.h>
-
+#include "../lib/unit.h"
 #include "analyze/account.h"
 
 static struct ct_definitions names;
 static struct ct_phases phases;
 
-static int set_up(void **state) {
-    (void)state;
+BEFORE_EACH {
     ct_definitions_init(&names);
     ct_phases_init(&phases, &names, NULL);
     return 0;
 }
 
-static int tear_down(void **state) {
-    (void)state;
+AFTER_EACH {
     ct_phases_free(&phases);
     ct_definitions_free(&names);
     return 0;
@@ -39,10 +32,9 @@ static struct ct_live_totals make_totals(void) {
                                    .split = {.tracked = 740, .managed = 30, .pool_idle = 20}};
 }
 
-static void tracked_rows_add_up(void **state) {
+TEST(tracked_rows_add_up) {
     struct ct_live_totals t = make_totals();
     struct ct_account a;
-    (void)state;
     ct_account_make(&a, &phases, &t);
     assert_false(a.known);
     assert_int_equal(ct_account_sum(&a), 740);
@@ -54,10 +46,9 @@ static void tracked_rows_add_up(void **state) {
     assert_int_equal(a.row[CT_ACCOUNT_MEMPOOL_IDLE].bytes, 20);
 }
 
-static void all_rows_add_up_to_the_device(void **state) {
+TEST(all_rows_add_up_to_the_device) {
     struct ct_live_totals t = make_totals();
     struct ct_account a;
-    (void)state;
     t.split.total = 2000;
     t.split.used = 1500;
     t.split.free = 500;
@@ -90,10 +81,9 @@ static void all_rows_add_up_to_the_device(void **state) {
     assert_int_equal(ct_account_sum(&a), 2000);
 }
 
-static void without_nvml_the_rest_is_of_anyone(void **state) {
+TEST(without_nvml_the_rest_is_of_anyone) {
     struct ct_live_totals t = make_totals();
     struct ct_account a;
-    (void)state;
     t.split.total = 2000;
     t.split.used = 1500;
     t.split.free = 500;
@@ -109,10 +99,9 @@ static void without_nvml_the_rest_is_of_anyone(void **state) {
 }
 
 // A trace that says that it holds more than the device has.
-static void a_contradiction_is_no_account_of_the_device(void **state) {
+TEST(a_contradiction_is_no_account_of_the_device) {
     struct ct_live_totals t = make_totals();
     struct ct_account a;
-    (void)state;
     t.split.total = t.split.used = 700;
     t.split.used_known = 1;
     ct_account_make(&a, &phases, &t);
@@ -120,28 +109,15 @@ static void a_contradiction_is_no_account_of_the_device(void **state) {
     assert_int_equal(ct_account_sum(&a), 740);
 }
 
-static void segments_stand_for_unknown_blocks(void **state) {
+TEST(segments_stand_for_unknown_blocks) {
     struct ct_holding one = {.kind = CT_HOLDING_SEGMENT, .bytes = 700, .count = 3};
     const struct ct_live_totals t = {
         .holdings = &one, .holding_count = 1, .split = {.tracked = 700}};
     struct ct_account a;
-    (void)state;
     ct_account_make(&a, &phases, &t);
     assert_int_equal(a.row[CT_ACCOUNT_SEGMENTS].bytes, 700);
     assert_string_equal(ct_account_row_name(CT_ACCOUNT_SEGMENTS), "pool-segments");
     assert_string_equal(ct_account_row_name((enum ct_account_row_kind)CT_COMPONENT_WEIGHTS),
                         "weights");
     assert_string_equal(ct_account_row_title(CT_ACCOUNT_FREE), "free");
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(tracked_rows_add_up, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(all_rows_add_up_to_the_device, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(without_nvml_the_rest_is_of_anyone, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_contradiction_is_no_account_of_the_device, set_up,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(segments_stand_for_unknown_blocks, set_up, tear_down),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

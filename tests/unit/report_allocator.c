@@ -2,16 +2,11 @@
 // The model of PyTorch's allocator: settings as PyTorch reads them, sizes, and steps of it that
 // were worked out by hand from c10/cuda/CUDACachingAllocator.cpp. test_model.py compares whole runs
 // with the real one.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
-
-#include <cmocka.h>
 
 #include "../lib/draw.h"
 #include "../lib/seed.h"
+#include "../lib/unit.h"
 #include "allocator/block_ids.h"
 #include "allocator/model.h"
 #include "allocator/recorded_streams.h"
@@ -27,8 +22,7 @@ static struct ct_allocator_settings settings_of(const char *text) {
     return s;
 }
 
-static void read_settings(void **state) {
-    (void)state;
+TEST(read_settings) {
     struct ct_allocator_settings s = settings_of("");
     assert_false(s.expandable);
     assert_true(s.max_split == UINT64_MAX);
@@ -48,7 +42,7 @@ static void read_settings(void **state) {
     assert_int_equal(s.divisions[10], 1);
 }
 
-static void refuse_settings(void **state) {
+TEST(refuse_settings) {
     static const char *const wrong[] = {"backend:cudaMallocAsync",
                                         "expandable_segments",
                                         "expandable_segments:true",
@@ -68,7 +62,6 @@ static void refuse_settings(void **state) {
                                         ","};
     char error[CT_ALLOCATOR_SETTINGS_ERROR];
     struct ct_allocator_settings s;
-    (void)state;
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         if (!ct_allocator_settings_parse(&s, wrong[i], strlen(wrong[i]), error))
             fail_msg("accepted: %s", wrong[i]);
@@ -77,8 +70,7 @@ static void refuse_settings(void **state) {
     }
 }
 
-static void round_sizes(void **state) {
-    (void)state;
+TEST(round_sizes) {
     struct ct_allocator_settings s = settings_of("");
     assert_int_equal(ct_allocator_round(&s, 1), 512);
     assert_int_equal(ct_allocator_round(&s, 1200), 1536);
@@ -105,8 +97,7 @@ static uint64_t size_of(const struct ct_allocator_model *m, uint32_t block) {
     return m->blocks[block].tree.size;
 }
 
-static void split_and_join(void **state) {
-    (void)state;
+TEST(split_and_join) {
     struct ct_allocator_model m = model_of("", 100 * MIB);
     const uint32_t a = ct_allocator_model_alloc(&m, 0, 4 * MIB);
     const uint32_t b = ct_allocator_model_alloc(&m, 0, 8 * MIB);
@@ -123,8 +114,7 @@ static void split_and_join(void **state) {
     ct_allocator_model_free(&m);
 }
 
-static void free_and_repeat(void **state) {
-    (void)state;
+TEST(free_and_repeat) {
     struct ct_allocator_model m = model_of("", 100 * MIB);
     const uint32_t a = ct_allocator_model_alloc(&m, 0, 60 * MIB);
     const uint32_t small = ct_allocator_model_alloc(&m, 0, 1000);
@@ -141,8 +131,7 @@ static void free_and_repeat(void **state) {
     ct_allocator_model_free(&m);
 }
 
-static void keep_large_blocks_whole(void **state) {
-    (void)state;
+TEST(keep_large_blocks_whole) {
     struct ct_allocator_model m = model_of("max_split_size_mb:32", 100 * MIB);
     const uint32_t a = ct_allocator_model_alloc(&m, 0, 60 * MIB);
     ct_allocator_model_free_block(&m, a);
@@ -157,8 +146,7 @@ static void keep_large_blocks_whole(void **state) {
     ct_allocator_model_free(&m);
 }
 
-static void collect_garbage(void **state) {
-    (void)state;
+TEST(collect_garbage) {
     struct ct_allocator_model m = model_of("garbage_collection_threshold:0.5", 100 * MIB);
     m.allowed = 80 * MIB;
     ct_allocator_model_free_block(&m, ct_allocator_model_alloc(&m, 0, 30 * MIB));
@@ -170,8 +158,7 @@ static void collect_garbage(void **state) {
     ct_allocator_model_free(&m);
 }
 
-static void expand_segments(void **state) {
-    (void)state;
+TEST(expand_segments) {
     struct ct_allocator_model m = model_of("expandable_segments:True", 100 * MIB);
     const uint32_t a = ct_allocator_model_alloc(&m, 0, 30 * MIB);
     assert_int_equal(m.reserved, 40 * MIB); // pages of 20 MiB
@@ -193,11 +180,10 @@ static void check_sums(const struct ct_allocator_model *m, uint64_t allocated) {
     assert_true(m->reserved >= m->allocated && m->reserved <= m->room);
 }
 
-static void random_requests(void **state) {
+TEST(random_requests) {
     static const char *const texts[] = {"", "expandable_segments:True", "max_split_size_mb:32",
                                         "roundup_power2_divisions:8",
                                         "expandable_segments:True,max_split_size_mb:32"};
-    (void)state;
     for (size_t t = 0; t < sizeof texts / sizeof *texts; t++) {
         struct ct_allocator_model m = model_of(texts[t], 500 * MIB);
         uint32_t held[256];
@@ -228,9 +214,8 @@ static void random_requests(void **state) {
     }
 }
 
-static void remember_blocks(void **state) {
+TEST(remember_blocks) {
     struct ct_block_ids ids = {0};
-    (void)state;
     chance = 3 + test_seed();
     uint32_t truth[4096] = {0};
     for (unsigned n = 0; n < 100000; n++) {
@@ -290,9 +275,8 @@ static int is_same_stream(struct ct_stream_groups *g, uint64_t a, uint64_t b) {
 
 // release_available_cached_blocks() frees the smallest block of the stream that is large enough:
 // that of 200 MiB, but not the smaller one of 180 MiB.
-static void know_what_made_room(void **state) {
+TEST(know_what_made_room) {
     struct ct_stream_groups g;
-    (void)state;
     begin_groups(&g);
     ct_stream_groups_note_refusal(&g, THREAD, 150 * MIB);
     release(&g, 1, 200);
@@ -306,9 +290,8 @@ static void know_what_made_room(void **state) {
 // release_cached_blocks() frees all, each stream's by size. Of one of 300 MiB, the stream's blocks
 // of 128 MiB or more would have been freed first, from the largest one: that of 180 MiB may have
 // been, that of 200 MiB, which follows, was not.
-static void know_what_was_freed_with_all(void **state) {
+TEST(know_what_was_freed_with_all) {
     struct ct_stream_groups g;
-    (void)state;
     begin_groups(&g);
     ct_stream_groups_note_refusal(&g, THREAD, 300 * MIB);
     release(&g, 2, 180);
@@ -322,9 +305,8 @@ static void know_what_was_freed_with_all(void **state) {
 
 // A segment of 162 MiB is for a request of more than 160 MiB, which a free block of less than 20
 // MiB more serves: that of 180 MiB was passed over.
-static void know_how_large_a_request_is(void **state) {
+TEST(know_how_large_a_request_is) {
     struct ct_stream_groups g;
-    (void)state;
     begin_groups(&g);
     take(&g, 4, 162);
     assert_int_equal(ct_stream_groups_finish(&g), 0);
@@ -335,10 +317,9 @@ static void know_how_large_a_request_is(void **state) {
 
 // The largest would have been freed first: 140 and then 200 MiB were freed with all, also where
 // they are all.
-static void know_the_order_of_releases(void **state) {
+TEST(know_the_order_of_releases) {
     const struct ct_allocator_settings s = settings_of("max_split_size_mb:128");
     struct ct_stream_groups g;
-    (void)state;
     ct_stream_groups_init(&g, &s);
     take(&g, 1, 200);
     take(&g, 2, 140);
@@ -354,9 +335,8 @@ static void know_the_order_of_releases(void **state) {
 }
 
 // A second refusal: the first release was for the request, the second one for all.
-static void know_a_second_refusal(void **state) {
+TEST(know_a_second_refusal) {
     struct ct_stream_groups g;
-    (void)state;
     begin_groups(&g);
     ct_stream_groups_note_refusal(&g, THREAD, 150 * MIB);
     release(&g, 2, 180);
@@ -390,8 +370,7 @@ static uint64_t count_passed_over(int order_is_known, int by_creation, uint64_t 
 }
 
 // Of two free blocks of one size, the one that would have been taken is of another stream.
-static void know_the_order_of_equal_blocks(void **state) {
-    (void)state;
+TEST(know_the_order_of_equal_blocks) {
     assert_int_equal(count_passed_over(1, 0, 1), 0);
     assert_int_equal(count_passed_over(1, 0, 2), 1);
     assert_int_equal(count_passed_over(1, 1, 1), 1);
@@ -404,8 +383,7 @@ static void know_the_order_of_equal_blocks(void **state) {
 // Garbage is of any stream: 200 MiB of it tell nothing of the stream of a request of 150 MiB.
 // Without garbage, the segment would be of its stream, and that of 180 MiB, which is left, would
 // not.
-static void learn_nothing_from_garbage(void **state) {
-    (void)state;
+TEST(learn_nothing_from_garbage) {
     for (int garbage = 0; garbage < 2; garbage++) {
         struct ct_stream_groups g;
         begin_groups(&g);
@@ -420,8 +398,7 @@ static void learn_nothing_from_garbage(void **state) {
 
 // Where all that was cached is freed before a request, empty_cache() may have freed it: blocks that
 // were large enough were not passed over. The driver's refusal would show that they were.
-static void learn_nothing_from_an_empty_cache(void **state) {
-    (void)state;
+TEST(learn_nothing_from_an_empty_cache) {
     for (int refused = 0; refused < 2; refused++) {
         struct ct_stream_groups g;
         begin_groups(&g);
@@ -447,9 +424,8 @@ static void note_block(struct ct_recorded_streams *r, uint64_t key, uint64_t str
 
 // Blocks that agree are certain; one that disagrees makes all of them less so; what is not known
 // does not count.
-static void recorded_streams(void **state) {
+TEST(recorded_streams) {
     struct ct_recorded_streams r = {.are_recorded = 1}, none = {0};
-    (void)state;
     for (int i = 0; i < 3; i++) {
         note_block(&r, 100, 0);
         note_block(&r, 200, 35);
@@ -476,29 +452,4 @@ static void recorded_streams(void **state) {
     assert_int_equal(ct_recorded_streams_find(&r, 1299), CT_NO_RECORDED_STREAM);
     ct_recorded_streams_free(&r);
     ct_recorded_streams_free(&none);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(read_settings),
-        cmocka_unit_test(refuse_settings),
-        cmocka_unit_test(round_sizes),
-        cmocka_unit_test(split_and_join),
-        cmocka_unit_test(free_and_repeat),
-        cmocka_unit_test(keep_large_blocks_whole),
-        cmocka_unit_test(collect_garbage),
-        cmocka_unit_test(expand_segments),
-        cmocka_unit_test(random_requests),
-        cmocka_unit_test(remember_blocks),
-        cmocka_unit_test(know_what_made_room),
-        cmocka_unit_test(know_what_was_freed_with_all),
-        cmocka_unit_test(know_how_large_a_request_is),
-        cmocka_unit_test(know_the_order_of_releases),
-        cmocka_unit_test(know_a_second_refusal),
-        cmocka_unit_test(know_the_order_of_equal_blocks),
-        cmocka_unit_test(learn_nothing_from_garbage),
-        cmocka_unit_test(learn_nothing_from_an_empty_cache),
-        cmocka_unit_test(recorded_streams),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,16 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Frames that come first without and then with their symbols, generations of ids, labels and
 // demangling.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include <cutrace/model/noise.h>
 
+#include "../lib/unit.h"
 #include "symbols/call_sites.h"
 #include "symbols/demangle.h"
 
@@ -19,8 +14,7 @@ static uint8_t buffer[1 << 14];
 static struct ct_out out;
 static unsigned version; // of the format that the sections are of
 
-static int set_up(void **state) {
-    (void)state;
+BEFORE_EACH {
     version = CT_FORMAT_VERSION;
     ct_definitions_init(&names);
     ct_definitions_set_generation(&names, 0);
@@ -28,8 +22,7 @@ static int set_up(void **state) {
     return 0;
 }
 
-static int tear_down(void **state) {
-    (void)state;
+AFTER_EACH {
     ct_definitions_free(&names);
     return 0;
 }
@@ -70,8 +63,7 @@ static const struct ct_frame *frame_of(uint32_t stack, unsigned place) {
     return &names.frames[names.nodes[node].frame];
 }
 
-static void symbols_come_later(void **state) {
-    (void)state;
+TEST(symbols_come_later) {
     NUMBERS(7, 0, 0x1234, 0, 0, 0, 0); // a frame of which only the pc is known
     assert_int_equal(take(CT_SECTION_FRAMES), 0);
     NUMBERS(1, 0, 1, 1, 14);
@@ -93,8 +85,7 @@ static void symbols_come_later(void **state) {
     assert_int_not_equal(frame_of(stack, 0)->function, 0);
 }
 
-static void generations(void **state) {
-    (void)state;
+TEST(generations) {
     define_string(1, "one");
     const uint32_t one = ct_definitions_id(&names, CT_SECTION_STRINGS, 1);
     ct_definitions_set_generation(&names, 5);
@@ -131,8 +122,7 @@ static void assert_pcs(uint64_t id, const uint64_t *pcs, uint32_t n) {
 // Differences as the format has them.
 enum { UP1 = 2, UP2 = 4, UP3 = 6, UP5 = 10, DOWN1 = 1, DOWN2 = 3, DOWN3 = 5 };
 
-static void stacks_are_a_tree(void **state) {
-    (void)state;
+TEST(stacks_are_a_tree) {
     define_frames(5);
     NUMBERS(1, 0, 3, 1, UP1, UP1, UP1); // nodes 1 to 3: frames 1 <- 2 <- 3
     NUMBERS(2, 2, 2, 4, UP5, DOWN2);    // nodes 4 and 5 grow from node 2: frames 5 <- 3
@@ -165,8 +155,7 @@ static void stacks_are_a_tree(void **state) {
     assert_int_equal(stack_named(33), want[2]);
 }
 
-static void deep_stacks_share(void **state) {
-    (void)state;
+TEST(deep_stacks_share) {
     define_frames(2);
     uint64_t branch[3 + 100] = {0, 100, 1, UP1}; // (all of the frame 1)
     for (uint64_t i = 1; i <= 40; i++) {         // (100 frames at a time)
@@ -195,8 +184,7 @@ static void deep_stacks_share(void **state) {
     assert_int_equal(take(CT_SECTION_STACKS), -1);
 }
 
-static void ends_and_places(void **state) {
-    (void)state;
+TEST(ends_and_places) {
     define_string(1, "inlined");
     define_string(2, "outer");
     define_string(3, "a.c");
@@ -235,8 +223,7 @@ static void ends_and_places(void **state) {
     assert_int_equal(names.locations[f->first_location].line, 30);
 }
 
-static void malformed(void **state) {
-    (void)state;
+TEST(malformed) {
     NUMBERS(1, 0, CT_MAX_STACK + 1, 1);
     assert_int_equal(take(CT_SECTION_STACKS), -1);
     version = 2;
@@ -250,8 +237,7 @@ static void malformed(void **state) {
     assert_int_equal(take(CT_SECTION_FRAMES), -1);
 }
 
-static void facts(void **state) {
-    (void)state;
+TEST(facts) {
     uint64_t v = 0;
     for (int i = 0; i < 2; i++) {
         ct_put_text(&out, "process.pid", 11);
@@ -278,8 +264,7 @@ static void label(const char *symbol, const char *want) {
     ct_call_sites_free(&sites);
 }
 
-static void labels(void **state) {
-    (void)state;
+TEST(labels) {
     char text[100];
     if (!ct_demangle("_Z1fv", 5, CT_DEMANGLE_FULL, text, sizeof text)) {
         print_message("no demangler on this machine\n");
@@ -315,8 +300,7 @@ static void short_names(const char *const (*files)[2], size_t n) {
     ct_file_names_free(&names_of_files);
 }
 
-static void files_are_told_apart(void **state) {
-    (void)state;
+TEST(files_are_told_apart) {
     static const char *const files[][2] = {
         {"/v/site-packages/torch/nn/functional.py", "nn/functional.py"},
         {"/v/site-packages/torch/linalg/functional.py", "linalg/functional.py"},
@@ -342,8 +326,7 @@ static void files_are_told_apart(void **state) {
     short_names(files, sizeof files / sizeof *files);
 }
 
-static void one_file_needs_no_folder(void **state) {
-    (void)state;
+TEST(one_file_needs_no_folder) {
     static const char *const files[][2] = {
         {"/v/site-packages/torch/nn/functional.py", "functional.py"}};
     short_names(files, 1);
@@ -417,8 +400,7 @@ static void shows(const char *kinds, int all_frames, const char *want, uint32_t 
     ct_call_sites_free(&sites);
 }
 
-static void who_asked(void **state) {
-    (void)state;
+TEST(who_asked) {
     shows("oxnxpx", 0, "24", 4);
     shows("oxnxpx", 1, "012345", 0);
     shows("xxuxp", 0, "4", 4); // no name: only where nothing else has one
@@ -439,8 +421,7 @@ static void who_asked(void **state) {
     shows("uuuuuuuuup", 0, "9", 9);
 }
 
-static void noise_is_what_the_table_says(void **state) {
-    (void)state;
+TEST(noise_is_what_the_table_says) {
     const struct {
         enum ct_noise_subject what;
         const char *name;
@@ -486,8 +467,7 @@ static void noise_is_what_the_table_says(void **state) {
             fail_msg("%s", all[i].name);
 }
 
-static void native_frames_by_module_and_function(void **state) {
-    (void)state;
+TEST(native_frames_by_module_and_function) {
     const struct {
         const char *module, *function;
         enum ct_noise_group group;
@@ -511,8 +491,7 @@ static void native_frames_by_module_and_function(void **state) {
 }
 
 // The names are those that c++filt gives, up to their template arguments.
-static void plain_names_of_symbols(void **state) {
-    (void)state;
+TEST(plain_names_of_symbols) {
     static const char *const names_of[][2] = {
         {"_ZN3c104cuda20CUDACachingAllocator6Native8allocateEm",
          "c10::cuda::CUDACachingAllocator::Native::allocate"},
@@ -548,25 +527,4 @@ static void plain_names_of_symbols(void **state) {
             test_free(exact);
         }
     }
-}
-
-int main(void) {
-#define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
-    const struct CMUnitTest tests[] = {
-        TEST(symbols_come_later),
-        TEST(generations),
-        TEST(stacks_are_a_tree),
-        TEST(deep_stacks_share),
-        TEST(ends_and_places),
-        TEST(malformed),
-        TEST(facts),
-        TEST(who_asked),
-        TEST(labels),
-        TEST(files_are_told_apart),
-        TEST(one_file_needs_no_folder),
-        TEST(noise_is_what_the_table_says),
-        TEST(native_frames_by_module_and_function),
-        TEST(plain_names_of_symbols),
-    };
-    return cmocka_run_group_tests_name("report_call_sites", tests, NULL, NULL);
 }

@@ -1,19 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Demangling: known names, c++filt over a library's worth of names, and hostile names.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include <demangler.h> // generated
 
 #include "../lib/seed.h"
+#include "../lib/unit.h"
 #include "symbols/demangle.h"
 
 static char text[4096];
@@ -98,8 +93,7 @@ static const struct {
     {"Z1fv", "", ""},
 };
 
-static void known_names(void **state) {
-    (void)state;
+TEST(known_names) {
     need();
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
         const char *symbol = known[i].symbol, *full = stays(symbol) ? "" : known[i].full,
@@ -114,8 +108,7 @@ static void known_names(void **state) {
     }
 }
 
-static void room(void **state) {
-    (void)state;
+TEST(room) {
     need();
     assert_int_equal(ct_demangle("_Z1fv", 5, CT_DEMANGLE_FULL, text, 3), 2); // cut, not overrun
     assert_string_equal(text, "f(");
@@ -131,10 +124,9 @@ static void room(void **state) {
 }
 
 // All symbols of a C++ library and of this program, in one run of c++filt.
-static void compare_with_cxxfilt(void **state) {
+TEST(compare_with_cxxfilt) {
     char command[700], library[512], symbol[9000], want[65536], path[] = "/tmp/names.XXXXXX";
     unsigned seen = 0;
-    (void)state;
     need();
     FILE *where = popen("g++ -print-file-name=libstdc++.so.6", "r");
     if (!where || fscanf(where, "%511s", library) != 1 || *library != '/') {
@@ -172,9 +164,8 @@ static void compare_with_cxxfilt(void **state) {
 }
 
 // Substitutions of substitutions: some hundred bytes that stand for more than there is memory.
-static void explosive_names(void **state) {
+TEST(explosive_names) {
     char symbol[4000];
-    (void)state;
     need();
     // f(A, pair<A, A>, pair<pair<A, A>, pair<A, A>>, ...)
     size_t n = (size_t)sprintf(symbol, "_Z1f1A4pairIS_S_E");
@@ -219,9 +210,8 @@ static void explosive_names(void **state) {
 
 // Names that were right, with a few bytes wrong: whatever comes of them fits (run with
 // SAN=address).
-static void wrong_names(void **state) {
+TEST(wrong_names) {
     unsigned seed = 1 + (unsigned)test_seed(), named = 0;
-    (void)state;
     need();
     for (int i = 0; i < 40000; i++) {
         char symbol[400];
@@ -237,13 +227,4 @@ static void wrong_names(void **state) {
         named += n > 0;
     }
     assert_true(named > 1000);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(known_names),          cmocka_unit_test(room),
-        cmocka_unit_test(compare_with_cxxfilt), cmocka_unit_test(explosive_names),
-        cmocka_unit_test(wrong_names),
-    };
-    return cmocka_run_group_tests_name("report_demangle", tests, NULL, NULL);
 }

@@ -1,24 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a trace knows about flags, versions and the environment, and the order of versions.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include <cutrace/format/cli_flags.h>
 
+#include "../lib/unit.h"
 #include "base/version_order.h"
 #include "read/facts.h"
 
 // ---- versions -----------------------------------------------------------------------------------
 
 // Ascending, as packaging.version sorts them.
-static void versions_in_order(void **state) {
-    (void)state;
+TEST(versions_in_order) {
     static const char *const sorted[] = {
         "0.6.3.dev1", "0.6.3rc1.dev4", "0.6.3rc1", "0.6.3",    "0.6.3.post1.dev2", "0.6.3.post1",
         "0.6.10",     "0.9.2.dev226",  "0.9.2",    "0.21.0",   "0.29a1",           "0.29b2",
@@ -33,8 +27,7 @@ static void versions_in_order(void **state) {
         }
 }
 
-static void versions_alike(void **state) {
-    (void)state;
+TEST(versions_alike) {
     static const char *const pairs[][2] = {
         {"0.29", "0.29.0"},
         {"0.29", "0.29.0.0.0.0.0.0"},
@@ -57,8 +50,7 @@ static void versions_alike(void **state) {
     }
 }
 
-static void no_versions(void **state) {
-    (void)state;
+TEST(no_versions) {
     static const char *const texts[] = {"",     "unknown", "abc", "+cu130", "1.x", "1.2 3",
                                         "1..2", "1.2rc1x", "!1",  "1!",     "dev", "1.2/3"};
     int order = 99;
@@ -91,8 +83,7 @@ static void read_pairs(struct ct_facts *f, const char *const (*pairs)[2], size_t
 }
 #define READ(f, pairs) read_pairs(f, pairs, sizeof(pairs) / sizeof *(pairs))
 
-static void recorded(void **state) {
-    (void)state;
+TEST(recorded) {
     static const char *const pairs[][2] = {
         {"flag.max-model-len.from", "parent"},
         {"flag.max-model-len", "4096"},
@@ -126,8 +117,7 @@ static void recorded(void **state) {
 }
 
 // What older recorders wrote.
-static void recorded_as_argv(void **state) {
-    (void)state;
+TEST(recorded_as_argv) {
     static const char *const pairs[][2] = {
         {"process.argv", "--gpu-memory-utilization 0.95 --max_model_len=4096 -tp 2 -q awq "
                          "--enforce-eager --no-enable-prefix-caching --dtype -pp 1 -O3 "
@@ -149,8 +139,7 @@ static void recorded_as_argv(void **state) {
     ct_facts_free(&f);
 }
 
-static void nothing_recorded(void **state) {
-    (void)state;
+TEST(nothing_recorded) {
     static const char *const pairs[][2] = {
         {"process.exe", "python3"}, {"process.program", "vllm"}, {"flag.config", "<given>"}};
     struct ct_facts f;
@@ -164,8 +153,7 @@ static void nothing_recorded(void **state) {
 }
 
 // A stranger's trace.
-static void too_many(void **state) {
-    (void)state;
+TEST(too_many) {
     enum { MANY = 20000 };
     struct ct_definitions n;
     struct ct_facts f;
@@ -208,8 +196,7 @@ static void read_line(const char *arguments, size_t n, int letters, const char *
     free(copy);
 }
 
-static void command_lines(void **state) {
-    (void)state;
+TEST(command_lines) {
 #define LINE(letters, text, want) read_line(text, sizeof(text) - 1, letters, want)
     LINE(0, "", "");
     LINE(0, "\0\0\0", "");
@@ -262,8 +249,7 @@ static void command_lines(void **state) {
 }
 
 // What must not be in a trace.
-static void harmful_words(void **state) {
-    (void)state;
+TEST(harmful_words) {
     static const char *const harmful[] = {
         "AKIAIOSFODNN7EXAMPLE",
         "hf_aBcDeFgHiJkLmNoPqRsTuVwXyZ",
@@ -297,8 +283,7 @@ static void harmful_words(void **state) {
         assert_true(ct_cli_is_word((struct ct_cli_text){harmless[i], strlen(harmless[i])}));
 }
 
-static void numbers(void **state) {
-    (void)state;
+TEST(numbers) {
     static const char *const good[] = {"0.9",  ".9",   "9.",  "-1",   "+1",  "32k",
                                        "8GiB", "1e-5", "1E6", "auto", "max", "20000000000"};
     static const char *const bad[] = {"",    ".",      "-",    "1.2.3",
@@ -313,8 +298,7 @@ static void numbers(void **state) {
 }
 
 // A row of the table is found by its own name, and no name or alias stands for two rows.
-static void table(void **state) {
-    (void)state;
+TEST(table) {
     for (size_t i = 0; i < CT_CLI_FLAGS; i++) {
         const char *names[2] = {ct_cli_flags[i].name, ct_cli_flags[i].aliases};
         for (size_t k = 0; k < 2; k++)
@@ -325,22 +309,4 @@ static void table(void **state) {
                 at += n;
             }
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(versions_in_order),
-        cmocka_unit_test(versions_alike),
-        cmocka_unit_test(no_versions),
-        cmocka_unit_test(recorded),
-        cmocka_unit_test(recorded_as_argv),
-        cmocka_unit_test(nothing_recorded),
-        cmocka_unit_test(too_many),
-        cmocka_unit_test(command_lines),
-        cmocka_unit_test(harmful_words),
-        cmocka_unit_test(numbers),
-        cmocka_unit_test(table),
-    };
-
-    return cmocka_run_group_tests_name("report_facts", tests, NULL, NULL);
 }

@@ -1,22 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sizes, shares and times as text, and strings without what a terminal must not receive.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "../lib/draw.h"
 #include "../lib/seed.h"
+#include "../lib/unit.h"
 #include "base/human.h"
 #include "base/utf8.h"
 
 #define GIB (UINT64_C(1) << 30)
 
-static void sizes(void **state) {
-    (void)state;
+TEST(sizes) {
     static const struct {
         uint64_t bytes;
         enum ct_human_units units;
@@ -53,8 +48,7 @@ static void parts(const char *total, const uint64_t *bytes, size_t n, uint64_t w
     assert_string_equal(line, shown);
 }
 
-static void shown_parts(void **state) {
-    (void)state;
+TEST(shown_parts) {
     const uint64_t mib = UINT64_C(1) << 20;
     // The request of 24 MiB on a full H100: 15.8125 more than the 8.1875 that was free.
     parts("24.00 MiB", (const uint64_t[]){253 * mib / 16, 131 * mib / 16}, 2, 24 * mib, 0,
@@ -76,16 +70,14 @@ static void shown_parts(void **state) {
 
 // Whatever the parts are, what is shown of them adds up in hundredths of the total's unit, and no
 // part is shown more than one digit away from its value.
-static void parts_add_up(void **state) {
-    (void)state;
-    uint64_t seed = 1 + test_seed();
+TEST(parts_add_up) {
+    chance = 1 + test_seed();
     for (int round = 0; round < 20000; round++) {
         uint64_t bytes[8], whole = 0, sum = 0;
         const size_t n = 2 + (size_t)(round % 7);
         struct ct_human_text text[8];
         for (size_t i = 0; i < n; i++) {
-            seed = seed * UINT64_C(6364136223846793005) + 1442695040888963407;
-            bytes[i] = GIB + (seed >> 34) * 7; // 1 to 8 GiB: all with the total's unit
+            bytes[i] = GIB + draw(GIB) * 7; // 1 to 8 GiB: all with the total's unit
             whole += bytes[i];
         }
         ct_human_bytes_of_parts(text, bytes, n, whole, CT_UNITS_IEC, n);
@@ -103,8 +95,7 @@ static void parts_add_up(void **state) {
     }
 }
 
-static void shares(void **state) {
-    (void)state;
+TEST(shares) {
     static const struct {
         uint64_t part, whole;
         const char *text;
@@ -138,8 +129,7 @@ static void shares(void **state) {
     assert_string_equal(text[2].text, "0.0 %");
 }
 
-static void times_and_counts(void **state) {
-    (void)state;
+TEST(times_and_counts) {
     static const struct {
         uint64_t ns;
         const char *text;
@@ -177,8 +167,7 @@ static void cleaned(const char *from, size_t n, const char *want) {
     assert_string_equal(to, want);
 }
 
-static void cleaning(void **state) {
-    (void)state;
+TEST(cleaning) {
     char small[4];
     cleaned("plain", 5, "plain");
     cleaned("\x1b[31mred\x1b[0m", 12, "?[31mred?[0m");
@@ -201,16 +190,4 @@ static void cleaning(void **state) {
     assert_int_equal(ct_utf8_sanitize(small, sizeof small, "ab\xe2\x82\xac", 5), 2);
     assert_string_equal(small, "ab");
     assert_int_equal(ct_utf8_columns("a\xc3\xbc\xe2\x82\xac"), 3);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sizes),
-        cmocka_unit_test(shown_parts),
-        cmocka_unit_test(parts_add_up),
-        cmocka_unit_test(shares),
-        cmocka_unit_test(times_and_counts),
-        cmocka_unit_test(cleaning),
-    };
-    return cmocka_run_group_tests_name("report_human", tests, NULL, NULL);
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What calls between two answers of NVML's leave: when the tracked memory changed last, and that
 // nothing is known after a gap.
+#include "../lib/unit.h"
 #include "state_model.h"
 
 #include "processes/neighbours.h"
@@ -10,15 +11,13 @@
 static struct ct_replay replay;
 static struct ct_neighbours neighbours;
 
-static int set_up(void **state) {
-    (void)state;
+BEFORE_EACH {
     ct_replay_init(&replay);
     neighbours = (struct ct_neighbours){0};
     return 0;
 }
 
-static int tear_down(void **state) {
-    (void)state;
+AFTER_EACH {
     ct_neighbours_free(&neighbours);
     ct_replay_free(&replay);
     return 0;
@@ -50,8 +49,7 @@ static void list(uint64_t t_ns, uint64_t bytes) {
 }
 
 // An answer counts if nothing has changed for 20 ms.
-static void an_answer_soon_after_a_change_does_not_count(void **state) {
-    (void)state;
+TEST(an_answer_soon_after_a_change_does_not_count) {
     allocate(1000 * MS);
     list(1019 * MS, 5);
     assert_false(neighbours.device[0].tick.is_open);
@@ -64,8 +62,7 @@ static void an_answer_soon_after_a_change_does_not_count(void **state) {
     assert_false(neighbours.device[0].tick.is_open);
 }
 
-static void after_a_gap_nothing_is_known_until_the_next_answer(void **state) {
-    (void)state;
+TEST(after_a_gap_nothing_is_known_until_the_next_answer) {
     allocate(1000 * MS);
     list(1100 * MS, 5);
     allocate(1200 * MS);
@@ -76,13 +73,4 @@ static void after_a_gap_nothing_is_known_until_the_next_answer(void **state) {
     assert_int_equal(ct_neighbour_at(neighbours.list, 1300 * MS), CT_NEIGHBOUR_LOST);
     list(1400 * MS, 6);
     assert_int_equal(ct_neighbour_at(neighbours.list, 1400 * MS), 6);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(an_answer_soon_after_a_change_does_not_count, set_up,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(after_a_gap_nothing_is_known_until_the_next_answer, set_up,
-                                        tear_down)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

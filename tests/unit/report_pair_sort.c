@@ -1,25 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sorting pairs: the order is that of an insertion into a sorted list, which keeps equal keys as
 // they came.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "../lib/draw.h"
+#include "../lib/unit.h"
 #include "base/pair_sort.h"
 
 enum { MOST = 3000 };
-
-static uint64_t state = 0x9E3779B97F4A7C15u;
-
-static uint64_t roll(void) {
-    state ^= state << 13;
-    state ^= state >> 7;
-    return state ^= state << 17;
-}
 
 // Where a pair belongs: behind all that have its key or a lower one.
 static void check_sorted(const struct ct_pair *sorted, const struct ct_pair *given, size_t n) {
@@ -37,37 +26,24 @@ static void check_sorted(const struct ct_pair *sorted, const struct ct_pair *giv
 static void sort_and_check(size_t n, uint64_t mask, uint64_t base) {
     static struct ct_pair given[MOST], list[MOST];
     for (size_t i = 0; i < n; i++)
-        given[i] = list[i] = (struct ct_pair){(roll() & mask) + base, i};
+        given[i] = list[i] = (struct ct_pair){(draw(UINT64_MAX) & mask) + base, i};
     ct_pair_sort(list, n);
     check_sorted(list, given, n);
 }
 
-static void test_all_sizes(void **unused) {
-    (void)unused;
+TEST(test_all_sizes) {
     for (size_t n = 0; n < 200; n++)
         sort_and_check(n, UINT64_MAX, 0);
     sort_and_check(MOST, UINT64_MAX, 0);
 }
 
-static void test_addresses(void **unused) {
-    (void)unused;
+TEST(test_addresses) {
     for (unsigned bits = 0; bits < 64; bits++)
         sort_and_check(MOST, (UINT64_C(1) << bits) - 1, UINT64_C(0x7F0000000000));
     sort_and_check(MOST, 0xFFFFFE00, UINT64_C(0x7F0000000000));
 }
 
-static void test_equal_keys(void **unused) {
-    (void)unused;
+TEST(test_equal_keys) {
     sort_and_check(MOST, 0, 5);
     sort_and_check(MOST, 3, UINT64_MAX - 3);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_all_sizes),
-        cmocka_unit_test(test_addresses),
-        cmocka_unit_test(test_equal_keys),
-    };
-    cmocka_set_message_output(CM_OUTPUT_TAP);
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,13 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sizes and times as people type them, and the word that was meant.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "../lib/unit.h"
 #include "base/human.h"
 #include "base/nearest.h"
 #include "base/parse.h"
@@ -15,8 +10,7 @@
 #define GIB (UINT64_C(1) << 30)
 #define SECOND UINT64_C(1000000000)
 
-static void sizes(void **state) {
-    (void)state;
+TEST(sizes) {
     static const struct {
         const char *text;
         uint64_t bytes;
@@ -61,8 +55,7 @@ static void sizes(void **state) {
         assert_int_equal(ct_parse_size(bare[i], &v), CT_PARSE_NO_UNIT);
 }
 
-static void times(void **state) {
-    (void)state;
+TEST(times) {
     static const struct {
         const char *text;
         enum ct_time_kind kind;
@@ -153,8 +146,7 @@ static void times(void **state) {
 }
 
 // What is printed is read back, to the last digit that is printed.
-static void printed_times(void **state) {
-    (void)state;
+TEST(printed_times) {
     struct ct_time t;
     for (uint64_t ns = 1; ns < UINT64_C(1) << 62; ns = ns * 3 + 777) {
         const uint64_t digit = ns >= 86399 * SECOND ? SECOND : 1000000;
@@ -175,8 +167,7 @@ static const char *nearest(const char *typed) {
     return n.best;
 }
 
-static void mistyped_words(void **state) {
-    (void)state;
+TEST(mistyped_words) {
     assert_string_equal(nearest("timelime"), "timeline");
     assert_string_equal(nearest("timelne"), "timeline");
     assert_string_equal(nearest("sumary"), "summary");
@@ -188,14 +179,4 @@ static void mistyped_words(void **state) {
     assert_null(nearest("t"));
     assert_null(nearest(""));
     assert_null(nearest("a word that is longer than any that there is"));
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sizes),
-        cmocka_unit_test(times),
-        cmocka_unit_test(printed_times),
-        cmocka_unit_test(mistyped_words),
-    };
-    return cmocka_run_group_tests_name("report_parse", tests, NULL, NULL);
 }

@@ -1,14 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Analyses that share a pass see what each would see in a replay of its own, up to where it ends.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include <cmocka.h>
-
+#include "../lib/unit.h"
 #include "question/pass.h"
 
 // What was seen: numbers of calls, and a sum that depends on their order.
@@ -121,8 +116,7 @@ static void is_same(const struct seen *a, const struct seen *b) {
     assert_int_equal(a->ended, 1);
 }
 
-static void each_sees_what_it_sees_alone(void **state) {
-    (void)state;
+TEST(each_sees_what_it_sees_alone) {
     const uint64_t last[] = {UINT64_MAX, 3, 10, 0};
     struct seen s[4];
     for (size_t i = 0; i < 4; i++)
@@ -135,8 +129,7 @@ static void each_sees_what_it_sees_alone(void **state) {
     assert_true(s[0].before > 20 && s[0].changes > 4 && s[1].before == 4 && s[3].before == 1);
 }
 
-static void a_pass_ends_where_no_analysis_goes_on(void **state) {
-    (void)state;
+TEST(a_pass_ends_where_no_analysis_goes_on) {
     struct seen s[2] = {{.last = 7}, {.last = 5}};
     see_together(s, 2);
     assert_int_equal(s[0].before, 8);
@@ -146,8 +139,7 @@ static void a_pass_ends_where_no_analysis_goes_on(void **state) {
 }
 
 // What an analysis leaves out is not called, and objects may go to somebody else.
-static void calls_may_be_left_out(void **state) {
-    (void)state;
+TEST(calls_may_be_left_out) {
     struct seen s = {.last = UINT64_MAX}, objects = {.last = 0};
     const struct seen alone = see_alone(UINT64_MAX);
     const struct ct_listener bare = {.self = &s, .before = before};
@@ -169,8 +161,7 @@ static void calls_may_be_left_out(void **state) {
 }
 
 // One that leads takes the others with it, whatever they want.
-static void a_pass_ends_with_the_one_that_leads(void **state) {
-    (void)state;
+TEST(a_pass_ends_with_the_one_that_leads) {
     struct seen leader = {.last = 7}, other = {.last = UINT64_MAX};
     const struct seen alone = see_alone(7);
     const struct ct_listener a = {
@@ -196,12 +187,4 @@ static void a_pass_ends_with_the_one_that_leads(void **state) {
     assert_null(r.live.total_changed);
     ct_replay_free(&r);
     ct_trace_close(&t);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(each_sees_what_it_sees_alone),
-                                       cmocka_unit_test(a_pass_ends_where_no_analysis_goes_on),
-                                       cmocka_unit_test(a_pass_ends_with_the_one_that_leads),
-                                       cmocka_unit_test(calls_may_be_left_out)};
-    return cmocka_run_group_tests_name("joint_pass", tests, NULL, NULL);
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Totals set aside at a candidate peak, against full copies of the live state at each of them.
 #include "../lib/seed.h"
+#include "../lib/unit.h"
 #include "state_model.h"
 
 #include "analyze/peak_totals.h"
@@ -70,11 +71,10 @@ static void is_the_moment(int device, enum ct_totals_moment which, const struct 
     ct_live_at_free(&m);
 }
 
-static void moments_are_those_that_were_marked(void **state) {
+TEST(moments_are_those_that_were_marked) {
     static struct copy copies[DEVICES][CT_TOTALS_MOMENTS];
     struct events events = {.seed = 17 + test_seed(), .keys = 60};
     struct ct_event e;
-    (void)state;
     ct_replay_init(&replay);
     replay.live.total_changed = changed;
     replay.live.owner_changed = owner_changed;
@@ -148,12 +148,11 @@ static void are_equal(const struct ct_live_totals *got, const struct ct_live_tot
 }
 
 // The state that is read object by object is the truth here; any rows must add up to what is live.
-static void rows_with_blocks_are_those_of_the_state(void **state) {
+TEST(rows_with_blocks_are_those_of_the_state) {
     static struct ct_live_totals copies[DEVICES][2];
     unsigned divided[2] = {0};
     struct events events = {.seed = 18 + test_seed(), .keys = 60};
     struct ct_event e;
-    (void)state;
     ct_replay_init(&replay);
     replay.live.total_changed = live_changed;
     replay.live.owner_changed = live_owner_changed;
@@ -192,10 +191,4 @@ static void rows_with_blocks_are_those_of_the_state(void **state) {
     ct_replay_free(&replay);
     for (int d = 0; d < CT_DEVICES; d++)
         ct_peak_totals_free(&marks[d]);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(moments_are_those_that_were_marked),
-                                       cmocka_unit_test(rows_with_blocks_are_those_of_the_state)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

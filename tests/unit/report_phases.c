@@ -1,16 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rules by which frames name phases and components: patterns, the order of frames, rules of a file,
 // and very many stacks.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "../lib/unit.h"
 #include "analyze/phase_follow.h"
 #include "symbols/phases.h"
 
@@ -21,16 +16,14 @@ static struct ct_definitions names;
 static struct ct_phase_rules rules;
 static struct ct_phases phases;
 
-static int set_up(void **state) {
-    (void)state;
+BEFORE_EACH {
     ct_definitions_init(&names);
     rules = (struct ct_phase_rules){0};
     ct_phases_init(&phases, &names, &rules);
     return 0;
 }
 
-static int tear_down(void **state) {
-    (void)state;
+AFTER_EACH {
     ct_phases_free(&phases);
     ct_phase_rules_free(&rules);
     ct_definitions_free(&names);
@@ -94,8 +87,7 @@ static int fits_file(const char *pattern, const char *path) {
     return ct_phase_rule_fits_file(&rule, path, strlen(path));
 }
 
-static void patterns_fit_the_end_of_a_path(void **state) {
-    (void)state;
+TEST(patterns_fit_the_end_of_a_path) {
     char deep[2000];
     assert_true(fits_file("a/b.py", "a/b.py"));
     assert_true(fits_file("a/b.py", "/x/a/b.py"));
@@ -119,8 +111,7 @@ static void patterns_fit_the_end_of_a_path(void **state) {
     assert_false(fits_file("x*x*x*x*x*x*x*y", deep));
 }
 
-static void the_outermost_function_is_the_phase(void **state) {
-    (void)state;
+TEST(the_outermost_function_is_the_phase) {
     const uint32_t profiled =
         STACK({"user.py", "<module>"}, {WORKER, "Worker.determine_available_memory"},
               {RUNNER, "GPUModelRunner.profile_run"}, {RUNNER, "GPUModelRunner.execute_model"},
@@ -145,8 +136,7 @@ static void the_outermost_function_is_the_phase(void **state) {
     assert_phase(0, CT_PHASE_UNKNOWN);
 }
 
-static void what_surrounds_a_phase_gives_way(void **state) {
-    (void)state;
+TEST(what_surrounds_a_phase_gives_way) {
     const char *core = "/x/vllm/v1/engine/core.py", *trainer = "/x/transformers/trainer.py";
     assert_phase(STACK({core, "run_engine_core"}), CT_PHASE_OTHER);
     assert_phase(STACK({core, "run_engine_core"}, {WORKER, "Worker.load_model"}), CT_PHASE_WEIGHTS);
@@ -166,8 +156,7 @@ static void what_surrounds_a_phase_gives_way(void **state) {
         CT_PHASE_TRAIN_BACKWARD); // the closure
 }
 
-static void the_innermost_rule_is_the_component(void **state) {
-    (void)state;
+TEST(the_innermost_rule_is_the_component) {
     const char *utils = "/x/vllm/v1/worker/utils.py", *lora = "/x/vllm/lora/layers/base_linear.py";
     const uint32_t cache =
         STACK({WORKER, "Worker.initialize_from_config"},
@@ -202,9 +191,8 @@ static int read_rules(const char *text, struct ct_error *error) {
     return status;
 }
 
-static void rules_of_a_file_come_first(void **state) {
+TEST(rules_of_a_file_come_first) {
     struct ct_error error;
-    (void)state;
     assert_int_equal(read_rules("# mine\n\n"
                                 "phase, warmup ,vllm,,user.py,prepare,\r\n"
                                 "phase,idle,none,serve,user.py,wait,a source, with a comma\n"
@@ -220,7 +208,7 @@ static void rules_of_a_file_come_first(void **state) {
                      CT_COMPONENT_KV_CACHE);
 }
 
-static void a_bad_line_is_named(void **state) {
+TEST(a_bad_line_is_named) {
     static const struct {
         const char *text, *says;
     } cases[] = {
@@ -233,7 +221,6 @@ static void a_bad_line_is_named(void **state) {
         {"phase,weights,vllm,,,f\n", ":1: an empty pattern"},
     };
     struct ct_error error;
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         assert_int_equal(read_rules(cases[i].text, &error), -1);
         assert_int_equal(error.status, CT_EXIT_USAGE);
@@ -248,9 +235,8 @@ static void a_bad_line_is_named(void **state) {
 
 // One chain of a million callers: a walk over each stack would be half a billion steps of a
 // million million.
-static void a_million_stacks_are_one_pass(void **state) {
+TEST(a_million_stacks_are_one_pass) {
     enum { STACKS = 1000000 };
-    (void)state;
     const uint32_t load = add_frame(WORKER, "Worker.load_model");
     const uint32_t plain = add_frame("/x/user.py", "recurse");
     uint32_t node = add_node(0, load);
@@ -265,11 +251,10 @@ static void a_million_stacks_are_one_pass(void **state) {
 }
 
 // A checkpoint restores the ranges that are open: no event begins them.
-static void a_range_that_was_restored_is_a_phase(void **state) {
+TEST(a_range_that_was_restored_is_a_phase) {
     struct ct_open_ranges open = {.used = 0};
     struct ct_phase_follow follow = {.phases = &phases, .open = &open};
     struct ct_event push = {.present = 0}, alloc = {.present = 0};
-    (void)state;
     CT_SET(&push, op, CT_OP_RANGE_PUSH);
     CT_SET(&push, thread, 1);
     CT_SET(&push, text, add_string("warm up"));
@@ -279,18 +264,4 @@ static void a_range_that_was_restored_is_a_phase(void **state) {
     ct_open_ranges_apply(&open, &push, 1);
     assert_int_equal(ct_phase_follow_event(&follow, &alloc)->phase, CT_PHASE_RANGE);
     ct_phase_follow_free(&follow);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(patterns_fit_the_end_of_a_path, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(the_outermost_function_is_the_phase, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(what_surrounds_a_phase_gives_way, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(the_innermost_rule_is_the_component, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(rules_of_a_file_come_first, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_bad_line_is_named, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_million_stacks_are_one_pass, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_range_that_was_restored_is_a_phase, set_up, tear_down),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

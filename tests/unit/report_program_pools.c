@@ -1,16 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Pools of a program with millions of sub-allocations: bounded in memory and in time, and right up
 // to the bound.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "../lib/draw.h"
 #include "../lib/seed.h"
+#include "../lib/unit.h"
 #include "analyze/program_pools.h"
 
 enum { HEAPS = 3, ADDRESSES = 2000 };
@@ -44,9 +40,8 @@ static void reset(uint64_t heap) {
     ct_program_pools_apply(&pools, &e);
 }
 
-static void more_than_are_followed(void **state) {
+TEST(more_than_are_followed) {
     const uint64_t more = CT_PROGRAM_POOL_REGIONS / 2;
-    (void)state;
     begin();
     for (uint64_t i = 0; i < CT_PROGRAM_POOL_REGIONS + more; i++)
         hand_out(1, 4096 + i * 64, 2);
@@ -62,8 +57,7 @@ static void more_than_are_followed(void **state) {
     ct_program_pools_free(&pools);
 }
 
-static void resets_leave_nothing(void **state) {
-    (void)state;
+TEST(resets_leave_nothing) {
     begin();
     for (uint64_t i = 0; i < 3000000; i++) {
         hand_out(1, 4096 + i * 64, 2);
@@ -98,16 +92,14 @@ static void compare(const struct model *m) {
     }
 }
 
-static void random_calls(void **state) {
+TEST(random_calls) {
     static struct model m;
-    uint64_t seed = 7 + test_seed();
-    (void)state;
+    chance = 7 + test_seed();
     begin();
     memset(m.heap, -1, sizeof m.heap);
     for (int i = 0; i < 400000; i++) {
-        seed = seed * UINT64_C(6364136223846793005) + 1442695040888963407;
-        const int a = (int)(seed >> 33) % ADDRESSES, h = (int)(seed >> 20 & 0xFF) % HEAPS;
-        const uint64_t what = seed >> 50 & 1023, ptr = 4096 + (uint64_t)a * 4096;
+        const int a = (int)draw(ADDRESSES), h = (int)draw(HEAPS);
+        const uint64_t what = draw(1024), ptr = 4096 + (uint64_t)a * 4096;
         if (what == 0) {
             reset((uint64_t)h);
             for (int k = 0; k < ADDRESSES; k++)
@@ -125,11 +117,4 @@ static void random_calls(void **state) {
     }
     compare(&m);
     ct_program_pools_free(&pools);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(more_than_are_followed),
-                                       cmocka_unit_test(resets_leave_nothing),
-                                       cmocka_unit_test(random_calls)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,14 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ordered address ranges, against an array that has the range of each address.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 
-#include <cmocka.h>
-
 #include "../lib/draw.h"
+#include "../lib/unit.h"
 #include "replay/range_list.h"
 
 enum { CELLS = 60000 };
@@ -68,8 +63,7 @@ static void walk(void) {
 }
 
 // In turns: many small ranges, few large ones in their place, and hardly any.
-static void as_the_array_says(void **state) {
-    (void)state;
+TEST(as_the_array_says) {
     for (int i = 0; i < 400000; i++) {
         const int turn = i / 20000 % 4;
         const uint64_t most = turn == 1 ? 3000 : turn == 3 ? 60 : 6, bytes = 1 + draw(most);
@@ -89,8 +83,7 @@ static void as_the_array_says(void **state) {
     assert_null(ct_range_list_get(&spans, ct_range_list_find(&spans, 0)));
 }
 
-static void in_order(void **state) {
-    (void)state;
+TEST(in_order) {
     for (uint64_t i = 0; i < 10000; i++) {
         const struct ct_listed_range up = {
             .start = 1000000 + i * 2, .bytes = 1 + i % 2, .event = i + 1};
@@ -104,13 +97,4 @@ static void in_order(void **state) {
         assert_int_equal(ct_range_list_find_exact(&spans, 1000000 - (i + 1) * 2)->event, i + 1);
     }
     ct_range_list_free(&spans);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(as_the_array_says),
-        cmocka_unit_test(in_order),
-    };
-    cmocka_set_message_output(CM_OUTPUT_TAP);
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,25 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // The tree of address ranges, against a map with a byte for each address.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "../lib/draw.h"
+#include "../lib/unit.h"
 #include "replay/range_tree.h"
 
 enum { ADDRESSES = 60000, ZONE = 6000 }; // extents of different zones never become one
 
 static uint8_t there[ADDRESSES + 1];
-static uint64_t seed;
-
-static uint64_t draw(uint64_t below) {
-    seed = seed * UINT64_C(6364136223846793005) + 1442695040888963407;
-    return (seed >> 33) % below;
-}
 
 // All extents from left to right are those of the map, and so are the totals.
 static void same(const struct ct_range_tree *s) {
@@ -58,9 +48,8 @@ static void change(struct ct_range_tree *s, int add, uint64_t start, uint64_t en
                      changed);
 }
 
-static void random_changes(void **state) {
+TEST(random_changes) {
     struct ct_range_tree s = {0};
-    (void)state;
     for (unsigned round = 0; round < 60000; round++) {
         // Times when it fills up with small ones, empties, and times of large ones.
         const uint64_t phase = round / 6000 % 5, longest = phase == 3 ? 2000 : phase == 4 ? 200 : 9;
@@ -81,9 +70,8 @@ static void random_changes(void **state) {
     ct_range_tree_clear(&s);
 }
 
-static void in_order_and_back(void **state) {
+TEST(in_order_and_back) {
     struct ct_range_tree s = {0};
-    (void)state;
     memset(there, 0, sizeof there);
     for (uint64_t i = 0; i + 1 < ADDRESSES; i += 3)
         change(&s, 1, i, i + 2);
@@ -97,11 +85,10 @@ static void in_order_and_back(void **state) {
 }
 
 // Spans that were put stay as they are, also side by side, and keep their marks.
-static void marks(void **state) {
+TEST(marks) {
     struct ct_range_tree s = {0};
     struct ct_tree_range at;
     uint8_t put[3000] = {0};
-    (void)state;
     for (unsigned round = 0; round < 40000; round++) {
         const uint64_t i = draw(3000);
         if (put[i])
@@ -119,11 +106,4 @@ static void marks(void **state) {
     }
     ct_range_tree_erase(&s, 7); // nothing begins there
     ct_range_tree_clear(&s);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(random_changes),
-                                       cmocka_unit_test(in_order_and_back),
-                                       cmocka_unit_test(marks)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

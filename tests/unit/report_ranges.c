@@ -1,17 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // The gaps that ranges.h maintains, against those that the report finds by sorting, without shared
 // blocks.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 
-#include <cmocka.h>
 #include <cutrace/model/address_map.h>
 #include <cutrace/model/live.h>
 
 #include "../lib/seed.h"
+#include "../lib/unit.h"
 #include "layout/address_layout.h"
 
 static struct ct_replay replay;
@@ -29,9 +25,8 @@ static void placed(void *user, const struct ct_object *o, const struct ct_traits
     ct_address_map_update(&ranges, o, from, sign);
 }
 
-static void gaps_are_those_of_the_report(void **state) {
+TEST(gaps_are_those_of_the_report) {
     uint64_t seed = 1 + test_seed();
-    (void)state;
     ct_replay_init(&replay);
     ct_address_map_init(&ranges, resize, NULL);
     replay.live.address_changed = placed;
@@ -62,9 +57,4 @@ static void gaps_are_those_of_the_report(void **state) {
     assert_true(ct_address_map_gaps(&ranges, 0, UINT64_C(80) << 30).gaps > 100);
     ct_replay_free(&replay);
     ct_address_map_release(&ranges);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(gaps_are_those_of_the_report)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A VMM handle that is mapped at two addresses is a segment of PyTorch's as long as one of the two
 // is mapped.
+#include "../lib/unit.h"
 #include "state_model.h"
 
 #include "replay/replay.h"
@@ -31,8 +32,7 @@ static int is_segment(void) {
     return o->segment;
 }
 
-static void a_handle_mapped_twice_stays_a_segment(void **state) {
-    (void)state;
+TEST(a_handle_mapped_twice_stays_a_segment) {
     ct_replay_init(&replay);
     replay.tiles = 1;
     apply(CT_OP_RESERVE, FIRST, 0);
@@ -49,9 +49,4 @@ static void a_handle_mapped_twice_stays_a_segment(void **state) {
     apply(CT_OP_UNMAP, FIRST, 0);
     assert_false(is_segment());
     ct_replay_free(&replay);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(a_handle_mapped_twice_stays_a_segment)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

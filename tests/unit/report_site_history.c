@@ -1,14 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // What call sites held in each part of a window, and PyTorch's pool: as counted by hand from all
 // values.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 
-#include <cmocka.h>
-
+#include "../lib/draw.h"
+#include "../lib/unit.h"
 #include "sites/site_history.h"
 
 enum { GROUPS = 3, EVENTS = 200, PARTS = CT_SITE_HISTORY_PARTS, FROM = 2000, TO = 9000 };
@@ -19,13 +15,6 @@ struct event {
     uint64_t bytes, born_ns; // added to what the group holds; born 0: nothing is given back
     uint64_t reserved, filled;
 };
-
-static uint64_t seed;
-
-static uint64_t draw(uint64_t n) {
-    seed = seed * UINT64_C(6364136223846793005) + 1442695040888963407;
-    return (seed >> 33) % n;
-}
 
 static void make_events(struct event *e) {
     uint64_t t_ns = draw(2) ? 100 : FROM, held[GROUPS] = {0};
@@ -114,12 +103,10 @@ static void see(struct ct_site_histories *h, const struct event *e) {
     h->lost++;
 }
 
-static void are_counted_as_by_hand(void **state) {
-    (void)state;
-    for (seed = 1; seed < 400; seed++) {
+TEST(are_counted_as_by_hand) {
+    for (unsigned round = 0; round < 400; round++) {
         struct ct_site_histories h;
         struct event e[EVENTS];
-        const uint64_t was = seed;
         make_events(e);
         begin(&h);
         for (size_t i = 0; i < EVENTS; i++)
@@ -128,7 +115,6 @@ static void are_counted_as_by_hand(void **state) {
         is_counted_by_hand(&h, e);
         assert_int_equal(h.lost, EVENTS);
         ct_site_histories_free(&h);
-        seed = was;
     }
 }
 
@@ -140,8 +126,7 @@ static uint64_t round_up(uint64_t ns) {
     return (ns / quarter + 1) * quarter;
 }
 
-static void lifetimes_are_known_to_a_quarter_of_an_octave(void **state) {
-    (void)state;
+TEST(lifetimes_are_known_to_a_quarter_of_an_octave) {
     for (uint64_t bound = 8; bound < UINT64_C(1) << 50; bound *= 2)
         for (uint64_t ns = bound - 3; ns < bound + 3; ns++) {
             struct ct_site_histories h;
@@ -151,11 +136,4 @@ static void lifetimes_are_known_to_a_quarter_of_an_octave(void **state) {
             assert_int_equal(ct_site_history_lifetime(&h.list[0], 1), 0);
             ct_site_histories_free(&h);
         }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(are_counted_as_by_hand),
-        cmocka_unit_test(lifetimes_are_known_to_a_quarter_of_an_octave)};
-    return cmocka_run_group_tests_name("site_history", tests, NULL, NULL);
 }

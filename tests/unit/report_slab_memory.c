@@ -1,19 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // The memory of large states: pieces never overlap, keep what is written until they are freed, and
 // are aligned; in any order, from several threads.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
 #include <cutrace/model/live_memory.h>
 #include <pthread.h>
 
 #include "../lib/draw.h"
 #include "../lib/seed.h"
+#include "../lib/unit.h"
 #include "base/workers.h"
 #include "replay/slab_memory.h"
 
@@ -70,8 +66,7 @@ static int exchange(uint64_t seed, int steps) {
     return fine;
 }
 
-static void pieces_are_whole(void **state) {
-    (void)state;
+TEST(pieces_are_whole) {
     for (uint64_t round = 0; round < 4; round++) // the memory begins anew each time
         assert_true(exchange(draw(UINT64_MAX), 4000));
 }
@@ -82,8 +77,7 @@ static void exchange_one(void *user, size_t i) {
     results[i] += exchange((uint64_t)(uintptr_t)user + i, 1500);
 }
 
-static void by_several_threads(void **state) {
-    (void)state;
+TEST(by_several_threads) {
     assert_int_equal(setenv("CUTRACE_REPORT_WORKERS", "4", 1), 0);
     ct_workers_run(8, exchange_one, (void *)1000);
     for (int i = 0; i < 8; i++)
@@ -103,9 +97,8 @@ static void note_call(void *user, size_t i) {
     (void)user;
 }
 
-static void each_once(void **state) {
+TEST(each_once) {
     static const char *const workers[] = {"0", "1", "2", "7", "16", "400", "-3", ""};
-    (void)state;
     for (size_t w = 0; w < sizeof workers / sizeof *workers; w++)
         for (size_t n = 0; n <= 1000; n = n * 9 + 1) {
             memset(&calls, 0, sizeof calls);
@@ -117,13 +110,4 @@ static void each_once(void **state) {
             for (size_t i = 0; i < n && ct_workers_count() < 2; i++)
                 assert_true(pthread_equal(calls.by[i], pthread_self()));
         }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(pieces_are_whole),
-        cmocka_unit_test(by_several_threads),
-        cmocka_unit_test(each_once),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

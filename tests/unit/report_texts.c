@@ -1,13 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The templates, the cleaning of lines, and the arithmetic of the KV cache and of request sizes.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "../lib/unit.h"
 #include "diagnose/kv_arithmetic.h"
 #include "diagnose/request_size.h"
 #include "text/clean.h"
@@ -23,8 +18,7 @@ static struct ct_template_match match(const char *text) {
     return m;
 }
 
-static void each_template_matches_itself_in_pieces(void **state) {
-    (void)state;
+TEST(each_template_matches_itself_in_pieces) {
     // Blanks and line ends anywhere, also where the template has none.
     const char *texts[] = {"No available memory for the cache blocks",
                            "Noavailablememoryforthecacheblocks",
@@ -35,12 +29,11 @@ static void each_template_matches_itself_in_pieces(void **state) {
     assert_int_equal(match("no available memory for the cache blocks").kind, CT_TEXT_KINDS);
 }
 
-static void every_template_begins_with_four_letters(void **state) {
+TEST(every_template_begins_with_four_letters) {
     static const char *const templates[] = {
 #define CT_TEMPLATE(KIND, text, source) text,
 #include "text/templates.def"
     };
-    (void)state;
     for (size_t i = 0; i < sizeof templates / sizeof *templates; i++) {
         size_t letters = 0;
         for (const char *t = templates[i]; *t && !strchr("[]{}<>|", *t); t++)
@@ -50,8 +43,7 @@ static void every_template_begins_with_four_letters(void **state) {
     }
 }
 
-static void sizes_have_units_and_steps(void **state) {
-    (void)state;
+TEST(sizes_have_units_and_steps) {
     const struct {
         const char *text;
         int64_t bytes, step;
@@ -80,8 +72,7 @@ static void sizes_have_units_and_steps(void **state) {
     assert_false(match("CUDA out of memory. Tried to allocate 17").values[CT_TEXT_TRIED].known);
 }
 
-static void optional_parts_leave_nothing_behind(void **state) {
-    (void)state;
+TEST(optional_parts_leave_nothing_behind) {
     // The optional part sets the device before it fails.
     const struct ct_template_match m = match(
         "CUDA out of memory. Tried to allocate 2.00 MiB. GPU 3 has a total capacity of 7 cats");
@@ -105,8 +96,7 @@ static void optional_parts_leave_nothing_behind(void **state) {
         21474836480);
 }
 
-static void a_longer_sentence_comes_before_a_shorter_one(void **state) {
-    (void)state;
+TEST(a_longer_sentence_comes_before_a_shorter_one) {
     assert_int_equal(
         match("CUDA out of memory occurred when warming up sampler with 256 dummy requests").kind,
         CT_TEXT_KIND_SAMPLER_WARMUP);
@@ -126,8 +116,7 @@ static void a_longer_sentence_comes_before_a_shorter_one(void **state) {
                      CT_TEXT_KINDS);
 }
 
-static void prefixes_are_skipped(void **state) {
-    (void)state;
+TEST(prefixes_are_skipped) {
     const char *prefixes[] = {
         "",
         "INFO 05-14 09:31:02 [core.py:12] ",
@@ -150,8 +139,7 @@ static void prefixes_are_skipped(void **state) {
     }
 }
 
-static void letters_are_plain(void **state) {
-    (void)state;
+TEST(letters_are_plain) {
     const char text[] = "a\x1b[0;31mb\\x1b[0mc 'd' \\\"e\\\" f\\ng \xe2\x80\x9ch\x07 &gt;&quot;";
     char to[sizeof text + 1];
     const size_t n = ct_clean_letters(text, sizeof text - 1, to);
@@ -166,8 +154,7 @@ static void read_text(const char *text, size_t length, struct ct_text_facts *f) 
     fclose(in);
 }
 
-static void lines_and_offsets_are_those_of_the_text(void **state) {
-    (void)state;
+TEST(lines_and_offsets_are_those_of_the_text) {
     struct ct_text_facts f;
     const char text[] =
         "\n\nsome words\nRuntimeError: CUDA error: out of mem\nory\r\nEngineDeadError";
@@ -183,8 +170,7 @@ static void lines_and_offsets_are_those_of_the_text(void **state) {
     ct_text_facts_free(&f);
 }
 
-static void a_setting_is_a_whole_name(void **state) {
-    (void)state;
+TEST(a_setting_is_a_whole_name) {
     struct ct_text_facts f;
     const char text[] =
         "x_max_num_seqs=7 'max_num_seqs': 64, --max-model-len 32k max_model_len=1 gpu_memory_utilization=x\n"
@@ -199,8 +185,7 @@ static void a_setting_is_a_whole_name(void **state) {
     ct_text_facts_free(&f);
 }
 
-static void kv_cache(void **state) {
-    (void)state;
+TEST(kv_cache) {
     assert_int_equal(ct_kv_blocks_of(17, 16), 2);
     assert_int_equal(ct_kv_blocks_of(16, 16), 1);
     assert_int_equal(ct_kv_blocks_of(0, 16), 0);
@@ -216,8 +201,7 @@ static void kv_cache(void **state) {
     assert_int_equal(w.partly_blocks, 2);
 }
 
-static void sizes_of_requests(void **state) {
-    (void)state;
+TEST(sizes_of_requests) {
     struct ct_request_size r;
     // 1.74 GiB is what four threads asked for: 1024 sequences of Qwen2's vocabulary, sorted.
     assert_true(ct_request_size_find(1868310773, GIB / 100, 1024, 151936, &r));
@@ -227,21 +211,4 @@ static void sizes_of_requests(void **state) {
     assert_int_equal(r.bytes, 8);
     assert_false(ct_request_size_find(300 << 20, (1 << 20) / 100, 256, 128256, &r));
     assert_false(ct_request_size_find(INT64_MAX, 1, INT64_MAX, INT64_MAX, &r));
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_template_matches_itself_in_pieces),
-        cmocka_unit_test(every_template_begins_with_four_letters),
-        cmocka_unit_test(sizes_have_units_and_steps),
-        cmocka_unit_test(optional_parts_leave_nothing_behind),
-        cmocka_unit_test(a_longer_sentence_comes_before_a_shorter_one),
-        cmocka_unit_test(prefixes_are_skipped),
-        cmocka_unit_test(letters_are_plain),
-        cmocka_unit_test(lines_and_offsets_are_those_of_the_text),
-        cmocka_unit_test(a_setting_is_a_whole_name),
-        cmocka_unit_test(kv_cache),
-        cmocka_unit_test(sizes_of_requests),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,15 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The curve of a process against a list of all its changes, and what remains of it when it is
 // thinned.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 
-#include <cmocka.h>
-
+#include "../lib/draw.h"
 #include "../lib/seed.h"
+#include "../lib/unit.h"
 #include "analyze/tracked_curve.h"
 
 enum { CHANGES = 2000 };
@@ -18,17 +14,12 @@ struct change {
     uint64_t t_ns, began_ns, bytes;
 };
 
-static uint64_t draw(uint64_t *seed, uint64_t below) {
-    *seed = *seed * UINT64_C(6364136223846793005) + 1442695040888963407;
-    return (*seed >> 33) % below;
-}
-
 // Draws calls of up to 50 ns, one behind the other in the order of their ends.
-static void draw_changes(struct change *c, uint64_t seed) {
+static void draw_changes(struct change *c) {
     uint64_t t = 100;
     for (int i = 0; i < CHANGES; i++) {
-        t += draw(&seed, 4);
-        c[i] = (struct change){t, t - draw(&seed, 50), draw(&seed, 1000)};
+        t += draw(4);
+        c[i] = (struct change){t, t - draw(50), draw(1000)};
     }
 }
 
@@ -67,13 +58,13 @@ static uint64_t freed_before(const struct change *c, uint64_t t, uint64_t before
     return bytes;
 }
 
-static void questions_have_the_answers_of_the_list(void **state) {
-    (void)state;
-    for (uint64_t seed = 1; seed < 6; seed++) {
+TEST(questions_have_the_answers_of_the_list) {
+    chance = test_seed();
+    for (unsigned round = 0; round < 5; round++) {
         static struct change changes[CHANGES];
         struct ct_tracked_curve curve = {0};
         uint64_t high = 0;
-        draw_changes(changes, seed + test_seed());
+        draw_changes(changes);
         for (int i = 0; i < CHANGES; i++) {
             ct_tracked_curve_add(&curve, changes[i].t_ns, changes[i].began_ns, changes[i].bytes);
             high = changes[i].bytes > high ? changes[i].bytes : high;
@@ -92,10 +83,9 @@ static void questions_have_the_answers_of_the_list(void **state) {
 }
 
 // A thinned curve has points that were there, among them the highest one.
-static void a_thinned_curve_keeps_the_highest_point(void **state) {
+TEST(a_thinned_curve_keeps_the_highest_point) {
     struct ct_tracked_curve curve = {0};
     const uint64_t n = 3 * (uint64_t)CT_TRACKED_CURVE_POINTS, highest = n / 2 + 1;
-    (void)state;
     for (uint64_t t = 1; t <= n; t++)
         ct_tracked_curve_add(&curve, t, t, t == highest ? 5000 : t % 1000);
     ct_tracked_curve_finish(&curve);
@@ -110,12 +100,4 @@ static void a_thinned_curve_keeps_the_highest_point(void **state) {
         assert_true(!i || p->t_ns > curve.points[i - 1].t_ns);
     }
     ct_tracked_curve_free(&curve);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(questions_have_the_answers_of_the_list),
-        cmocka_unit_test(a_thinned_curve_keeps_the_highest_point),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

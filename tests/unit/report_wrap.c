@@ -1,15 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Text laid out in lines, and names elided, as written down by hand.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "../lib/unit.h"
 #include "base/elide.h"
 #include "base/utf8.h"
 #include "base/wrap.h"
@@ -31,8 +26,7 @@ static void check(size_t width, int elides, const char *text, const char *want) 
     free(got);
 }
 
-static void lines_that_fit_stay(void **state) {
-    (void)state;
+TEST(lines_that_fit_stay) {
     check(20, 1, "12345678901234567890\n", "12345678901234567890\n");
     check(20, 1, "  a    b\n\nc", "  a    b\n\nc");
     check(20, 1, "  plot   |          \n", "  plot   |          \n");
@@ -41,8 +35,7 @@ static void lines_that_fit_stay(void **state) {
     check(10, 1, "\001a\002 b\003c\n", "a bc\n");
 }
 
-static void words_wrap(void **state) {
-    (void)state;
+TEST(words_wrap) {
     check(20, 1, "the quick brown fox jumps over it\n", "the quick brown fox\n  jumps over it\n");
     check(20, 1, "    one two three four five\n", "    one two three\n      four five\n");
     check(20, 1, "  key    \001one two three four\n", "  key    one two\n         three four\n");
@@ -54,8 +47,7 @@ static void words_wrap(void **state) {
     check(12, 1, "long key 7 \001a bb ccc\n", "long key 7 a\n  bb ccc\n");
 }
 
-static void figures_stay_whole(void **state) {
-    (void)state;
+TEST(figures_stay_whole) {
     check(12, 1, "it was 8.19 MiB.\n", "it was\n  8.19 MiB.\n");
     check(14, 1, "it was at +5.944 s.\n", "it was at\n  +5.944 s.\n");
     check(14, 1, "it was on GPU 0, then\n", "it was on\n  GPU 0, then\n");
@@ -72,8 +64,7 @@ static void figures_stay_whole(void **state) {
     check(12, 1, "GPU 0 12 345 678 911 B\n", "GPU 0 12 345\n  678 911 B\n");
 }
 
-static void names_stay_whole(void **state) {
-    (void)state;
+TEST(names_stay_whole) {
     check(24, 1, "at \002a.py:1 f\003 <- \002long_name.py:22 gg\003 <- \002c.py:3 h\003\n",
           "at a.py:1 f\n  <- long_name.py:22 gg\n  <- c.py:3 h\n");
     check(25, 1, "at \002torch/nn/modules/module.py:12 f\003; then\n",
@@ -86,8 +77,7 @@ static void names_stay_whole(void **state) {
     check(8, 1, "a row \004of a table\n", "a row of a table\n");
 }
 
-static void pieces_of_a_line(void **state) {
-    (void)state;
+TEST(pieces_of_a_line) {
     char *got = NULL;
     size_t size;
     const struct ct_wrap_style style = {.width = 10};
@@ -102,8 +92,7 @@ static void pieces_of_a_line(void **state) {
     free(got);
 }
 
-static void fails_with_its_output(void **state) {
-    (void)state;
+TEST(fails_with_its_output) {
     const struct ct_wrap_style style = {.width = 10};
     FILE *out = fopen("/dev/full", "w");
     if (!out)
@@ -124,8 +113,7 @@ static void elided(const char *text, size_t columns, const char *want) {
     assert_string_equal(copy, want);
 }
 
-static void names_are_elided_in_the_middle(void **state) {
-    (void)state;
+TEST(names_are_elided_in_the_middle) {
     elided("short", 20, "short");
     elided("c10::cuda::CUDACachingAllocator::Native::malloc", 24, "c10::cuda::…::malloc");
     elided("c10::cuda::CUDACachingAllocator::Native::malloc", 18, "c10::…::malloc");
@@ -142,8 +130,7 @@ static void names_are_elided_in_the_middle(void **state) {
 
 // Whatever is elided: it fits, it is not longer in bytes, it is whole characters, and its ends are
 // those of the whole text.
-static void ends_are_kept(void **state) {
-    (void)state;
+TEST(ends_are_kept) {
     static const char *const texts[] = {
         "torch/nn/functional.py:2935 layer_norm <- transformers/models/gpt2/modeling_gpt2.py:1 f",
         "std::vector<std::pair<int, a::b>, c>::operator<<(x, y) (lib/with/slash.so) <- main",
@@ -180,18 +167,4 @@ static void ends_are_kept(void **state) {
                 }
                 free(copy);
             }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(lines_that_fit_stay),
-        cmocka_unit_test(words_wrap),
-        cmocka_unit_test(figures_stay_whole),
-        cmocka_unit_test(names_stay_whole),
-        cmocka_unit_test(pieces_of_a_line),
-        cmocka_unit_test(fails_with_its_output),
-        cmocka_unit_test(names_are_elided_in_the_middle),
-        cmocka_unit_test(ends_are_kept),
-    };
-    return cmocka_run_group_tests_name("report_wrap", tests, NULL, NULL);
 }

@@ -2,6 +2,7 @@
 // The state as checkpoint records and back: exact, also when it is written part by part while
 // events go on.
 #include "../lib/seed.h"
+#include "../lib/unit.h"
 #include "state_model.h"
 
 #include <cutrace/model/checkpoint.h>
@@ -139,9 +140,8 @@ static void restore(struct side *to, size_t n) {
 }
 
 // In one piece: the reader then has what a reader of everything has, and goes on alike.
-static void one_piece_is_exact(void **state) {
+TEST(one_piece_is_exact) {
     struct events events = {.seed = 99 + test_seed()};
-    (void)state;
     for (unsigned round = 0; round < 200; round++) {
         struct side all, late;
         struct ct_checkpoint c;
@@ -164,10 +164,9 @@ static void one_piece_is_exact(void **state) {
 }
 
 // In pieces of 5 records and more, with 0 to 60 events between two.
-static void pieces_of_different_moments_are_exact(void **state) {
+TEST(pieces_of_different_moments_are_exact) {
     struct events events = {.seed = 1234567 + test_seed()};
     unsigned pieces = 0;
-    (void)state;
     for (unsigned round = 0; round < test_rounds(250, 2000); round++) {
         struct side all, late;
         struct ct_checkpoint c;
@@ -282,11 +281,10 @@ static void restore_knowing(struct side *to, size_t n, const struct calls *c) {
     restore(to, n);
 }
 
-static void a_failure_told_later_is_no_loss(void **state) {
+TEST(a_failure_told_later_is_no_loss) {
     static struct calls calls;
     struct events events = {.seed = 31337 + test_seed()};
     unsigned aside = 0;
-    (void)state;
     for (unsigned round = 0; round < test_rounds(250, 2000); round++) {
         struct ct_tentative table[ASIDES] = {{0}};
         struct side all, late;
@@ -326,12 +324,11 @@ static void a_failure_told_later_is_no_loss(void **state) {
 }
 
 // Pieces are bounded in what they look at, so that a large empty state does not hold up the writer.
-static void pieces_are_bounded(void **state) {
+TEST(pieces_are_bounded) {
     struct side all;
     struct ct_checkpoint c;
     struct ct_event e = {.present = 0};
     unsigned pieces = 0;
-    (void)state;
     side_begin(&all);
     for (uint64_t n = 1; n <= 100000; n++) {
         CT_SET(&e, op, CT_OP_ALLOC);
@@ -355,10 +352,9 @@ static void pieces_are_bounded(void **state) {
 
 // ---- totals by call site --------------------------------------------------------------------
 
-static void totals_keep_what_devices_hold(void **state) {
+TEST(totals_keep_what_devices_hold) {
     static struct ct_site_sum table[1024];
     struct events events = {.seed = 4711 + test_seed()};
-    (void)state;
     for (unsigned round = 0; round < 200; round++) {
         struct side all, late;
         struct ct_checkpoint c;
@@ -419,10 +415,9 @@ static void totals_keep_what_devices_hold(void **state) {
 
 // What gives back something that is known as a sum only tells its size and call site: then the sums
 // stay right.
-static void sums_go_down_with_what_tells_its_size(void **state) {
+TEST(sums_go_down_with_what_tells_its_size) {
     static struct ct_site_sum table[1024];
     struct events events = {.seed = 815 + test_seed()};
-    (void)state;
     for (unsigned round = 0; round < 100; round++) {
         struct side all, late;
         struct ct_checkpoint c;
@@ -465,11 +460,10 @@ static void sums_go_down_with_what_tells_its_size(void **state) {
 }
 
 // Whatever records say: no crash, no memory that is not given back.
-static void random_records_do_no_harm(void **state) {
+TEST(random_records_do_no_harm) {
     struct events events = {.seed = 5 + test_seed(), .keys = 40};
     struct side s;
     struct ct_event e;
-    (void)state;
     side_begin(&s);
     for (unsigned i = 0; i < 100000; i++) {
         random_event(&events, &e);
@@ -488,17 +482,4 @@ static void random_records_do_no_harm(void **state) {
     for (int d = 0; d < CT_DEVICES; d++)
         assert_int_equal(s.live.device[d].live_bytes, 0);
     side_end(&s);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_piece_is_exact),
-        cmocka_unit_test(pieces_of_different_moments_are_exact),
-        cmocka_unit_test(a_failure_told_later_is_no_loss),
-        cmocka_unit_test(pieces_are_bounded),
-        cmocka_unit_test(totals_keep_what_devices_hold),
-        cmocka_unit_test(sums_go_down_with_what_tells_its_size),
-        cmocka_unit_test(random_records_do_no_harm),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,11 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which events are failed requests for memory, against a table written by hand from FORMAT.md.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 
-#include <cmocka.h>
+#include "../lib/unit.h"
 
 #include <cutrace/model/failures.h>
 
@@ -71,9 +67,8 @@ static struct ct_event event_of(uint32_t op, int32_t result) {
     return e;
 }
 
-static void by_operation(void **state) {
+TEST(by_operation) {
     uint64_t seen = 0;
-    (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         const uint32_t op = rows[i].op;
         const int takes = rows[i].kind != CT_REQUEST_NONE;
@@ -92,29 +87,18 @@ static void by_operation(void **state) {
     assert_int_equal(seen | UINT64_C(1) << CT_OP_BLOCK_OOM, (UINT64_C(1) << CT_OPS_END) - 2);
 }
 
-static void pytorchs_report(void **state) {
+TEST(pytorchs_report) {
     struct ct_event e = {.present = 0};
-    (void)state;
     CT_SET(&e, op, CT_OP_BLOCK_OOM);
     assert_true(ct_event_is_failed_allocation(&e) && ct_event_reports_oom(&e));
     assert_false(ct_event_is_oom(&e)); // it is no call
 }
 
-static void nothing_known(void **state) {
+TEST(nothing_known) {
     struct ct_event e = {.present = 0};
-    (void)state;
     CT_SET(&e, op, CT_OP_MEMORY_SAMPLE); // a plain sample
     assert_false(ct_event_is_failed_allocation(&e) || ct_event_reports_oom(&e));
     CT_SET(&e, op, 4000); // of a later version
     CT_SET(&e, result, OOM);
     assert_false(ct_event_is_failed_allocation(&e) || ct_event_reports_oom(&e));
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(by_operation),
-        cmocka_unit_test(pytorchs_report),
-        cmocka_unit_test(nothing_known),
-    };
-    return cmocka_run_group_tests_name("failures", tests, NULL, NULL);
 }

@@ -2,6 +2,7 @@
 // The coarse history: against one made from all samples at once, encoded and decoded, and damaged
 // on the way.
 #include "../lib/seed.h"
+#include "../lib/unit.h"
 #include "state_model.h"
 
 #include <cutrace/model/history.h>
@@ -135,9 +136,8 @@ static void same_history(const struct ct_history *a, const struct ct_history *b)
 
 // Gaps between samples from nanoseconds to minutes; at any moment the curve is that of all samples
 // so far, and so it is when it has been written and read, and when it goes on from there.
-static void is_the_curve_of_all_samples(void **state) {
+TEST(is_the_curve_of_all_samples) {
     uint64_t seed = 20 + test_seed();
-    (void)state;
     for (unsigned round = 0; round < 24; round++) {
         const uint64_t start = round % 2 ? 1000000007 : 0;
         const uint64_t longest = UINT64_C(1) << (10 + random_below(&seed, 26));
@@ -161,9 +161,8 @@ static void is_the_curve_of_all_samples(void **state) {
     }
 }
 
-static void late_samples_count_in_the_latest_cell(void **state) {
+TEST(late_samples_count_in_the_latest_cell) {
     const struct ct_quantities five = {1, {5}}, seven = {1, {7}};
-    (void)state;
     ct_history_begin(&history, 1000);
     ct_history_add(&history, 1000 + 50000000, 0, &five);
     ct_history_add(&history, 1000, 0, &seven);
@@ -185,12 +184,11 @@ static void late_samples_count_in_the_latest_cell(void **state) {
     same_history(&history, &back);
 }
 
-static void quantities_say_what_is_known(void **state) {
+TEST(quantities_say_what_is_known) {
     struct memory memory = {0};
     struct ct_live live;
     static struct ct_readings readings;
     struct ct_event e = {.present = 0};
-    (void)state;
     ct_live_init(&live, memory_resize, &memory);
     CT_SET(&e, op, CT_OP_ALLOC);
     CT_SET(&e, t_ns, 1);
@@ -248,12 +246,11 @@ static void is_sound(struct ct_history *h) {
     assert_int_equal(ct_history_decode(&back, (struct ct_in){bytes, out.at, 0}), 0);
 }
 
-static void damage_is_found_or_harmless(void **state) {
+TEST(damage_is_found_or_harmless) {
     static struct ct_history read;
     uint64_t seed = 77 + test_seed();
     uint64_t t_ns = 0;
     unsigned refused = 0, accepted = 0;
-    (void)state;
     ct_history_begin(&history, 0);
     for (unsigned i = 0; i < 300; i++) {
         t_ns += random_below(&seed, 20000000);
@@ -282,9 +279,8 @@ static void damage_is_found_or_harmless(void **state) {
     assert_true(refused > 1000 && accepted > 100);
 }
 
-static void more_than_fits_is_refused(void **state) {
+TEST(more_than_fits_is_refused) {
     struct ct_out out = {bytes, bytes + sizeof bytes, 0};
-    (void)state;
     ct_put_varint(&out, 0);
     ct_put_varint(&out, 10);
     ct_put_varint(&out, CT_HISTORY_CELLS + 1);
@@ -323,9 +319,8 @@ static int two_cells(uint64_t first, uint64_t difference) {
     return ct_history_decode(&back, (struct ct_in){bytes, out.at, 0});
 }
 
-static void buckets_ascend_and_end_in_time(void **state) {
+TEST(buckets_ascend_and_end_in_time) {
     const uint64_t last = (UINT64_MAX - 1000) / 10;
-    (void)state;
     assert_int_equal(two_cells(3, 1), 0);
     assert_int_equal(back.cells, 2);
     assert_int_equal(back.cell[1].bucket, 4);
@@ -337,9 +332,8 @@ static void buckets_ascend_and_end_in_time(void **state) {
 }
 
 // A section of a typical process, packed or not: its size is told, and bounded.
-static void is_small(void **state) {
+TEST(is_small) {
     uint64_t seed = 9 + test_seed(), used = 0;
-    (void)state;
     ct_history_begin(&history, 0);
     for (uint64_t t_ns = 0; t_ns < UINT64_C(3600000000000); t_ns += 50000000) {
         struct ct_quantities q = {(1u << CT_QUANTITIES_END) - 1, {0}};
@@ -354,17 +348,4 @@ static void is_small(void **state) {
     print_message("# %zu bytes for %u cells of %.1f s\n", length, history.cells,
                   (double)history.width_ns / 1e9);
     assert_true(length < 100 * CT_HISTORY_CELLS);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(is_the_curve_of_all_samples),
-        cmocka_unit_test(late_samples_count_in_the_latest_cell),
-        cmocka_unit_test(quantities_say_what_is_known),
-        cmocka_unit_test(damage_is_found_or_harmless),
-        cmocka_unit_test(more_than_fits_is_refused),
-        cmocka_unit_test(buckets_ascend_and_end_in_time),
-        cmocka_unit_test(is_small),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,12 +2,12 @@
 // The live state: against a plain second implementation, in bounded memory, and when memory runs
 // out.
 #include "../lib/seed.h"
+#include "../lib/unit.h"
 #include "state_model.h"
 
-static void is_what_an_array_would_hold(void **state) {
+TEST(is_what_an_array_would_hold) {
     static struct plain plain;
     struct events events = {.seed = 42 + test_seed()};
-    (void)state;
     for (unsigned round = 0; round < 60; round++) {
         struct memory memory = {0};
         struct ct_live live;
@@ -53,12 +53,11 @@ static void placed(void *user, const struct ct_object *o, const struct ct_traits
     t->addresses += sign;
 }
 
-static void tells_of_all_that_joins_and_leaves(void **state) {
+TEST(tells_of_all_that_joins_and_leaves) {
     struct told told = {0};
     struct events events = {.seed = 7 + test_seed(), .keys = 50};
     struct ct_live live;
     struct ct_event e;
-    (void)state;
     ct_live_init(&live, memory_resize, &told);
     live.total_changed = changed;
     live.address_changed = placed;
@@ -98,12 +97,11 @@ static void put(struct ct_live *live, uint32_t op, uint64_t ptr, uint64_t number
 
 // From 100000 live allocations on, at any number of them, growing included: no more than 56 bytes
 // for each.
-static void needs_few_bytes_for_an_allocation(void **state) {
+TEST(needs_few_bytes_for_an_allocation) {
     struct memory memory = {0};
     struct ct_live live;
     size_t worst = 0, at_million = 0;
     const uint64_t most = test_rounds(1100000, 5000000);
-    (void)state;
     ct_live_init(&live, memory_resize, &memory);
     for (uint64_t n = 1; n <= most; n++) {
         memory.peak = memory.bytes;
@@ -130,10 +128,9 @@ static void needs_few_bytes_for_an_allocation(void **state) {
 }
 
 // What came and went leaves nothing behind: not in the index, nor of what objects had in common.
-static void keeps_nothing_of_what_is_gone(void **state) {
+TEST(keeps_nothing_of_what_is_gone) {
     struct memory memory = {0};
     struct ct_live live;
-    (void)state;
     ct_live_init(&live, memory_resize, &memory);
     for (uint64_t n = 1; n <= 400000; n++) {
         struct ct_event e = {.present = 0};
@@ -157,8 +154,7 @@ static void keeps_nothing_of_what_is_gone(void **state) {
 }
 
 // Where memory is refused objects are left out and counted, and what was there is still there.
-static void goes_on_without_memory(void **state) {
-    (void)state;
+TEST(goes_on_without_memory) {
     for (size_t bound = 1; bound < 900000; bound += 37001) {
         struct memory memory = {.refuse_above = bound};
         struct ct_live live;
@@ -182,9 +178,8 @@ static void goes_on_without_memory(void **state) {
 
 // Tags of a line are compared at once: all that are the same are found, and the first one is one of
 // them.
-static void a_line_finds_its_tags(void **state) {
+TEST(a_line_finds_its_tags) {
     struct events events = {.seed = 11 + test_seed()};
-    (void)state;
     for (unsigned round = 0; round < 200000; round++) {
         struct ct_slot_index_line line = {.passed = (uint16_t)random_below(&events.seed, 65536)};
         const uint8_t tag = (uint8_t)(round % 2 ? 0 : 0x80 | random_below(&events.seed, 4));
@@ -202,13 +197,12 @@ static void a_line_finds_its_tags(void **state) {
 }
 
 // A batch that is fetched ahead has the same effect.
-static void fetching_ahead_changes_nothing(void **state) {
+TEST(fetching_ahead_changes_nothing) {
     struct memory memory = {0};
     struct events events = {.seed = 3 + test_seed(), .keys = 100};
     struct ct_live with, without;
     struct ct_event batch[64];
     uint64_t hash[64];
-    (void)state;
     ct_live_init(&with, memory_resize, &memory);
     ct_live_init(&without, memory_resize, &memory);
     for (uint64_t n = 0; n < 6400; n += 64) {
@@ -227,17 +221,4 @@ static void fetching_ahead_changes_nothing(void **state) {
     }
     ct_live_release(&with);
     ct_live_release(&without);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(is_what_an_array_would_hold),
-        cmocka_unit_test(tells_of_all_that_joins_and_leaves),
-        cmocka_unit_test(needs_few_bytes_for_an_allocation),
-        cmocka_unit_test(keeps_nothing_of_what_is_gone),
-        cmocka_unit_test(goes_on_without_memory),
-        cmocka_unit_test(a_line_finds_its_tags),
-        cmocka_unit_test(fetching_ahead_changes_nothing),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Gaps between addresses: against sorting all allocations, for random sequences, in bounded memory.
 #include "../lib/seed.h"
+#include "../lib/unit.h"
 #include "state_model.h"
 
 #include <cutrace/model/address_map.h>
@@ -76,10 +77,9 @@ static struct range random_range(uint64_t *seed, unsigned round) {
     return r;
 }
 
-static void is_what_sorting_finds(void **state) {
+TEST(is_what_sorting_finds) {
     static struct range ranges[RANGES];
     uint64_t seed = 31337 + test_seed();
-    (void)state;
     for (unsigned round = 0; round < 30; round++) {
         struct memory memory = {0};
         struct ct_address_map r;
@@ -126,11 +126,10 @@ static void placed(void *user, const struct ct_object *o, const struct ct_traits
     ct_address_map_update(&both.ranges, o, from, sign);
 }
 
-static void follows_what_is_alive(void **state) {
+TEST(follows_what_is_alive) {
     struct events events = {.seed = 11 + test_seed(), .keys = 300};
     static struct range ranges[8192];
     struct ct_event e;
-    (void)state;
     ct_live_init(&both.live, memory_resize, &both.memory);
     ct_address_map_init(&both.ranges, memory_resize, &both.memory);
     both.live.address_changed = placed;
@@ -160,12 +159,11 @@ static void follows_what_is_alive(void **state) {
 
 // A device filled with allocations of 1 to 32 blocks, many of them given back and replaced, and a
 // tenth of it with small ones: bytes for a block in use.
-static void needs_few_bytes_for_a_block(void **state) {
+TEST(needs_few_bytes_for_a_block) {
     static struct range ranges[60000];
     struct memory memory = {0};
     struct ct_address_map r;
     uint64_t seed = 8 + test_seed(), at = UINT64_C(0x7f0000000000);
-    (void)state;
     ct_address_map_init(&r, memory_resize, &memory);
     for (size_t i = 0; i < 60000; i++) {
         const int small = i % 10 == 0;
@@ -201,10 +199,9 @@ static void needs_few_bytes_for_a_block(void **state) {
 }
 
 // What no device has is left out and counted; so is what finds no memory.
-static void is_bounded(void **state) {
+TEST(is_bounded) {
     struct memory memory = {0};
     struct ct_address_map r;
-    (void)state;
     ct_address_map_init(&r, memory_resize, &memory);
     ct_address_map_change(&r, 0, 0, UINT64_MAX, +1);
     ct_address_map_change(&r, 0, BLOCK, UINT64_C(1) << 50, +1);
@@ -233,9 +230,8 @@ static void is_bounded(void **state) {
 }
 
 // The recorder lends whole pages: each one that is taken costs a call of the kernel.
-static void coming_and_going_takes_nothing_anew(void **state) {
+TEST(coming_and_going_takes_nothing_anew) {
     struct ct_event taken = {.op = CT_OP_ALLOC}, given = {.op = CT_OP_FREE};
-    (void)state;
     memset(&both, 0, sizeof both);
     ct_live_init(&both.live, memory_resize, &both.memory);
     ct_address_map_init(&both.ranges, memory_resize, &both.memory);
@@ -254,22 +250,9 @@ static void coming_and_going_takes_nothing_anew(void **state) {
     assert_int_equal(both.memory.bytes, 0);
 }
 
-static void scattered_room_has_a_number(void **state) {
-    (void)state;
+TEST(scattered_room_has_a_number) {
     assert_int_equal(ct_gaps_permille(&(struct ct_gaps){0, 0, 0, 0}), 0);
     assert_int_equal(ct_gaps_permille(&(struct ct_gaps){1, 100, 100, 0}), 0);
     assert_int_equal(ct_gaps_permille(&(struct ct_gaps){4, 100, 25, 0}), 750);
     assert_int_equal(ct_gaps_permille(&(struct ct_gaps){2, UINT64_MAX, UINT64_MAX / 2, 0}), 501);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(is_what_sorting_finds),
-        cmocka_unit_test(follows_what_is_alive),
-        cmocka_unit_test(needs_few_bytes_for_a_block),
-        cmocka_unit_test(is_bounded),
-        cmocka_unit_test(scattered_room_has_a_number),
-        cmocka_unit_test(coming_and_going_takes_nothing_anew),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which memory left "free": figures of an H100 (tests/gpu/results, driver 580), and of a device
 // that two processes share. Readings during calls: the expected split is what the device held.
+#include "../lib/unit.h"
 #include "state_model.h"
 
 #include <cutrace/model/live.h>
@@ -101,8 +102,7 @@ static void are(uint64_t untracked, uint64_t others, uint64_t unattributed) {
     assert_int_equal(s.unattributed, unattributed);
 }
 
-static int begin(void **state) {
-    (void)state;
+BEFORE_EACH {
     memset(&readings, 0, sizeof readings);
     memset(&live, 0, sizeof live);
     ct_live_init(&live, memory_resize, &memory);
@@ -110,16 +110,14 @@ static int begin(void **state) {
     return 0;
 }
 
-static int end(void **state) {
-    (void)state;
+AFTER_EACH {
     ct_live_release(&live);
     return 0;
 }
 
 // NVML may be asked first; then the total is not CUDA's yet. A process may load modules, and a
 // neighbour may come: the same reading follows from both.
-static void growth_between_reports_is_of_nobody(void **state) {
-    (void)state;
+TEST(growth_between_reports_is_of_nobody) {
     const uint64_t free = TOTAL - CONTEXT - NOBODY;
     ask_nvml(free, CONTEXT);
     read_free(free);
@@ -132,8 +130,7 @@ static void growth_between_reports_is_of_nobody(void **state) {
     are(CONTEXT + 92 * MIB, NOBODY + 5376 * MIB, 0);
 }
 
-static void beside_others_nobody_can_say(void **state) {
-    (void)state;
+TEST(beside_others_nobody_can_say) {
     read_free(TOTAL - 4000 * MIB);
     ask_nvml(TOTAL - 4000 * MIB, CONTEXT);
     are(CONTEXT, 4000 * MIB - CONTEXT, 0);
@@ -144,8 +141,7 @@ static void beside_others_nobody_can_say(void **state) {
 }
 
 // Either of them may have given memory back. What cannot have been given back is still theirs.
-static void a_decrease_is_of_either(void **state) {
-    (void)state;
+TEST(a_decrease_is_of_either) {
     read_free(TOTAL - 4000 * MIB);
     ask_nvml(TOTAL - 4000 * MIB, 1000 * MIB);
     read_free(TOTAL - 3700 * MIB);
@@ -159,8 +155,7 @@ static void a_decrease_is_of_either(void **state) {
 }
 
 // A failure is divided by NVML's next report, if that says more than the last one.
-static void the_next_report_divides_a_failure(void **state) {
-    (void)state;
+TEST(the_next_report_divides_a_failure) {
     read_free(TOTAL - 1000 * MIB);
     ask_nvml(TOTAL - 1000 * MIB, CONTEXT);
     read_free(TOTAL - 6000 * MIB);
@@ -194,8 +189,7 @@ static void start(void) {
 }
 
 // recovered.zst, events 20 and 21: NVML is asked 151 ms after a cudaMalloc has begun.
-static void an_allocation_under_way_is_not_untracked(void **state) {
-    (void)state;
+TEST(an_allocation_under_way_is_not_untracked) {
     start();
     now_ns += 151 * MS;
     ask_nvml_during(free_at_start - LARGE, CONTEXT + LARGE, LARGE);
@@ -208,8 +202,7 @@ static void an_allocation_under_way_is_not_untracked(void **state) {
 }
 
 // The same where nobody looks ahead, as in the recorder, with a second reading during the call.
-static void its_event_corrects_the_readings_before(void **state) {
-    (void)state;
+TEST(its_event_corrects_the_readings_before) {
     start();
     now_ns += 101 * MS;
     ask_nvml(free_at_start - LARGE, CONTEXT + LARGE);
@@ -220,8 +213,7 @@ static void its_event_corrects_the_readings_before(void **state) {
     is_split_but(92 * MIB, free_at_start - LARGE - 92 * MIB, LARGE, 0, CONTEXT, NOBODY);
 }
 
-static void a_reading_before_the_memory_was_taken_counts(void **state) {
-    (void)state;
+TEST(a_reading_before_the_memory_was_taken_counts) {
     start();
     now_ns += 151 * MS;
     ask_nvml_during(free_at_start, CONTEXT, LARGE);
@@ -231,8 +223,7 @@ static void a_reading_before_the_memory_was_taken_counts(void **state) {
     is_split(free_at_start - LARGE, LARGE, 0, CONTEXT, NOBODY);
 }
 
-static void a_free_under_way_is_not_untracked(void **state) {
-    (void)state;
+TEST(a_free_under_way_is_not_untracked) {
     start();
     allocate(1, PTR, LARGE, 2000);
     read_free(free_at_start - LARGE);
@@ -247,8 +238,7 @@ static void a_free_under_way_is_not_untracked(void **state) {
     is_split(free_at_start - LARGE, 2 * MIB, 0, CONTEXT + LARGE - 2 * MIB, NOBODY);
 }
 
-static void calls_explain_their_size_at_most(void **state) {
-    (void)state;
+TEST(calls_explain_their_size_at_most) {
     start();
     ask_nvml_during(free_at_start - 100 * MIB, CONTEXT + 100 * MIB, 60 * MIB);
     is_split(free_at_start - 100 * MIB, 0, 60 * MIB, CONTEXT + 40 * MIB, NOBODY);
@@ -257,8 +247,7 @@ static void calls_explain_their_size_at_most(void **state) {
 }
 
 // The failed allocation's own reading is shown as it was read.
-static void a_failure_beside_another_allocation(void **state) {
-    (void)state;
+TEST(a_failure_beside_another_allocation) {
     start();
     fail_to_allocate(1, TOTAL, free_at_start - LARGE, LARGE);
     is_split(free_at_start - LARGE, 0, LARGE, CONTEXT, NOBODY);
@@ -270,8 +259,7 @@ static void a_failure_beside_another_allocation(void **state) {
     assert_int_equal(s.unexplained, CONTEXT + NOBODY);
 }
 
-static void a_first_reading_during_a_call_says_nothing(void **state) {
-    (void)state;
+TEST(a_first_reading_during_a_call_says_nothing) {
     ask_nvml_during(free_at_start - LARGE, CONTEXT + LARGE, LARGE);
     assert_false(ct_readings_breakdown(&readings, &live, 0).used_known);
     assert_false(ct_readings_breakdown(&readings, &live, 0).split_known);
@@ -279,16 +267,14 @@ static void a_first_reading_during_a_call_says_nothing(void **state) {
 
 // ---- baselines and pools ------------------------------------------------------------------------
 
-static void nvml_counts_from_the_total_of_cuda(void **state) {
-    (void)state;
+TEST(nvml_counts_from_the_total_of_cuda) {
     readings.device[0].cuda_total = TOTAL;
     ask_nvml(free_at_start, CONTEXT);
     is_split(free_at_start, 0, 0, CONTEXT, NOBODY);
 }
 
 // Events 2 to 6 of malloc-async.zst: the pool has 32 MiB for 4 bytes.
-static void the_reserve_of_a_pool_is_tracked_and_idle(void **state) {
-    (void)state;
+TEST(the_reserve_of_a_pool_is_tracked_and_idle) {
     struct ct_event sample = {.op = CT_OP_POOL_SAMPLE}, e = {.op = CT_OP_ALLOC};
     start();
     CT_SET(&sample, pool, 77);
@@ -302,25 +288,4 @@ static void the_reserve_of_a_pool_is_tracked_and_idle(void **state) {
     apply(&e, 1, 0);
     is_split(free_at_start - 32 * MIB, 32 * MIB, 0, CONTEXT, NOBODY);
     assert_int_equal(ct_readings_breakdown(&readings, &live, 0).pool_idle, 32 * MIB - 4);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        TEST(growth_between_reports_is_of_nobody),
-        TEST(beside_others_nobody_can_say),
-        TEST(a_decrease_is_of_either),
-        TEST(the_next_report_divides_a_failure),
-        TEST(an_allocation_under_way_is_not_untracked),
-        TEST(its_event_corrects_the_readings_before),
-        TEST(a_reading_before_the_memory_was_taken_counts),
-        TEST(a_free_under_way_is_not_untracked),
-        TEST(calls_explain_their_size_at_most),
-        TEST(a_failure_beside_another_allocation),
-        TEST(a_first_reading_during_a_call_says_nothing),
-        TEST(nvml_counts_from_the_total_of_cuda),
-        TEST(the_reserve_of_a_pool_is_tracked_and_idle),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,15 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Heads of HTTP requests, in heap buffers of exactly their size, so that a sanitizer sees each byte
 // that is read beyond them. What a head means is written down here by RFC 9112.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "../lib/draw.h"
+#include "../lib/unit.h"
 #include "watch/http_request.h"
 
 enum { MUTATIONS = 200000, MOST = 400 };
@@ -63,8 +60,7 @@ static int parse(struct ct_http_request *r, const char *bytes, size_t n) {
     return status;
 }
 
-static void test_heads(void **unused) {
-    (void)unused;
+TEST(test_heads) {
     for (size_t i = 0; i < sizeof heads / sizeof *heads; i++) {
         struct ct_http_request r;
         assert_int_equal(parse(&r, heads[i].head, strlen(heads[i].head)), heads[i].status);
@@ -78,7 +74,7 @@ static void test_heads(void **unused) {
 }
 
 // What a client calls the server, without a port. What is too long is cut, and so is no name.
-static void test_hosts(void **unused) {
+TEST(test_hosts) {
     static const char *const hosts[][2] = {
         {"a", "a"},         {"A.b:80", "A.b"},     {" a:1\t", "a"},
         {"[::1]", "[::1]"}, {"[::1]:80", "[::1]"}, {"::1", ""},
@@ -87,7 +83,6 @@ static void test_hosts(void **unused) {
     };
     char head[CT_HTTP_HOST * 2 + 40], longest[CT_HTTP_HOST * 2];
     struct ct_http_request r;
-    (void)unused;
     for (size_t i = 0; i < sizeof hosts / sizeof *hosts; i++) {
         const int n =
             snprintf(head, sizeof head, "GET / HTTP/1.1\r\nHost: %s\r\n\r\n", hosts[i][0]);
@@ -102,8 +97,7 @@ static void test_hosts(void **unused) {
 }
 
 // A head has ended with its empty line, not earlier, whatever follows.
-static void test_measures(void **unused) {
-    (void)unused;
+TEST(test_measures) {
     for (size_t i = 0; i < sizeof heads / sizeof *heads; i++) {
         const size_t whole = strlen(heads[i].head);
         for (size_t n = 0; n <= whole; n++) {
@@ -118,24 +112,15 @@ static void test_measures(void **unused) {
     }
 }
 
-static uint64_t state = 0x9E3779B97F4A7C15u;
-
-static size_t roll(size_t below) {
-    state ^= state << 13;
-    state ^= state >> 7;
-    state ^= state << 17;
-    return (size_t)(state % below);
-}
-
 // Some bytes of a head replaced, left out or said twice.
 static size_t mutate(char *to, const char *from) {
     size_t n = strlen(from);
     memcpy(to, from, n);
-    for (size_t k = roll(4) + 1; k && n > 1; k--) {
-        const size_t at = roll(n - 1), length = roll(n - at);
-        switch (roll(3)) {
+    for (size_t k = draw(4) + 1; k && n > 1; k--) {
+        const size_t at = draw(n - 1), length = draw(n - at);
+        switch (draw(3)) {
         case 0:
-            to[at] = (char)roll(256);
+            to[at] = (char)draw(256);
             break;
         case 1:
             memmove(to + at, to + at + length, n - at - length);
@@ -151,12 +136,11 @@ static size_t mutate(char *to, const char *from) {
     return n;
 }
 
-static void test_rubbish(void **unused) {
-    (void)unused;
+TEST(test_rubbish) {
     for (unsigned i = 0; i < MUTATIONS; i++) {
         char bytes[MOST];
         struct ct_http_request r;
-        const size_t n = mutate(bytes, heads[roll(sizeof heads / sizeof *heads)].head);
+        const size_t n = mutate(bytes, heads[draw(sizeof heads / sizeof *heads)].head);
         char *given = copy(bytes, n);
         const size_t whole = ct_http_request_measure(given, n);
         free(given);
@@ -169,14 +153,4 @@ static void test_rubbish(void **unused) {
         for (const char *c = r.path; *c; c++)
             assert_true((unsigned char)*c >= ' ' && *c != 0x7f);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_heads),
-        cmocka_unit_test(test_hosts),
-        cmocka_unit_test(test_measures),
-        cmocka_unit_test(test_rubbish),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }
