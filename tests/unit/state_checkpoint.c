@@ -7,7 +7,7 @@
 
 #include <cutrace/model/checkpoint.h>
 
-enum { MOST = 8192 };
+enum { MOST = 8192, SITES = 1024 };
 
 static struct ct_event records[MOST];
 
@@ -139,22 +139,36 @@ static void restore(struct side *to, size_t n) {
         ct_checkpoint_apply(&to->live, &to->readings, &records[i]);
 }
 
+// Makes `to` what a checkpoint of `from` says, in one piece; with a table, what its sums say.
+// Returns how many records it has.
+static size_t copy_state(struct side *to, const struct side *from, struct ct_site_sum *table) {
+    struct ct_checkpoint c;
+    size_t all = 0;
+    ct_checkpoint_begin_restore(&to->live, &to->readings);
+    if (table)
+        ct_checkpoint_begin_sums(&c, &from->live, table, SITES);
+    else
+        ct_checkpoint_begin(&c, &from->live);
+    while (c.pass != CT_PASS_DONE) {
+        const size_t n = ct_checkpoint_next(&c, &from->live, &from->readings, records, MOST);
+        restore(to, n);
+        all += n;
+    }
+    ct_checkpoint_end_restore(&to->live);
+    return all;
+}
+
 // In one piece: the reader then has what a reader of everything has, and goes on alike.
 TEST(one_piece_is_exact) {
     struct events events = {.seed = 99 + test_seed()};
     for (unsigned round = 0; round < 200; round++) {
         struct side all, late;
-        struct ct_checkpoint c;
         events.keys = 10 + round;
         side_begin(&all);
         side_begin(&late);
         const uint64_t number = both(&all, NULL, &events, 0, random_below(&events.seed, 1500));
         both(&late, NULL, &events, 0, 50); // whatever was there is forgotten
-        ct_checkpoint_begin_restore(&late.live, &late.readings);
-        ct_checkpoint_begin(&c, &all.live);
-        while (c.pass != CT_PASS_DONE)
-            restore(&late, ct_checkpoint_next(&c, &all.live, &all.readings, records, MOST));
-        ct_checkpoint_end_restore(&late.live);
+        (void)copy_state(&late, &all, NULL);
         same_state(&all, &late);
         both(&all, &late, &events, number, 500);
         same_state(&all, &late);
@@ -352,37 +366,34 @@ TEST(pieces_are_bounded) {
 
 // ---- totals by call site --------------------------------------------------------------------
 
+// A random state, and what a checkpoint of its sums restores, of so many records. Every other time
+// there are stacks that a table of this size cannot hold one by one.
+static size_t begin_summed(struct side *all, struct side *late, struct events *events,
+                           unsigned round) {
+    static struct ct_site_sum table[SITES];
+    events->keys = 10 + round * 3;
+    side_begin(all);
+    side_begin(late);
+    both(all, NULL, events, 0, 3000);
+    for (uint32_t i = 0; i < ct_live_slot_count(&all->live) && round % 2; i++)
+        if (ct_live_object_at(&all->live, i))
+            ct_live_object_at(&all->live, i)->stack = i;
+    assert_int_equal(ct_checkpoint_sum_sites(&all->live, table, SITES), 0);
+    return copy_state(late, all, table);
+}
+
 TEST(totals_keep_what_devices_hold) {
-    static struct ct_site_sum table[1024];
     struct events events = {.seed = 4711 + test_seed()};
     for (unsigned round = 0; round < 200; round++) {
         struct side all, late;
-        struct ct_checkpoint c;
-        size_t n = 0;
-        events.keys = 10 + round * 3;
-        side_begin(&all);
-        side_begin(&late);
-        both(&all, NULL, &events, 0, 3000);
-        // Stacks that a table of this size cannot hold one by one.
-        for (uint32_t i = 0; i < ct_live_slot_count(&all.live) && round % 2; i++)
-            if (ct_live_object_at(&all.live, i))
-                ct_live_object_at(&all.live, i)->stack = i;
-        assert_int_equal(ct_checkpoint_sum_sites(&all.live, table, 1024), 0);
-        ct_checkpoint_begin_restore(&late.live, &late.readings);
-        ct_checkpoint_begin_sums(&c, &all.live, table, 1024);
-        while (c.pass != CT_PASS_DONE) {
-            const size_t more = ct_checkpoint_next(&c, &all.live, &all.readings, records, MOST);
-            restore(&late, more);
-            n += more;
-        }
-        ct_checkpoint_end_restore(&late.live);
+        const size_t n = begin_summed(&all, &late, &events, round);
         for (int d = 0; d < CT_DEVICES;
              d++) // blocks and reservations are no memory of their own: sums know nothing of them
             all.live.device[d].blocks = all.live.device[d].block_bytes =
                 all.live.device[d].asleep_segment_bytes = 0;
         same_totals(&all.live, &late.live);
         same_readings(&all.readings, &late.readings);
-        assert_true(n <= 1024 + 5 + CT_DEVICES * CT_DEVICE_RECORDS);
+        assert_true(n <= SITES + 5 + CT_DEVICES * CT_DEVICE_RECORDS);
         // And they are totals by call site.
         for (uint32_t stack = 0; stack < 9 && !(round % 2); stack++) {
             uint64_t want = 0, got = 0;
@@ -399,10 +410,7 @@ TEST(totals_keep_what_devices_hold) {
         // A checkpoint of such a state holds the totals, too.
         struct side later;
         side_begin(&later);
-        ct_checkpoint_begin_restore(&later.live, &later.readings);
-        ct_checkpoint_begin(&c, &late.live);
-        while (c.pass != CT_PASS_DONE)
-            restore(&later, ct_checkpoint_next(&c, &late.live, &late.readings, records, MOST));
+        (void)copy_state(&later, &late, NULL);
         assert_int_equal(later.live.device[0].live_bytes, late.live.device[0].live_bytes);
         assert_int_equal(later.live.device[0].live_allocations,
                          late.live.device[0].live_allocations);
@@ -416,24 +424,11 @@ TEST(totals_keep_what_devices_hold) {
 // What gives back something that is known as a sum only tells its size and call site: then the sums
 // stay right.
 TEST(sums_go_down_with_what_tells_its_size) {
-    static struct ct_site_sum table[1024];
     struct events events = {.seed = 815 + test_seed()};
     for (unsigned round = 0; round < 100; round++) {
         struct side all, late;
-        struct ct_checkpoint c;
-        events.keys = 10 + round * 3;
-        side_begin(&all);
-        side_begin(&late);
-        uint64_t number = both(&all, NULL, &events, 0, 3000);
-        for (uint32_t i = 0; i < ct_live_slot_count(&all.live) && round % 2; i++)
-            if (ct_live_object_at(&all.live, i))
-                ct_live_object_at(&all.live, i)->stack = i; // too many of them
-        ct_checkpoint_sum_sites(&all.live, table, 1024);
-        ct_checkpoint_begin_restore(&late.live, &late.readings);
-        ct_checkpoint_begin_sums(&c, &all.live, table, 1024);
-        while (c.pass != CT_PASS_DONE)
-            restore(&late, ct_checkpoint_next(&c, &all.live, &all.readings, records, MOST));
-        ct_checkpoint_end_restore(&late.live);
+        uint64_t number = 3000;
+        (void)begin_summed(&all, &late, &events, round);
         for (uint32_t i = 0; i < ct_live_slot_count(&all.live); i++) {
             const struct ct_object *o = ct_live_object_at(&all.live, i);
             struct ct_event e = {.present = 0};
