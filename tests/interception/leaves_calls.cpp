@@ -53,8 +53,15 @@ static void leave(void (*how)()) {
 
 // ---- ways to leave ----------------------------------------------------------------------------
 
+struct AtEnd {
+    ~AtEnd() {
+        calls();
+    }
+};
+
 static void by_exception() {
     try {
+        AtEnd end;
         leave([] { throw std::runtime_error("from below"); });
     } catch (const std::exception &) {
     }
@@ -73,12 +80,6 @@ static void by_siglongjmp() {
         leave([] { raise(SIGUSR1); });
     calls();
 }
-
-struct AtEnd {
-    ~AtEnd() {
-        calls();
-    }
-};
 
 static void in_thread(void *(*f)(void *)) {
     pthread_t thread;

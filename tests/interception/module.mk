@@ -9,10 +9,10 @@ WAYS_SHARED = $(LDFLAGS_ALL) -shared -fPIC
 WAYS_LIBCUDA := $(BUILD)/sim/libcuda.so.1
 
 # Programs of one source that are linked to the driver, and those that open it themselves.
-WAYS_LINKED := ipc two_processes errno_and_dlerror chdir_after_init counts_threads forks_and_exits random_calls killed_midway periodic_sizes frees_at_exit annotates loads_modules
+WAYS_LINKED := ipc errno_and_dlerror chdir_after_init counts_threads random_calls periodic_sizes frees_at_exit annotates loads_modules
 WAYS_LOADED := lookups_only
 WAYS_ALONE := runtime_by_dlsym absent_driver fills_function_pointers host_of_plugins starts_child reopens_driver watch_files get_proc_address_abis
-WAYS_LIBRARIES := libresolver_spy liblike_tms liblike_hami liblike_malloc libforwarder libfunction_pointers librtld_next_O0 librtld_next_O2 libearly_allocation libthrower libthrowing_driver libinjected_tool libslow_load libslow_open libcalls_back
+WAYS_LIBRARIES := libresolver_spy liblike_tms liblike_hami liblike_malloc libforwarder libfunction_pointers librtld_next_O0 librtld_next_O2 libearly_allocation libinjected_tool libslow_load libslow_open libcalls_back
 
 WAYS_RUNTIME := runtime runtime_static libplugin12.so libplugin13.so libplugin_static.so
 WAYS_NVCC := $(firstword $(wildcard $(CUDA_INC)/../bin/nvcc $(CUDA_HOME)/bin/nvcc))
@@ -26,7 +26,7 @@ WAYS_RUNTIME += $(if $(WAYS_CUDART),cudart_shared cudart_static)
 # A second subscriber at the stand-in for CUPTI.
 WAYS_CUPTI := $(if $(CUPTI_INC),profiler)
 
-WAYS_PROGRAMS := $(WAYS_CUPTI) host leaves_calls signal_storm plain/libcuda.so.1 driver_asan memory_saver driver driver_elf driver_entry versioned/libcuda.so.1 $(WAYS_RUNTIME) exceptions $(WAYS_LINKED) $(WAYS_LOADED) $(WAYS_ALONE) $(WAYS_LIBRARIES:%=%.so)
+WAYS_PROGRAMS := $(WAYS_CUPTI) host leaves_calls signal_storm driver_asan memory_saver driver driver_elf driver_entry versioned/libcuda.so.1 $(WAYS_RUNTIME) $(WAYS_LINKED) $(WAYS_LOADED) $(WAYS_ALONE) $(WAYS_LIBRARIES:%=%.so)
 
 TESTS_native += $(WAYS_PROGRAMS:%=$(WAYS)/%)
 
@@ -81,23 +81,10 @@ $(WAYS)/driver_asan: tests/interception/driver.c tests/interception/scenarios.c 
 	@mkdir -p $(@D)
 	$(CC) $(WAYS_CFLAGS) -DWAYS_ELF -fsanitize=address $(LDFLAGS_ALL) -o $@ $(filter %.c,$^) $(WAYS_LIBCUDA)
 
-$(WAYS)/exceptions: tests/interception/exceptions.cpp $(WAYS_LIBCUDA)
-	@mkdir -p $(@D)
-	$(CXX) $(WAYS_CXXFLAGS) -o $@ $< $(WAYS_LIBCUDA) -ldl
-$(WAYS)/libthrower.so: tests/interception/libthrower.cpp $(WAYS_LIBCUDA)
-	@mkdir -p $(@D)
-	$(CXX) $(WAYS_CXXFLAGS) -shared -fPIC -o $@ $< $(WAYS_LIBCUDA)
-$(WAYS)/libthrowing_driver.so: tests/interception/libthrowing_driver.cpp
-	@mkdir -p $(@D)
-	$(CXX) $(WAYS_CXXFLAGS) -shared -fPIC -o $@ $< -ldl
-
 $(WAYS)/leaves_calls: tests/interception/leaves_calls.cpp $(WAYS_LIBCUDA)
 	@mkdir -p $(@D)
 	$(CXX) $(WAYS_CXXFLAGS) -o $@ $< $(WAYS_LIBCUDA) -ldl
-$(WAYS)/plain/libcuda.so.1: tests/interception/plain_driver.c
-	@mkdir -p $(@D)
-	$(CC) $(WAYS_CFLAGS) $(WAYS_SHARED) -Wl,-soname,libcuda.so.1 -o $@ $<
-$(WAYS)/signal_storm: $(WAYS)/signal_storm.o $(WAYS)/plain/libcuda.so.1
+$(WAYS)/signal_storm: $(WAYS)/signal_storm.o $(BUILD)/tests/recorder/stub/libcuda.so.1
 	$(CC) $(LDFLAGS_ALL) -o $@ $^
 
 # The driver with versioned symbols, which dlvsym needs.

@@ -2,7 +2,7 @@
 // A timer's signals interrupt calls of the driver at any place: the handler calls the driver, too,
 // or leaves by siglongjmp. Prints how many calls reached the driver, and how many signals came.
 //
-// usage: signal_storm calls|jumps SIGNALS       (with plain_driver.c as the driver)
+// usage: signal_storm calls|jumps SIGNALS       (with tests/recorder/stub as the driver)
 #include <setjmp.h>
 #include <signal.h>
 #include <stddef.h>

@@ -48,7 +48,7 @@ def expect(what, got, want):
 # ---- modules ------------------------------------------------------------------------------------
 
 def plugin_case(how, plugin, other):
-    @case(f"a plugin that {PLUGINS[plugin]}, opened with {how}: named, and its allocations are those that the trace lacks")
+    @case(f"a plugin that {PLUGINS[plugin]}, opened with {how}: works, is named, and its allocations are those that the trace lacks")
     def _():
         args = ("host_of_plugins", "local", program(other), how, program(plugin))
         done = run(*args)

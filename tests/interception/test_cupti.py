@@ -383,11 +383,11 @@ def _():
 
 # ---- the process ends, forks --------------------------------------------------------------------
 
-for s in ("fork", "exec", "daemon"):
-    @case(f"forks_and_exits {s}: as without the library")
-    def _(s=s):
-        done = audited("forks_and_exits", s)
-        return good(done) + same_as_without(done, "forks_and_exits", s)
+for s in ("fork", "system", "daemon"):
+    @case(f"fork_kinds {s}: as without the library")
+    def _(command=(os.path.join(BUILD, "tests/recorder/fork_kinds"), s)):
+        done = audited(*command)
+        return good(done) + same_as_without(done, *command)
 
 
 main()

@@ -312,17 +312,6 @@ def _durations():
     return problems
 
 
-@case("two processes on one device: free memory in the refusal is the device's")
-def _():
-    shm = os.path.join(folder(), "shm")
-    done = run("two_processes", env={"SIM_SHM": shm})
-    oom = [e for e in done.calls() if e["result"] == 2]
-    problems = good(done)
-    if not oom or not 0 < oom[0]["free_bytes"] < 300 << 20:
-        problems.append(f"refusal {oom}")
-    return problems
-
-
 @case("the symbols of the library are the rows of the hook table")
 def _():
     r = subprocess.run(["nm", "-D", "--defined-only", LIBRARY], capture_output=True, text=True)

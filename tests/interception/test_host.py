@@ -114,20 +114,6 @@ def _():
     return problems + good(done) + same_as_without(done, "driver_elf", "device", **both)
 
 
-@case("C++ exceptions: own, from a plugin, through a call of the driver")
-def _():
-    args = ("exceptions", program("libthrower.so"))
-    done = run(*args, after=[program("libthrowing_driver.so")])
-    return good(done) + same_as_without(done, *args, after=[program("libthrowing_driver.so")])
-
-
-@case("events go on after an exception went through a call of the driver")
-def _():
-    done = run("exceptions", program("libthrower.so"), after=[program("libthrowing_driver.so")])
-    after = [e for e in done.calls() if e["api"] == "cuMemAlloc_v2" and e["bytes"] == 5 << 20]
-    return [] if after else ["the allocation after it is not in the trace"]
-
-
 @case("errno and dlerror are what they are without us")
 def _():
     problems = []
@@ -143,14 +129,6 @@ def _():
     done = run("chdir_after_init", cwd=where, env={"CUTRACE_OUTPUT": "trace.%p.zst"}, where=where)
     # Relative to the folder at the first call that makes the file.
     return good(done)
-
-
-for kind in ("fork", "fork-use", "vfork", "exec", "daemon", "_exit", "quick_exit", "abort", "thread-exit"):
-    def _kind(kind=kind):
-        done = run("forks_and_exits", kind)
-        want = {"abort": -6}.get(kind, 0)
-        return good(done, rc=want) + same_as_without(done, "forks_and_exits", kind)
-    case(f"a program that ends or multiplies by {kind}: each process has its trace, whole")(_kind)
 
 
 @case("CUTRACE=0 turns everything off")

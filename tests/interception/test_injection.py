@@ -285,17 +285,12 @@ def _():
 
 # ---- processes ----------------------------------------------------------------------------------
 
-for _kind in ("fork", "exec", "vfork", "daemon", "fork-use", "thread-exit"):
-    @case(f"forks_and_exits {_kind}, injected alone: a trace for each process, as its ledger")
-    def _(kind=_kind):
-        done = injected("forks_and_exits", kind)
-        return good(done) + same_as_without(done, "forks_and_exits", kind)
-
-for _kind in ("vfork", "spawn", "system", "fork-in-crowd"):
-    @case(f"fork_kinds {_kind}, injected alone: a trace for each process, as its ledger")
-    def _(kind=_kind):
-        forks = os.path.join(BUILD, "tests/recorder/fork_kinds")
-        return good(injected(forks, kind))
+for _program, _kind in (*(("fork_kinds", k) for k in "fork early-fork daemon vfork spawn system fork-in-crowd".split()),
+                        ("exit_kinds", "main-leaving")):
+    @case(f"{_program} {_kind}, injected alone: a trace for each process, as its ledger")
+    def _(command=(os.path.join(BUILD, "tests/recorder", _program), _kind)):
+        done = injected(*command)
+        return good(done) + same_as_without(done, *command)
 
 
 main()

@@ -111,8 +111,7 @@ def _():
 @case("all of them at once")
 def _():
     # Behind a dlsym that calls instead of jumping (HAMi-core's) no RTLD_NEXT works, with us or without.
-    kw = {"before": [program("liblike_malloc.so"), program("libthrower.so")],
-          "after": [program("liblike_hami.so"), program("libthrowing_driver.so")]}
+    kw = {"before": [program("liblike_malloc.so")], "after": [program("liblike_hami.so"), program("libcalls_back.so")]}
     done = run("driver_elf", "limited", **kw)
     return limited(done, "after") + same_as_without(done, "driver_elf", "limited", **kw)
 

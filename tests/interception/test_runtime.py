@@ -54,6 +54,14 @@ def _():
     return problems + [f"a frame of ours: {f}" for f in stack if f["module"] and "libcutrace" in f["module"]]
 
 
+@case("a runtime function that the program fetched by dlsym: seen, by the driver's name")
+def _():
+    done = run("runtime_by_dlsym")
+    apis = [e["api"] for e in done.calls() if e["op"] in ("alloc", "free")]
+    return good(done) + same_as_without(done, "runtime_by_dlsym") + (
+        [] if apis == ["cuMemAlloc_v2", "cuMemFree_v2"] else [f"{apis}"])
+
+
 @case("runtime: eight threads")
 def _():
     return good(run("runtime", "threads")) + good(run("runtime_static", "threads"))

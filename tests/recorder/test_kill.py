@@ -12,12 +12,15 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 from death import *  # noqa: E402,F403
-from tap import case, note, repeat, report  # noqa: E402
+from tap import SIM, case, note, repeat, report  # noqa: E402
 
 SMALL = {"CUTRACE_MAX_SIZE": "1M", "CUTRACE_FLUSH_MS": "10", "CUTRACE_STACK_DEPTH": "1", "CUTRACE_FREE_STACKS": "1",
          "CUTRACE_TICK_NS": "1"}  # much on the disk for an event
 MEMORY = {"CUTRACE_MEMORY": "1"}
 ROUND = 360000 if FULL else 150000  # calls: SMALL has room for 120,000, in memory for twice as many
+CUPTI = os.path.join(SIM, "cupti")
+# The driver loads the library, and CUPTI shows it the calls.
+INJECTED = {"LD_PRELOAD": None, "CUDA_INJECTION64_PATH": LIBRARY, "LD_LIBRARY_PATH": f"{CUPTI}:{SIM}"}
 OFTEN = {"CUTRACE_FLUSH_MS": "40", "CUTRACE_UPDATE_MS": "10"}  # of chunks that are not complete yet
 # name: (arguments of worker, calls at most before the kill, environment, kills of a full run)
 CASES = {
@@ -31,7 +34,7 @@ CASES = {
     "provisional chunks all the time": ("worker 2 200 64 0", 3000, OFTEN, 40),
     "many chunks, rings that go round": ("worker 2 0 64 0", 80000 if FULL else 20000, {"CUTRACE_STACKS": "off"}, 12),
     "calls of all kinds": ("random", 6000, {}, 20),
-    "a group of processes": ("process_group 4 2 0 64 0", 8000, {}, 20),
+    "a group of processes": ("group 2 0 64 0", 8000, {}, 20),
     "the file goes round": ("worker 2 0 4000 0", ROUND, SMALL, 6),
     "the file goes round, with provisional chunks":
         ("worker 8 100 4000 0", ROUND, {**SMALL, **OFTEN, "CUTRACE_STACKS": "off"}, 6),
@@ -45,7 +48,8 @@ CASES = {
     **{f"8 new threads {how}": ("worker 8 0 64 0", 12000, {"WORKER_LEAVES": what}, 40)
        for what, how in (("files", "after all descriptors were closed"), ("root", "after chroot"), ("user", "after setuid"))
        if what == "files" or os.geteuid() == 0},
-    "in memory, a group of processes": ("process_group 4 2 0 64 0", 8000, MEMORY, 12),
+    "in memory, a group of processes": ("group 2 0 64 0", 8000, MEMORY, 12),
+    **({"injected alone": ("worker 2 0 64 0", 12000, INJECTED, 40)} if os.path.exists(CUPTI + "/libcupti.so.13") else {}),
 }
 
 
@@ -53,6 +57,9 @@ def command_of(words, seed):
     name, *arguments = words.split()
     if name == "random":
         return [os.path.join(BUILD, "tests/interception/random_calls"), str(seed), "100000", "20", "2"]
+    if name == "group":  # a parent without CUDA
+        worker = " ".join([program("worker"), *arguments, str(seed)])
+        return ["sh", "-c", 4 * f"{worker} & " + "wait"]
     return [program(name), *arguments, str(seed)]
 
 
@@ -98,7 +105,7 @@ def kill_once(task):
         n = most if late else most // 2 + n // 2
     wait_for_calls(where, p, n)
     time.sleep(rng.random() * 0.003)
-    group = "process_group" in words or rng.random() < 0.5
+    group = words.startswith("group") or rng.random() < 0.5
     status = kill(p, group)
     problems = [] if status == -9 else [f"exit status {status}: {said(where)[-500:]}"]
     if said(where):
