@@ -11,35 +11,13 @@ import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 from death import *  # noqa: E402,F403
+from noted import *  # noqa: E402,F403
 from tap import case, check, equal, note  # noqa: E402
 
 import add_digests  # noqa: E402
 import digests  # noqa: E402
 import mktrace  # noqa: E402
 import read_trace  # noqa: E402
-
-SMALL = {"SIM_LEDGER_MAP": None, "SIM_BACKED": "0", "CUTRACE_NVML": "0"}
-
-
-def report(*arguments):
-    return subprocess.run([REPORT, *arguments], capture_output=True, text=True)
-
-
-def the(found):
-    (one,) = found.values()
-    return one
-
-
-def judged(path, ring=False, least=1, full=1):
-    """Problems of the digests of a trace. At least so many there are; of these so many in full."""
-    problems, count, compared = digests.check(path, ring)
-    done = report("info", "--json", path)
-    if done.returncode:
-        problems.append(f"info: exit {done.returncode}: {done.stdout[-600:]}{done.stderr}")
-    if count < least or compared < full:
-        problems.append(f"{count} digests, {compared} compared in full: not {least} and {full}")
-    return problems
-
 
 def chunk_frames(data):
     """(place of the digest's frame or None, place of the filler, head) of each chunk."""
@@ -81,75 +59,14 @@ def without(data):
     return out + data[last:]
 
 
-def logged(where, calls=60000, threads=2, **env):
-    _, status = run(program("alloc_free_logged"), threads, calls // threads, 2000, os.path.join(where, "log"), 2000, where=where,
-                    env={**SMALL, "SIM_MEM_MB": "65536", "CUTRACE_SAMPLE_MS": "20", **env})
-    equal(status, 0)
-    return the(traces(where))
-
-
-# ---- what a recorder writes ------------------------------------------------------------------------
-
-
-@case("a whole trace: every chunk has one, right in all figures")
-def whole_trace():
-    where = folder()
-    path = logged(where, CUTRACE_FLUSH_MS="50")
-    chunks = len(read_trace.Trace(path).heads)
-    return judged(path, least=chunks, full=chunks)
-
-
-@case("random calls on two devices, valid and invalid, in one and four threads: all kinds of objects")
-def random_calls():
-    problems, kinds = [], set()
-    for seed in sample(range(1, 41), 4):
-        where = folder()
-        _, status = run(os.path.join(BUILD, "tests/interception/random_calls"), seed, 100, 20, 1 if seed % 2 else 4, where=where,
-                        env={"SIM_DEVICES": 2, "CUTRACE_FLUSH_MS": "20"})
-        equal(status, 0)
-        for path in traces(where).values():
-            problems += [f"seed {seed}: {p}" for p in judged(path)]
-            for head in read_trace.Trace(path).heads:
-                kinds |= set(head["digest"]["ops"])
-        shutil.rmtree(where)
-    check({"create", "map", "release", "free", "context-destroy"} <= kinds, f"only {sorted(kinds)}")
-    return problems
+# ---- what a recorder writes (other traces of its: test_quick.py) -------------------------------------
 
 
 @case("frees that fail after their chunk: each digest has what was known then")
 def failed_frees():
     where = folder()
-    path = logged(where, SIM_FAIL="cuMemFree_v2:500-503:1,cuMemFree_v2:9000-9060:1", CUTRACE_FLUSH_MS="1")
+    path = logged(where, 60000, SIM_FAIL="cuMemFree_v2:500-503:1,cuMemFree_v2:9000-9060:1", CUTRACE_FLUSH_MS="1")
     return judged(path)
-
-
-@case("a ring that went round: all that is known after its checkpoint")
-def wrapped():
-    where = folder()
-    path = logged(where, 260000, CUTRACE_MAX_SIZE="1M", SIM_FAIL="cuMemFree_v2:100000-100400:1")
-    check(json.loads(report("info", "--json", path).stdout)["wrapped"], "it has not gone round")
-    return judged(path, ring=True, full=0)
-
-
-@case("killed: complete chunks have one, provisional ones and those of the journal need none")
-def killed():
-    problems = []
-    for _ in range(8 if FULL else 1):
-        where = folder()
-        p = start(where, program("worker"), "2", "300", "64", "0", "7", env={"CUTRACE_FLUSH_MS": "40", "CUTRACE_UPDATE_MS": "10"})
-        wait_for_calls(where, p, 1500)
-        kill(p, group=False)
-        path = the(traces(where))
-        alone = os.path.join(where, "alone.zst")
-        shutil.copy(path, alone)
-        found, some, _ = digests.check(alone)
-        problems += found
-        said, chunks = report("info", "--no-journal", alone).stdout, len(read_trace.Trace(alone).heads)
-        if f"{some} of {chunks} chunks have one" not in said and 0 < some < chunks:
-            problems.append(f"info does not say {some} of {chunks}: {said[:300]}")
-        equal(report("copy", "--seal", path).returncode, 0)
-        problems += judged(path)
-    return problems
 
 
 @case("CUTRACE_MEMORY: the ring of chunks in the journal keeps them, sealed or flushed")
@@ -249,7 +166,7 @@ def by_hand():
 @case("copies (whole, in part, without names, as zip file) have right digests or none")
 def copies():
     where = folder()
-    path = logged(where, 20000, CUTRACE_FLUSH_MS="20")
+    path = logged(where)
     problems = []
     for how in ([], ["--from=0.01s"], ["--scrub=paths"], ["--scrub=strict"]):
         copy = os.path.join(where, "copy.zst")
@@ -265,7 +182,7 @@ def copies():
 @case("a reader that knows no digests says the same: views of the trace with and without them")
 def nobody_needs_them():
     where = folder()
-    path, bare = logged(where, 20000, CUTRACE_FLUSH_MS="20"), os.path.join(where, "bare", "trace.zst")
+    path, bare = logged(where), os.path.join(where, "bare", "trace.zst")
     os.mkdir(os.path.dirname(bare))
     with open(path, "rb") as f:
         data = f.read()
@@ -334,13 +251,6 @@ def a_trace():
     return where, data, at, data[at + 36:at + 8 + struct.unpack_from("<I", data, at + 4)[0]]
 
 
-def written(where, data):
-    path = os.path.join(where, "edited.zst")
-    with open(path, "wb") as f:
-        f.write(data)
-    return path
-
-
 @case("each figure of a digest, off by one under a right checksum: info names the digest by its offset")
 def off_by_one():
     where, data, at, parts = a_trace()
@@ -373,8 +283,7 @@ def not_counted():
 @case("a digest that contradicts the one before is damage, without a body being read; a damaged body is not seen then")
 def quick():
     where = folder()
-    path = logged(where, 20000, CUTRACE_FLUSH_MS="20")
-    with open(path, "rb") as f:
+    with open(logged(where), "rb") as f:
         data = f.read()
     found = [(p, head) for p, _, head in chunk_frames(data) if p is not None]
 

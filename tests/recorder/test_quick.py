@@ -13,6 +13,7 @@ import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 from death import *  # noqa: E402,F403
+from noted import *  # noqa: E402,F403
 from tap import case, check, equal, note  # noqa: E402
 
 import add_digests  # noqa: E402
@@ -22,31 +23,12 @@ import read_trace  # noqa: E402
 import schema  # noqa: E402
 from terminal import run_on_terminal  # noqa: E402
 
-SMALL = {"SIM_LEDGER_MAP": None, "SIM_BACKED": "0", "CUTRACE_NVML": "0"}
-
-
-def report(*arguments, env=None):
-    return subprocess.run([REPORT, *arguments], capture_output=True, text=True, env={**tap.PLAIN, **(env or {})})
-
-
 def read(*arguments):
     done = report(*arguments)
     if done.returncode not in (0, 4):
         raise RuntimeError(f"{arguments}: exit {done.returncode}: {done.stderr}")
     schema.check_run(arguments, done.stdout)
     return json.loads(done.stdout)
-
-
-def the(found):
-    (one,) = found.values()
-    return one
-
-
-def written(where, data, name="edited.zst"):
-    path = os.path.join(where, name)
-    with open(path, "wb") as f:
-        f.write(data)
-    return path
 
 
 # ---- the comparison --------------------------------------------------------------------------------
@@ -193,23 +175,22 @@ def contradictions(path, reader=True, full=None):
     return problems
 
 
-def logged(where, calls=20000, threads=2, **env):
-    _, status = run(program("alloc_free_logged"), threads, calls // threads, 2000, os.path.join(where, "log"), 2000, where=where,
-                    env={**SMALL, "SIM_MEM_MB": "65536", "CUTRACE_SAMPLE_MS": "20", "CUTRACE_FLUSH_MS": "20", **env})
-    equal(status, 0)
-    return the(traces(where))
-
-
 # ---- traces of the recorder ------------------------------------------------------------------------
 
 
-@case("a whole trace: all figures are those of summary, top and the independent reader")
+def both(path, **how):
+    """The digests are right, and what is said by them is not contradicted."""
+    return judged(path, **how) + contradictions(path)
+
+
+@case("a whole trace: every chunk has a digest; all figures are those of summary, top and the independent reader")
 def whole_trace():
-    path = logged(folder())
+    path = logged()
+    chunks = len(read_trace.Trace(path).heads)
     q = read("summary", "--quick", "--json", path)
     check(q["whole"] and q["devices"][0]["peak"]["exact"] and q["devices"][0]["live_bytes"] is not None, q)
     equal(q["call_sites"]["figure"], "gained")
-    return contradictions(path)
+    return both(path, least=chunks, full=chunks)
 
 
 @case("requests that fail: their number and events, more than a digest lists too")
@@ -226,17 +207,20 @@ def failed_requests():
     return contradictions(path)
 
 
-@case("random calls on two devices: all kinds of objects")
+@case("random calls on two devices, valid and invalid, in one and four threads: all kinds of objects")
 def random_calls():
-    problems = []
-    for seed in sample(range(1, 41), 2):
+    problems, kinds = [], set()
+    for seed in sample(range(1, 41), 4):
         where = folder()
         _, status = run(os.path.join(BUILD, "tests/interception/random_calls"), seed, 100, 20, 1 if seed % 2 else 4, where=where,
                         env={"SIM_DEVICES": 2, "CUTRACE_FLUSH_MS": "20"})
         equal(status, 0)
         for path in traces(where).values():
-            problems += [f"seed {seed}: {p}" for p in contradictions(path)]
+            problems += [f"seed {seed}: {p}" for p in both(path)]
+            for head in read_trace.Trace(path).heads:
+                kinds |= set(head["digest"]["ops"])
         shutil.rmtree(where)
+    check({"create", "map", "release", "free", "context-destroy"} <= kinds, f"only {sorted(kinds)}")
     return problems
 
 
@@ -264,13 +248,16 @@ def failed_frees():
 
 @case("a ring that went round: figures of what is left, exact where the state is known")
 def wrapped():
-    path = logged(folder(), 260000, CUTRACE_MAX_SIZE="1M")
-    q = read("summary", "--quick", "--json", path)
-    check(q["overwritten_events"] and q["whole"], "it has not gone round")
-    return contradictions(path)
+    problems = []
+    for failures in (None, "cuMemFree_v2:100000-100400:1"):
+        path = logged(calls=260000, CUTRACE_MAX_SIZE="1M", SIM_FAIL=failures)
+        q = read("summary", "--quick", "--json", path)
+        check(q["overwritten_events"] and q["whole"], "it has not gone round")
+        problems += both(path, ring=True, full=0)
+    return problems
 
 
-@case("killed: with its journal, alone, and sealed")
+@case("killed: with its journal, alone, and sealed; provisional chunks and those of the journal need no digest")
 def killed():
     problems = []
     for _ in range(6 if FULL else 1):
@@ -279,10 +266,14 @@ def killed():
         wait_for_calls(where, p, 1500)
         kill(p, group=False)
         path = the(traces(where))
+        alone = shutil.copy(path, os.path.join(where, "alone.zst"))
+        found, some, _ = digests.check(alone)
+        said_, chunks = report("info", "--no-journal", alone).stdout, len(read_trace.Trace(alone).heads)
+        check(f"{some} of {chunks} chunks have one" in said_ or some in (0, chunks), f"info does not say {some} of {chunks}: {said_[:300]}")
         check("the journal was not read" in report("summary", "--quick", path, env={"COLUMNS": "400"}).stdout)
-        problems += contradictions(path, reader=False)
+        problems += found + contradictions(path, reader=False)
         equal(report("copy", "--seal", path).returncode, 0)
-        problems += [f"sealed: {p}" for p in contradictions(path)]
+        problems += [f"sealed: {p}" for p in both(path)]
     return problems
 
 
