@@ -7,7 +7,7 @@ CAPTURE_FLAGS_O2 := -O2 -fomit-frame-pointer
 CAPTURE_FLAGS_O2fp := -O2 -fno-omit-frame-pointer
 CAPTURE_KINDS := O0 O2 O2fp
 CAPTURE_PROGRAMS := libcapture.so $(CAPTURE_KINDS:%=frames_%) $(CAPTURE_KINDS:%=exceptions_%) \
-    plugin_40.so plugin_72.so plugin_136.so capture_cost
+    plugin_40.so plugin_72.so plugin_136.so
 CAPTURE_CFLAGS := -std=gnu11 -g -Wall -Wextra -pthread
 
 # (that of tests/unit is read later than this file)
@@ -28,9 +28,5 @@ $(CAPTURE_KINDS:%=$(CAPTURE)/exceptions_%): $(CAPTURE)/exceptions_%: tests/stack
 $(CAPTURE)/plugin_%.so: tests/stacks/capture/plugin.c
 	@mkdir -p $(@D)
 	$(CC) $(CAPTURE_CFLAGS) -O2 -fomit-frame-pointer -DROOM=$* -shared -fPIC -o $@ $<
-
-$(CAPTURE)/capture_cost: tests/stacks/capture/capture_cost.c $(CAPTURE_RECORDING)
-	@mkdir -p $(@D)
-	$(CC) $(CFLAGS_ALL) -fomit-frame-pointer $(DEPFLAGS) -D_GNU_SOURCE -Ipreload $(UNWIND_CFLAGS) $< $(CAPTURE_RECORDING) $(LDFLAGS_ALL) -o $@
 
 -include $(wildcard $(CAPTURE)/*.d)
