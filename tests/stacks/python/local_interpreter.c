@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// A program with an interpreter outside the global scope, initialized and finalized several times:
-// local_interpreter LIBPYTHON SCRIPT TIMES. The script calls here(), which allocates as many bytes
-// as it returns.
+// A program with an interpreter that it initializes and finalizes several times:
+// local_interpreter LIBPYTHON local|global SCRIPT TIMES. The script calls here(), which allocates
+// as many bytes as it returns, every second time without the GIL. C code allocates before there is
+// an interpreter, while it runs, in another thread, and after its end.
 #include <dlfcn.h>
+#include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 typedef struct py_object py_object;
 typedef py_object *method(py_object *self, py_object *arguments);
@@ -24,6 +27,8 @@ static struct {
     py_object *(*PyCFunction_NewEx)(struct method_definition *, py_object *, py_object *);
     int (*PyObject_SetAttrString)(py_object *, const char *, py_object *);
     py_object *(*PyLong_FromLong)(long);
+    void *(*PyEval_SaveThread)(void);
+    void (*PyEval_RestoreThread)(void *);
 } python;
 static struct {
     int (*cuInit)(unsigned);
@@ -31,6 +36,7 @@ static struct {
     int (*cuCtxSetCurrent)(void *);
     int (*cuMemAlloc_v2)(uint64_t *, size_t);
 } cuda;
+static void *context;
 
 static void check(int good, const char *what) {
     if (!good) {
@@ -51,14 +57,31 @@ static long allocate(void) {
     return bytes;
 }
 
+static void allocate_in_c(void) {
+    printf("[%ld, []]\n", allocate());
+    fflush(stdout);
+}
+
+static void *allocate_in_thread(void *unused) {
+    check(!cuda.cuCtxSetCurrent(context), "cuCtxSetCurrent");
+    allocate_in_c();
+    return unused;
+}
+
 static py_object *here(py_object *self, py_object *arguments) {
+    static int calls;
     (void)self;
     (void)arguments;
-    return python.PyLong_FromLong(allocate());
+    if (calls++ % 2)
+        return python.PyLong_FromLong(allocate());
+    void *const thread = python.PyEval_SaveThread(); // as extensions do around a long call
+    const long bytes = allocate();
+    python.PyEval_RestoreThread(thread);
+    return python.PyLong_FromLong(bytes);
 }
 
 static void begin_driver(void) {
-    void *context, *library = dlopen("libcuda.so.1", RTLD_NOW);
+    void *library = dlopen("libcuda.so.1", RTLD_NOW);
     check(library != NULL, "libcuda");
     LOOK_UP(library, cuda, cuInit);
     LOOK_UP(library, cuda, cuDevicePrimaryCtxRetain);
@@ -69,8 +92,9 @@ static void begin_driver(void) {
           "driver");
 }
 
-static void begin_python(const char *path) {
-    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+static void begin_python(const char *path, const char *scope) {
+    const int global = !strcmp(scope, "global");
+    void *library = dlopen(path, RTLD_NOW | (global ? RTLD_GLOBAL : RTLD_LOCAL));
     check(library != NULL, path);
     LOOK_UP(library, python, Py_InitializeEx);
     LOOK_UP(library, python, Py_FinalizeEx);
@@ -79,6 +103,8 @@ static void begin_python(const char *path) {
     LOOK_UP(library, python, PyCFunction_NewEx);
     LOOK_UP(library, python, PyObject_SetAttrString);
     LOOK_UP(library, python, PyLong_FromLong);
+    LOOK_UP(library, python, PyEval_SaveThread);
+    LOOK_UP(library, python, PyEval_RestoreThread);
 }
 
 static char *read_all(const char *path) {
@@ -92,22 +118,24 @@ static char *read_all(const char *path) {
 
 int main(int argc, char **argv) {
     static struct method_definition definition = {"here", here, 4 /* METH_NOARGS */, NULL};
-    check(argc == 4, "usage: local_interpreter LIBPYTHON SCRIPT TIMES");
+    pthread_t thread;
+    check(argc == 5, "usage: local_interpreter LIBPYTHON local|global SCRIPT TIMES");
     begin_driver();
-    printf("[%ld, []]\n", allocate()); // before there is an interpreter
-    fflush(stdout);
-    begin_python(argv[1]);
-    const char *script = read_all(argv[2]);
-    for (int i = 0; i < atoi(argv[3]); i++) {
+    allocate_in_c();
+    begin_python(argv[1], argv[2]);
+    const char *script = read_all(argv[3]);
+    for (int i = 0; i < atoi(argv[4]); i++) {
         python.Py_InitializeEx(0);
         py_object *function = python.PyCFunction_NewEx(&definition, NULL, NULL);
         check(!python.PyObject_SetAttrString(python.PyImport_ImportModule("builtins"), "here",
                                              function),
               "here");
         check(!python.PyRun_SimpleString(script), "the script");
+        allocate_in_c();
+        check(!pthread_create(&thread, NULL, allocate_in_thread, NULL), "a thread");
+        pthread_join(thread, NULL);
         check(!python.Py_FinalizeEx(), "the end");
-        printf("[%ld, []]\n", allocate());
-        fflush(stdout);
+        allocate_in_c();
     }
     return 0;
 }

@@ -3,7 +3,7 @@
 # embed one.
 
 PYTHON_TESTS := $(BUILD)/tests/stacks/python
-TESTS_native += $(addprefix $(PYTHON_TESTS)/,libwalk.so libfake_interpreter.so libfake_interpreter_little.so embeds_python local_interpreter)
+TESTS_native += $(addprefix $(PYTHON_TESTS)/,libwalk.so libfake_interpreter.so libfake_interpreter_little.so local_interpreter)
 TESTS_address += $(PYTHON_TESTS)/libwalk.so # (a program can load it that loads the sanitizer first)
 
 # Linked to glibc 2.28's symbol versions, like libcutrace.so: other interpreters bring their own libc.
@@ -12,7 +12,7 @@ $(PYTHON_TESTS)/libwalk.so: tests/stacks/python/libwalk.c $(PRELOAD_RECORDING_OB
 	$(CC) $(CFLAGS_ALL) $(PRELOAD_CFLAGS) $(DEPFLAGS) $(PRELOAD_TLS) -Ipreload -shared -o $@ $< \
 	    $(filter %.o %.a,$^) $(LDFLAGS_ALL) -Wl,--exclude-libs,ALL -ldl
 
-$(PYTHON_TESTS)/embeds_python $(PYTHON_TESTS)/local_interpreter: $(PYTHON_TESTS)/%: tests/stacks/python/%.c
+$(PYTHON_TESTS)/local_interpreter: tests/stacks/python/local_interpreter.c
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS_ALL) $(DEPFLAGS) -D_GNU_SOURCE $< $(LDFLAGS_ALL) -ldl -o $@
 $(PYTHON_TESTS)/libfake_interpreter.so $(PYTHON_TESTS)/libfake_interpreter_little.so: tests/stacks/python/fake_interpreter.c

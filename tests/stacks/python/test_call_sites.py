@@ -5,14 +5,13 @@ prints, and in the report. The truth is the program's, which knows what each of 
 import json
 import os
 import re
-import subprocess
 import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../lib"))
-from tap import LIBRARY, SIM, case, equal, main, read_json, report  # noqa: E402
+from tap import case, equal, main, read_json, report  # noqa: E402
+from test_frames import traced  # noqa: E402
 
-HANG = float(os.environ.get("CUTRACE_HANG") or 300)
 SIZE = 1 << 40  # no device has it
 
 # The innermost file calls the driver, the others their first argument with the rest.
@@ -71,12 +70,9 @@ def run(chain, script="main.py"):
         os.makedirs(os.path.dirname(start), exist_ok=True)
         with open(start, "w", encoding="utf-8") as f:
             f.write(MAIN.format(calls=calls))
-        plain = {k: v for k, v in os.environ.items() if not k.startswith(("CUTRACE", "PYTHON", "LD_", "SIM_"))}
-        plain.update(LD_LIBRARY_PATH=SIM, CUTRACE_OUTPUT=trace, LD_PRELOAD=LIBRARY, PYTHONDONTWRITEBYTECODE="1")
-        done = subprocess.run([sys.executable, start], env=plain, cwd=folder, capture_output=True, text=True, timeout=HANG, check=False)
-        equal(done.returncode, 0, done.stderr[-2000:])
-        lines = [line for line in done.stderr.splitlines() if "out of memory" in line]
-        equal(len(lines), 1, done.stderr[-2000:])
+        _, error = traced(trace, sys.executable, start)
+        lines = [line for line in error.splitlines() if "out of memory" in line]
+        equal(len(lines), 1, error[-2000:])
         (oom,) = json.loads(read_json("oom", trace))["ooms"]
         where = re.search(r"(?m)^  where +(.*)$", report("oom", trace)[1].decode()).group(1)
     return lines[0], [f for f in oom["stack"] if not f["hidden"] and f["kind"] != "end"], where

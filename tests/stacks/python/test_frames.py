@@ -12,7 +12,7 @@ import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../lib"))
 import tap  # noqa: E402
-from tap import BUILD, FULL, ROOT, Skip  # noqa: E402
+from tap import BUILD, FULL, ROOT, SIM, Skip  # noqa: E402
 
 HERE = os.path.dirname(os.path.realpath(__file__))
 DEPS = os.environ.get("CUTRACE_DEPS") or os.path.join(ROOT, "build/deps")
@@ -30,11 +30,16 @@ def fetch():
         subprocess.run([FETCH, DEPS, *missing], check=False, timeout=900)
 
 
-def interpreters():
-    """(version, shared or static, command) of those that run: the oldest, the newest and one more, or of all."""
+def installed():
+    """(version, shared or static, command) of all interpreters that run, the oldest first."""
     lines = subprocess.run([FETCH, "--list", DEPS], capture_output=True, text=True, check=True).stdout.splitlines()
     found = [(version, kind, command) for version, kind, *command in (line.split("\t") for line in lines)]
-    found.sort(key=lambda one: [int(n) if n.isdigit() else n for n in re.split(r"[.\D]+", one[0])])
+    return sorted(found, key=lambda one: [int(n) if n.isdigit() else n for n in re.split(r"[.\D]+", one[0])])
+
+
+def interpreters():
+    """The oldest, the newest and one more, or all."""
+    found = installed()
     return found[:1] + tap.sample(found[1:-1], 1) + found[1:][-1:]
 
 
@@ -64,6 +69,18 @@ def run(command, minor, name, stacks):
     assert done.returncode == 0, f"{done.returncode}\n{done.stdout[-1000:]}{done.stderr[-3000:]}"
     assert "Error" not in done.stderr and "Wrong" not in done.stderr, done.stderr[-3000:]
     return [int(n) for n in done.stdout.split()]
+
+
+def traced(trace, *command, **env):
+    """The outputs of a program under libcutrace.so and the simulated driver, which writes this trace and ends well."""
+    plain = {k: v for k, v in os.environ.items() if not k.startswith(("CUTRACE", "PYTHON", "LD_", "SIM_"))}
+    plain.update(LD_LIBRARY_PATH=SIM, LD_PRELOAD=tap.LIBRARY, CUTRACE_OUTPUT=trace, PYTHONDONTWRITEBYTECODE="1", PYTHONUTF8="1")
+    done = subprocess.run(command, env={**plain, **env}, cwd=os.path.dirname(trace), capture_output=True, text=True,
+                          errors="replace", timeout=HANG, check=False)
+    if re.search("version `GLIBC_.*not found", done.stderr):
+        raise Skip("its C library is older than the one that the simulated driver was built with")
+    assert done.returncode == 0, f"{done.returncode}: {done.stdout[-1000:]}{done.stderr[-3000:]}"
+    return done.stdout, done.stderr
 
 
 def several(command, minor, name, stacks, times=1):

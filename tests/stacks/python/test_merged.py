@@ -13,10 +13,11 @@ import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../lib"))
 import tap  # noqa: E402
-from tap import BUILD, FULL, LIBRARY, REPORT, Skip  # noqa: E402
-from test_frames import HANG, HERE, fetch, interpreters  # noqa: E402
+from tap import BUILD, FULL, REPORT, SIM  # noqa: E402
+from test_frames import HERE, fetch, interpreters, traced  # noqa: E402
 
 ALLOCATIONS = 20000 if FULL else 200
+DRIVER = os.path.join(SIM, "libcuda.so.1")
 # What lies between two Python frames, where the symbols of the interpreter are there to tell.
 BETWEEN = {"sorted": "sort", "map": "map_next|list_", "reduce": "reduce", "callback": "ffi|closure|_CallPythonObject",
            "generator": "gen_|list_"}
@@ -26,15 +27,10 @@ INSIDE = re.compile("^_?(Py|method_|function_|cfunction_|vectorcall|object_vacal
 def life(command, stacks, folder, allocations, depth="1024"):
     """What the program wrote down, and the events of its trace by bytes."""
     out, trace = os.path.join(folder, f"{stacks}.{depth}.out"), os.path.join(folder, f"{stacks}.{depth}.zst")
-    env = {k: v for k, v in os.environ.items() if not k.startswith(("CUTRACE", "PYTHON", "LD_"))}
-    env.update(LD_PRELOAD=LIBRARY, CUTRACE_OUTPUT=trace, CUTRACE_STACKS=stacks, CUTRACE_STACK_DEPTH=depth,
-               PYTHONDONTWRITEBYTECODE="1")
     # (the loader of another C library, or env, is not traced: it is the same process)
-    done = subprocess.run([*command, os.path.join(HERE, "merged.py"), out, str(tap.SEED), str(allocations),
-                           os.path.join(BUILD, "sim/libcuda.so.1")], env=env, capture_output=True, text=True, timeout=HANG)
-    if re.search("version `GLIBC_.*not found", done.stderr):
-        raise Skip("its C library is older than the one that the simulated driver was built with")
-    assert done.returncode == 0 and not done.stderr, f"{done.returncode}: {done.stderr[-2000:]}"
+    _, error = traced(trace, *command, os.path.join(HERE, "merged.py"), out, str(tap.SEED), str(allocations), DRIVER,
+                      CUTRACE_STACKS=stacks, CUTRACE_STACK_DEPTH=depth)
+    assert not error, error[-2000:]
     with open(out, encoding="utf-8") as f:
         told = [json.loads(line) for line in f]
     said = tap.read_json("dump", "--sysroot=/nowhere", trace)
@@ -93,14 +89,6 @@ def same_natives(command, folder, seen):
             assert len(stack) - len(mine) == named, f"{size}: {len(stack) - len(mine)} gave way, {named} were loops"
 
 
-def python_only(_, command):
-    with tempfile.TemporaryDirectory() as folder:
-        told, seen = life(command, "python", folder, 50)
-        for t in told:
-            assert [[f["name"], f["file"], f["line"]] for f in seen[t["bytes"]]] == t["frames"]
-    return "50 stacks"
-
-
 def cut(_, command):
     """At each depth the innermost frames, and then the mark."""
     with tempfile.TemporaryDirectory() as folder:
@@ -116,37 +104,6 @@ def cut(_, command):
                     f"{depth}: {mine}"
                 assert len(mine) == depth + 1, f"{len(mine)} at {depth}"
     return "180 stacks"
-
-
-def embedded(_, command):
-    """An interpreter that a program loads after its first allocation, ends, and starts again; in either of the loader's scopes."""
-    said = subprocess.run([*command, "-c", "import sysconfig as s, sys; print(s.get_config_var('LIBDIR') + '/' + "
-                           "s.get_config_var('INSTSONAME')); print(sys.base_prefix)"], capture_output=True, text=True, check=True)
-    library, home = said.stdout.splitlines()
-    if not os.path.exists(library):
-        raise Skip(f"no {library}")
-    python = [["inner", "<string>", 2], ["outer", "<string>", 4], ["<module>", "<string>", 5]]
-    want = {1: [], 2: python, 3: python, 4: [], 5: [], 6: python, 7: []}
-    for scope in ("local", "global"):
-        # While the recorder's thread looks for the interpreter, another thread's capture has native frames only.
-        seen, found = tap.repeat(lambda scope=scope: embed(library, home, scope), lambda done: done[1] == want, most=3)
-        assert found == want, f"{scope}: {found}"
-        assert all(any(f["name"] == "take" for f in stack) for stack in seen.values()), f"{scope}: {seen}"
-    return "14 stacks"
-
-
-def embed(library, home, scope):
-    """Of a program that loads this interpreter, by the bytes of the allocation: the stacks, and Python's frames of them."""
-    with tempfile.TemporaryDirectory() as folder:
-        trace = os.path.join(folder, "t.zst")
-        env = {k: v for k, v in os.environ.items() if not k.startswith(("CUTRACE", "PYTHON", "LD_"))}
-        env.update(LD_PRELOAD=LIBRARY, CUTRACE_OUTPUT=trace, PYTHONHOME=home)
-        done = subprocess.run([os.path.join(BUILD, "tests/stacks/python/embeds_python"), library, os.path.join(BUILD, "sim/libcuda.so.1"),
-                               scope], env=env, capture_output=True, text=True, timeout=HANG)
-        assert done.returncode == 0 and not done.stderr, f"{scope}: {done.returncode}: {done.stderr[-2000:]}"
-        lines = tap.read_json("dump", "--sysroot=/nowhere", trace)
-        seen = {e["bytes"]: e["stack"] for e in map(json.loads, lines.splitlines()) if e["op"] == "alloc"}
-        return seen, {n: [[f["name"], f["file"], f["line"]] for f in stack if is_python(f)] for n, stack in seen.items()}
 
 
 LOST = """
@@ -171,11 +128,8 @@ def lost(_, command):
     """Called through code without unwind information: the native stack ends there with a mark, Python's is whole."""
     with tempfile.TemporaryDirectory() as folder:
         trace = os.path.join(folder, "t.zst")
-        env = {k: v for k, v in os.environ.items() if not k.startswith(("CUTRACE", "PYTHON", "LD_"))}
-        env.update(LD_PRELOAD=LIBRARY, CUTRACE_OUTPUT=trace, CUTRACE_QUIET="1")
-        done = subprocess.run([*command, "-c", LOST, os.path.join(BUILD, "sim/libcuda.so.1")], env=env, capture_output=True,
-                              text=True, timeout=HANG)
-        assert done.returncode == 0 and not done.stderr, f"{done.returncode}: {done.stderr[-2000:]}"
+        _, error = traced(trace, *command, "-c", LOST, DRIVER, CUTRACE_QUIET="1")
+        assert not error, error[-2000:]
         lines = tap.read_json("dump", trace)
         (stack,) = [e["stack"] for e in map(json.loads, lines.splitlines()) if e["result"]]
         assert [f["kind"] for f in stack] == ["native", "end"] + ["python"] * 3, stack
@@ -185,7 +139,7 @@ def lost(_, command):
     return "1 stack"
 
 
-CASES = {"whole": whole, "lost": lost, "python only": python_only, "cut": cut, "embedded": embedded}
+CASES = {"whole": whole, "lost": lost, "cut": cut}
 
 
 def main():

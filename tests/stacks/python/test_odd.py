@@ -11,24 +11,20 @@ import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../lib"))
 import test_frames  # noqa: E402
-from tap import BUILD, LIBRARY, SIM, case, main, read_json  # noqa: E402
-from test_frames import HANG, HERE  # noqa: E402
+from tap import BUILD, LIBRARY, case, main, read_json, sample  # noqa: E402
+from test_frames import HERE  # noqa: E402
 from test_traces import python_frames  # noqa: E402
 
 PROGRAMS = os.path.join(BUILD, "tests/stacks/python")
 
 
-def traced(*command, before=(), **env):
+def run(*command, **env):
     """What the program printed, its events, and INFO."""
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "trace.zst")
-        plain = {k: v for k, v in os.environ.items() if not k.startswith(("CUTRACE", "PYTHON", "LD_", "SIM_"))}
-        plain.update(LD_LIBRARY_PATH=SIM, CUTRACE_OUTPUT=path, CUTRACE_QUIET="1", LD_PRELOAD=":".join([LIBRARY, *before]),
-                     PYTHONUTF8="1", **env)
-        done = subprocess.run(command, env=plain, cwd=folder, capture_output=True, text=True, timeout=HANG)
-        assert done.returncode == 0, f"{done.returncode} {done.stdout[-1000:]} {done.stderr[-3000:]}"
+        out, _ = test_frames.traced(path, *command, CUTRACE_QUIET="1", **env)
         said = [read_json(what, path) for what in ("dump", "info")]
-    return done.stdout, [json.loads(line) for line in said[0].splitlines()], said[1]
+    return out, [json.loads(line) for line in said[0].splitlines()], said[1]
 
 
 # ---- refusals -----------------------------------------------------------------------------------
@@ -36,8 +32,8 @@ def refusal(library, version, why):
     @case(f"an interpreter {version or 'without a version'}: native frames, and one note: {why}")
     def _():
         program = os.path.join(BUILD, "tests/interception/driver_elf")
-        _, events, info = traced(program, "device", "device", before=[os.path.join(PROGRAMS, library)],
-                                 FAKE_VERSION=version)
+        _, events, info = run(program, "device", "device", FAKE_VERSION=version,
+                              LD_PRELOAD=LIBRARY + ":" + os.path.join(PROGRAMS, library))
         notes = [e["text"] for e in events if e["op"] == "note"]
         stacks = [e["stack"] for e in events if e["op"] == "alloc"]
         wanted = f"stacks without Python frames: Python {version.split()[0] if version else '?'}, {why}"
@@ -57,27 +53,36 @@ for each in ("3.9.1", "3.10.2", "3.11.3+", "3.12.0rc1"):
 
 
 # ---- embedded -------------------------------------------------------------------------------------
-def embedded(version, command):
-    @case(f"{version} in another program, in no global scope, begun and ended three times")
+def libraries():
+    """(version, library, PYTHONHOME) of interpreters that a program can load."""
+    ask = "import sys, sysconfig as s; print(s.get_config_var('LIBDIR') + '/' + s.get_config_var('INSTSONAME'), sys.base_prefix)"
+    for version, _, command in test_frames.installed():
+        library, home = subprocess.run([*command, "-c", ask], capture_output=True, text=True, check=True).stdout.split()
+        if len(command) == 1 and os.path.exists(library):
+            yield version, library, home
+
+
+def embedded(version, library, home, scope):
+    @case(f"{version} in another program, in a {scope} scope, begun and ended three times; threads without Python")
     def _():
-        prefix = os.path.dirname(os.path.dirname(os.path.realpath(command[-1])))
-        minor = ".".join(version.split(".")[:2])
         for wait in ("0.3", "3", "30"):  # a busy machine may need longer
-            out, events, info = traced(os.path.join(PROGRAMS, "local_interpreter"), f"{prefix}/lib/libpython{minor}.so.1.0",
-                                       os.path.join(HERE, "local_interpreter.py"), "3", PYTHONHOME=prefix, INSIDE_WAIT=wait)
+            out, events, info = run(os.path.join(PROGRAMS, "local_interpreter"), library, scope, os.path.join(HERE, "local_interpreter.py"), "3",
+                                    PYTHONHOME=home, INSIDE_WAIT=wait)
             truth = dict(map(ast.literal_eval, out.splitlines()))
             stacks = {e["bytes"]: e["stack"] for e in events if e["op"] == "alloc"}
             assert set(stacks) == set(truth) and len(truth) > 3 * 16, (len(stacks), len(truth))
-            found = {size: [list(f) for f in python_frames(stack)][1:] for size, stack in stacks.items()}
+            assert all(any(f["kind"] == "native" for f in stack) for stack in stacks.values()), stacks
+            found = {size: [list(f) for f in python_frames(stack)] for size, stack in stacks.items()}
             begun = min((size for size in found if found[size]), default=0)
             if 0 < begun < 16:
                 break
         assert 0 < begun < 16, f"first frames at {begun}: {info}"  # until the recorder has looked what was loaded
         for size, want in truth.items():
-            assert size < begun or found[size] == want, (size, found[size], want)
+            # (the innermost frame is that of the function which asks for the others)
+            assert size < begun or (found[size][1:], bool(found[size])) == (want, bool(want)), (size, found[size], want)
 
 
-for _version, _kind, _command in test_frames.interpreters():
-    if _kind == "shared" and len(_command) == 1:
-        embedded(_version, _command)
+for _place in sample(libraries(), 2):
+    for _scope in ("local", "global"):
+        embedded(*_place, _scope)
 main()

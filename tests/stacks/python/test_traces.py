@@ -6,15 +6,14 @@ each installed interpreter: test_traces.py [WORD]..."""
 import functools
 import json
 import os
-import subprocess
 import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../lib"))
 import tap  # noqa: E402
 import test_frames  # noqa: E402
-from tap import FULL, LIBRARY, SIM  # noqa: E402
-from test_frames import HANG, HERE  # noqa: E402
+from tap import FULL, SIM  # noqa: E402
+from test_frames import HERE, traced  # noqa: E402
 
 STACKS = 20000 if FULL else 100
 LAST = 1 << 21  # as in traced.py
@@ -26,20 +25,16 @@ class Trace:
     def __init__(self, command, stacks, *more, **env):
         with tempfile.TemporaryDirectory() as folder:
             path, written = os.path.join(folder, "trace.zst"), os.path.join(folder, "truth")
-            plain = {k: v for k, v in os.environ.items() if not k.startswith(("CUTRACE", "PYTHON", "LD_", "SIM_"))}
-            plain.update(LD_LIBRARY_PATH=SIM, CUTRACE_OUTPUT=path, CUTRACE_QUIET="1", LD_PRELOAD=LIBRARY,
-                         CUTRACE_FREE_STACKS="1", PYTHONDONTWRITEBYTECODE="1", PYTHONUTF8="1", **env)
             command = [f"{w}:{SIM}" if w.startswith("LD_LIBRARY_PATH=") else w for w in command]
             if "--library-path" in command:
                 command[command.index("--library-path") + 1] += f":{SIM}"
-            done = subprocess.run([*command, os.path.join(HERE, "traced.py"), written, str(stacks), *more], env=plain,
-                                  cwd=folder, capture_output=True, text=True, errors="replace", timeout=HANG)
-            assert done.returncode == 0, f"{done.returncode} {done.stderr[-3000:]}"
-            assert "Error" not in done.stderr, done.stderr[-3000:]
+            _, error = traced(path, *command, os.path.join(HERE, "traced.py"), written, str(stacks), *more, CUTRACE_QUIET="1",
+                              CUTRACE_FREE_STACKS="1", **env)
+            assert "Error" not in error, error[-3000:]
             with open(written, encoding="utf-8") as f:
                 self.truth = {size: [tuple(frame) for frame in frames] for size, frames in map(json.loads, f)}
-            self.info = report("info", path)
-            self.events = [json.loads(line) for line in report("dump", "--sysroot=/nowhere", path).splitlines()]
+            self.info = tap.read_json("info", path)
+            self.events = [json.loads(line) for line in tap.read_json("dump", "--sysroot=/nowhere", path).splitlines()]
         self.allocations = {e["bytes"]: e["stack"] for e in self.events
                             if e.get("op") == "alloc" and e["bytes"] in self.truth}
         self.notes = [e.get("text") for e in self.events if e.get("op") == "note"]
@@ -47,10 +42,6 @@ class Trace:
     def frees_of_last(self):
         last = [e["ptr"] for e in self.events if e.get("op") == "alloc" and e["bytes"] == LAST]
         return [e["stack"] for e in self.events if e.get("op") == "free" and last and e["ptr"] == last[0]][-1:]
-
-
-def report(*arguments):
-    return tap.read_json(*arguments)
 
 
 def python_frames(stack):
