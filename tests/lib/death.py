@@ -60,17 +60,6 @@ def start(where, *command, **kw):
                                 stdout=out, stderr=err, **keep)
 
 
-def record_ring(size, pairs):
-    """The path of a ring of this size (CUTRACE_MAX_SIZE) that the recorder wrote; its checkpoints have rounded times."""
-    where = folder()
-    _, status = run(program("alloc_free_logged"), 2, pairs, 3000, os.path.join(where, "log"), 0, where=where,
-                    env={"SIM_LEDGER_MAP": None, "SIM_BACKED": 0, "SIM_MEM_MB": 65536, "CUTRACE_MAX_SIZE": size,
-                         "CUTRACE_NVML": 0, "CUTRACE_SAMPLE_MS": 10})
-    tap.equal(status, 0)
-    path, = traces(where).values()
-    return path
-
-
 def said(where, name="err"):
     with open(os.path.join(where, name), encoding="utf-8", errors="replace") as f:
         return f.read()
