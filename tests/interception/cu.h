@@ -15,9 +15,7 @@
 #define WAYS_PLAIN(X)                                                              \
     X(cuInit, (unsigned))                                                          \
     X(cuDriverGetVersion, (int *))                                                 \
-    X(cuCtxGetCurrent, (CUcontext *))                                              \
     X(cuCtxSetCurrent, (CUcontext))                                                \
-    X(cuCtxPopCurrent_v2, (CUcontext *))                                           \
     X(cuStreamDestroy_v2, (CUstream))                                              \
     X(cuStreamWaitEvent, (CUstream, CUevent, unsigned))                            \
     X(cuEventRecord, (CUevent, CUstream))                                          \
@@ -27,8 +25,7 @@
     X(cuMemPoolGetAttribute, (CUmemoryPool, CUmemPool_attribute, void *))          \
     X(cuDeviceGetDevResource, (CUdevice, CUdevResource *, CUdevResourceType))      \
     X(cuDevResourceGenerateDesc, (CUdevResourceDesc *, CUdevResource *, unsigned)) \
-    X(cuGraphicsGLRegisterBuffer, (CUgraphicsResource *, unsigned, unsigned))      \
-    X(cuGraphicsUnregisterResource, (CUgraphicsResource))
+    X(cuGraphicsGLRegisterBuffer, (CUgraphicsResource *, unsigned, unsigned))
 
 CUresult CUDAAPI cuGraphicsGLRegisterBuffer(CUgraphicsResource *, unsigned, unsigned);
 

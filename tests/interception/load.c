@@ -27,7 +27,7 @@ typedef CUresult(CUDAAPI *resolver2)(const char *, void **, int, cuuint64_t,
 typedef int (*entry_point)(const char *, void **, unsigned long long, int *);
 typedef int (*entry_point_by)(const char *, void **, unsigned, unsigned long long, int *);
 
-static void *driver, *runtime;
+static void *driver;
 static resolver1 get1;
 static resolver2 get2;
 static entry_point entry;
@@ -85,11 +85,20 @@ static void need(const void *p, const char *what) {
     exit(77);
 }
 
+static void find_resolver1(void) {
+    get1 = (resolver1)dlsym(driver, "cuGetProcAddress");
+    need((void *)get1, "cuGetProcAddress");
+}
+
+static void find_resolver2(void) {
+    get2 = (resolver2)dlsym(driver, "cuGetProcAddress_v2");
+    need((void *)get2, "cuGetProcAddress_v2");
+}
+
 // Like the CUDA runtime: the resolver that dlsym finds is asked for itself, and its answer used.
 static void chain_resolvers(void) {
     void *p = NULL;
-    get2 = (resolver2)dlsym(driver, "cuGetProcAddress_v2");
-    need((void *)get2, "cuGetProcAddress_v2");
+    find_resolver2();
     get2("cuGetProcAddress", &p, 11030, 0, NULL);
     need(p, "cuGetProcAddress 11030");
     get1 = (resolver1)p;
@@ -101,53 +110,57 @@ static void chain_resolvers(void) {
 
 static void fill(void *(*find)(const struct row *), const char *way) {
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        if (!(*rows[i].slot = find(&rows[i])) && getenv("WAYS_VERBOSE"))
-            fprintf(stderr, "%s: no %s\n", way, rows[i].symbol);
+        *rows[i].slot = find(&rows[i]);
 #define PLAIN(symbol, params) *(void **)&cu.symbol = dlsym(driver, #symbol);
     WAYS_PLAIN(PLAIN)
     need((void *)cu.cuMemAlloc_v2, way);
 }
 
+// A look-up that the library sees: it starts.
+static void be_seen(void) {
+    (void)dlsym(driver, "cuMemAlloc_v2");
+}
+
+// Bound by name, not by dlsym: a runtime function fetched by dlsym is not interposed.
+static void find_entry_points(void) {
+    extern int cudaGetDriverEntryPoint(const char *, void **, unsigned long long, int *)
+        __attribute__((weak));
+    extern int cudaGetDriverEntryPointByVersion(const char *, void **, unsigned, unsigned long long,
+                                                int *) __attribute__((weak));
+    entry = cudaGetDriverEntryPoint;
+    entry_by = cudaGetDriverEntryPointByVersion;
+    need((void *)entry, "cudaGetDriverEntryPoint");
+    need((void *)entry_by, "cudaGetDriverEntryPointByVersion");
+}
+
+static const struct {
+    const char *name;
+    void *(*find)(const struct row *);
+    void (*prepare)(void);
+} ways[] = {
+    {"dlsym", by_handle, NULL},
+    {"default", by_default, NULL},
+    {"hidden", by_symbol_table, be_seen},
+    {"dlvsym", by_version, NULL},
+    {"getproc1", by_resolver1, find_resolver1},
+    {"getproc2", by_resolver2, find_resolver2},
+    {"chain1", by_resolver1, chain_resolvers},
+    {"chain2", by_resolver2, chain_resolvers},
+    {"entry", by_entry_point, find_entry_points},
+    {"entry-version", by_entry_point_version, find_entry_points},
+};
+
 void load(const char *way) {
     driver = dlopen("libcuda.so.1", RTLD_NOW | (strcmp(way, "default") ? RTLD_LOCAL : RTLD_GLOBAL));
     need(driver, "libcuda.so.1");
-    if (!strcmp(way, "dlsym")) {
-        fill(by_handle, way);
-    } else if (!strcmp(way, "default")) {
-        fill(by_default, way);
-    } else if (!strcmp(way, "hidden")) {
-        (void)dlsym(driver, "cuMemAlloc_v2"); // a look-up that the library sees: it starts
-        fill(by_symbol_table, way);
-    } else if (!strcmp(way, "dlvsym")) {
-        fill(by_version, way);
-    } else if (!strcmp(way, "getproc1")) {
-        get1 = (resolver1)dlsym(driver, "cuGetProcAddress");
-        need((void *)get1, "cuGetProcAddress");
-        fill(by_resolver1, way);
-    } else if (!strcmp(way, "getproc2")) {
-        get2 = (resolver2)dlsym(driver, "cuGetProcAddress_v2");
-        need((void *)get2, "cuGetProcAddress_v2");
-        fill(by_resolver2, way);
-    } else if (!strcmp(way, "chain1")) {
-        chain_resolvers();
-        fill(by_resolver1, way);
-    } else if (!strcmp(way, "chain2")) {
-        chain_resolvers();
-        fill(by_resolver2, way);
-    } else if (!strcmp(way, "entry") || !strcmp(way, "entry-version")) {
-        // Bound by name, not by dlsym: a runtime function fetched by dlsym is not interposed.
-        extern int cudaGetDriverEntryPoint(const char *, void **, unsigned long long, int *)
-            __attribute__((weak));
-        extern int cudaGetDriverEntryPointByVersion(
-            const char *, void **, unsigned, unsigned long long, int *) __attribute__((weak));
-        (void)runtime;
-        entry = cudaGetDriverEntryPoint;
-        entry_by = cudaGetDriverEntryPointByVersion;
-        need((void *)entry, "cudaGetDriverEntryPoint");
-        need((void *)entry_by, "cudaGetDriverEntryPointByVersion");
-        fill(way[5] ? by_entry_point_version : by_entry_point, way);
-    } else {
-        fprintf(stderr, "unknown way %s\n", way);
-        exit(2);
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+        if (strcmp(way, ways[i].name) != 0)
+            continue;
+        if (ways[i].prepare)
+            ways[i].prepare();
+        fill(ways[i].find, way);
+        return;
     }
+    fprintf(stderr, "unknown way %s\n", way);
+    exit(2);
 }

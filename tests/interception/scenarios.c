@@ -10,8 +10,7 @@
 #define UNKNOWN_PTR ((CUdeviceptr)0xdead0000)
 #define BAD(type) ((type)(uintptr_t)0xbad000)
 
-// ---- device and managed memory
-// --------------------------------------------------------------------
+// ---- device and managed memory -----------------------------------------------------------------
 
 static void s_device(void) {
     size_t pitch = 0, free_bytes, total;
@@ -121,17 +120,12 @@ static void s_two_devices(void) {
     take(40 * MIB);
 }
 
-// ---- stream-ordered memory
-// ------------------------------------------------------------------------
+// ---- stream-ordered memory ---------------------------------------------------------------------
 
 static CUmemPoolProps pool_props(int device) {
-    CUmemPoolProps props;
-    memset(&props, 0, sizeof props);
-    props.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
-    props.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
-    props.location.id = device;
-    props.handleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
-    return props;
+    return (CUmemPoolProps){.allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
+                            .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device},
+                            .handleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR};
 }
 
 static void s_async(void) {
@@ -224,17 +218,12 @@ static void s_pool_shrinks(void) {
     printf("given back %zu\n", after - before);
 }
 
-// ---- virtual memory management
-// --------------------------------------------------------------------
+// ---- virtual memory management -----------------------------------------------------------------
 
 static CUmemAllocationProp vmm_prop(int device) {
-    CUmemAllocationProp prop;
-    memset(&prop, 0, sizeof prop);
-    prop.type = CU_MEM_ALLOCATION_TYPE_PINNED;
-    prop.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
-    prop.location.id = device;
-    prop.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
-    return prop;
+    return (CUmemAllocationProp){.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+                                 .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device},
+                                 .requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR};
 }
 
 static void s_vmm(void) {
@@ -351,11 +340,10 @@ static void s_expandable(void) {
 
 #if CUDA_VERSION >= 12010
 static void s_multicast(void) {
-    CUmulticastObjectProp mp;
+    CUmulticastObjectProp mp = {0};
     CUmemAllocationProp prop = vmm_prop(0);
     CUmemGenericAllocationHandle mc = 0, h = 0, none = 0;
     CUdeviceptr va = 0;
-    memset(&mp, 0, sizeof mp);
     mp.numDevices = 1;
     mp.size = 4 * MIB;
     mp.handleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
@@ -388,8 +376,7 @@ static void s_multicast(void) {
 }
 #endif
 
-// ---- arrays
-// ----------------------------------------------------------------------------------------
+// ---- arrays ------------------------------------------------------------------------------------
 
 static void s_arrays(void) {
     CUDA_ARRAY_DESCRIPTOR flat = {
@@ -425,7 +412,7 @@ static void s_sparse(void) {
                                  .Flags = CUDA_ARRAY3D_SPARSE};
     CUmemAllocationProp prop = vmm_prop(0);
     CUmemGenericAllocationHandle h = 0;
-    CUarrayMapInfo map;
+    CUarrayMapInfo map = {0};
     CUarray a = NULL, deferred = NULL;
     start(0);
     T(cuArray3DCreate_v2, &a, &d);
@@ -433,7 +420,6 @@ static void s_sparse(void) {
     T(cuArray3DCreate_v2, &deferred, &d);
     prop.allocFlags.usage = CU_MEM_CREATE_USAGE_TILE_POOL;
     T(cuMemCreate, &h, 4 * MIB, &prop, 0);
-    memset(&map, 0, sizeof map);
     map.resourceType = CU_RESOURCE_TYPE_ARRAY;
     map.resource.array = a;
     map.subresourceType = CU_ARRAY_SPARSE_SUBRESOURCE_TYPE_MIPTAIL;
@@ -450,8 +436,7 @@ static void s_sparse(void) {
     T(cuArrayDestroy, deferred);
 }
 
-// ---- host memory
-// -------------------------------------------------------------------------------------
+// ---- host memory -------------------------------------------------------------------------------
 
 static void s_host(void) {
     void *p = NULL, *q = NULL, *none = NULL;
@@ -472,36 +457,31 @@ static void s_host(void) {
     // q stays, and the second registration
 }
 
-// ---- memory of others
-// --------------------------------------------------------------------------------
+// ---- memory of others --------------------------------------------------------------------------
 
 static void s_share(void) {
-    CUipcMemHandle ipc;
-    CUDA_EXTERNAL_MEMORY_HANDLE_DESC desc;
-    CUDA_EXTERNAL_MEMORY_BUFFER_DESC buffer;
-    CUDA_EXTERNAL_MEMORY_MIPMAPPED_ARRAY_DESC mipmap;
+    CUipcMemHandle ipc = {0};
+    CUDA_EXTERNAL_MEMORY_HANDLE_DESC desc = {0};
+    CUDA_EXTERNAL_MEMORY_BUFFER_DESC buffer = {0};
+    CUDA_EXTERNAL_MEMORY_MIPMAPPED_ARRAY_DESC mipmap = {0};
     CUexternalMemory ext = NULL, none = NULL;
     CUmipmappedArray m = NULL;
     CUdeviceptr p, q = 0;
     start(0);
     p = take(2 * MIB);
-    memset(&ipc, 0, sizeof ipc);
     T(cuIpcOpenMemHandle_v2, &q, ipc, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS);
     T(cuIpcOpenMemHandle, &q, ipc, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS);
     T(cuIpcGetMemHandle, &ipc, p);
     T(cuIpcGetMemHandle, &ipc, UNKNOWN_PTR);
     T(cuIpcCloseMemHandle, UNKNOWN_PTR);
-    memset(&desc, 0, sizeof desc);
     desc.type = CU_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD;
     desc.handle.fd = dup(1);
     desc.size = 8 * MIB;
     T(cuImportExternalMemory, &ext, &desc);
-    memset(&buffer, 0, sizeof buffer);
     buffer.offset = MIB;
     buffer.size = 2 * MIB;
     T(cuExternalMemoryGetMappedBuffer, &q, ext, &buffer);
     T(cuExternalMemoryGetMappedBuffer, &q, BAD(CUexternalMemory), &buffer);
-    memset(&mipmap, 0, sizeof mipmap);
     mipmap.arrayDesc.Width = 64;
     mipmap.arrayDesc.Height = 64;
     mipmap.arrayDesc.Format = CU_AD_FORMAT_FLOAT;
@@ -528,12 +508,10 @@ static void s_graphics(void) {
     T(cuGraphicsUnmapResources_ptsz, 1, &bad, NULL);
 }
 
-// ---- graphs and capture
-// ------------------------------------------------------------------------------
+// ---- graphs and capture ------------------------------------------------------------------------
 
 static CUDA_MEM_ALLOC_NODE_PARAMS node_params(size_t bytes) {
-    CUDA_MEM_ALLOC_NODE_PARAMS p;
-    memset(&p, 0, sizeof p);
+    CUDA_MEM_ALLOC_NODE_PARAMS p = {0};
     p.poolProps = pool_props(0);
     p.poolProps.handleTypes = CU_MEM_HANDLE_TYPE_NONE;
     p.bytesize = bytes;
@@ -552,8 +530,7 @@ static void s_graph(void) {
     T(cuGraphAddMemFreeNode, &f, g, &a, 1, p.dptr);
     T(cuGraphAddMemFreeNode, &f, g, NULL, 0, UNKNOWN_PTR);
 #if CUDA_VERSION >= 12020
-    CUgraphNodeParams any;
-    memset(&any, 0, sizeof any);
+    CUgraphNodeParams any = {0};
     any.type = CU_GRAPH_NODE_TYPE_MEM_ALLOC;
     any.alloc.poolProps = p.poolProps;
     any.alloc.bytesize = 3 * MIB;
@@ -588,12 +565,11 @@ static void s_graph(void) {
 }
 
 static void s_instantiate(void) {
-    CUDA_GRAPH_INSTANTIATE_PARAMS with;
+    CUDA_GRAPH_INSTANTIATE_PARAMS with = {0};
     CUgraph g = NULL;
     CUgraphExec x = NULL;
     start(0);
     T(cuGraphCreate, &g, 0);
-    memset(&with, 0, sizeof with);
     T(cuGraphInstantiate, &x, g, NULL, NULL, 0);
     T(cuGraphExecDestroy, x);
     T(cuGraphInstantiate_v2, &x, g, NULL, NULL, 0);
@@ -683,8 +659,7 @@ static void s_capture_long(void) {
     T(cuStreamEndCapture, s, &g);
 }
 
-// ---- contexts, limits, code
-// ----------------------------------------------------------------------------
+// ---- contexts, limits, code --------------------------------------------------------------------
 
 static void s_contexts(void) {
     CUcontext a = NULL, b = NULL, none = NULL;
@@ -741,11 +716,10 @@ static void s_reset(void) {
 
 #if CUDA_VERSION >= 12040
 static void s_green(void) {
-    CUdevResource r;
+    CUdevResource r = {0};
     CUdevResourceDesc desc = NULL;
     CUgreenCtx green = NULL, none = NULL;
     start(0);
-    memset(&r, 0, sizeof r);
     T(cuDeviceGetDevResource, 0, &r, CU_DEV_RESOURCE_TYPE_SM);
     T(cuDevResourceGenerateDesc, &desc, &r, 1);
     T(cuGreenCtxCreate, &green, desc, 0, CU_GREEN_CTX_DEFAULT_STREAM);
@@ -802,8 +776,7 @@ static void s_modules(void) {
     take(MIB);
 }
 
-// ---- threads
-// ---------------------------------------------------------------------------------------------
+// ---- threads -----------------------------------------------------------------------------------
 
 enum { THREADS = 8, SLOTS = 64, ROUNDS = 400 };
 static _Atomic(CUdeviceptr) slots[SLOTS];
@@ -828,15 +801,12 @@ static void *exchange(void *seed) {
     return NULL;
 }
 
-// ---- memory beside the work
-// ----------------------------------------------------------------------
+// ---- memory beside the work --------------------------------------------------------------------
 
 // Launches of a function in every way.
 static void launch_all(CUfunction f) {
-    CUlaunchConfig config;
-    CUDA_LAUNCH_PARAMS params;
-    memset(&config, 0, sizeof config);
-    memset(&params, 0, sizeof params);
+    CUlaunchConfig config = {0};
+    CUDA_LAUNCH_PARAMS params = {0};
     params.function = f;
     T(cuLaunchKernel, f, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL);
     T(cuLaunchKernel_ptsz, f, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL);
