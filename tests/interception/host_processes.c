@@ -30,18 +30,6 @@ static int leave(const char *how) {
     return 0;
 }
 
-// Nothing that was published before a kill is lost, whatever new threads find.
-static int is_killed(const char *after_leaving) {
-    begin();
-    note_state("alive");
-    if (write_notes() || leave(after_leaving))
-        return 77;
-    for (int i = 0; i < 3; i++)
-        run_threads(20, 0, use_in_thread, (void *)10);
-    raise(SIGKILL);
-    return 1;
-}
-
 // The main thread ends, and the process by its last worker.
 static void *work_alone(void *main_thread) {
     pthread_join(*(pthread_t *)main_thread, NULL);
@@ -215,8 +203,7 @@ static int daemonises(const char *unused) {
     exit(write_notes());
 }
 
-const struct kind process_kinds[] = {{"is-killed", is_killed},
-                                     {"main-leaves", main_leaves},
+const struct kind process_kinds[] = {{"main-leaves", main_leaves},
                                      {"has-settings", has_settings},
                                      {"starts-children", starts_children},
                                      {"becomes-another", becomes_another},

@@ -159,8 +159,6 @@ for how in ("", "root", "user", "files"):
     after = {"": "", "root": " after chroot", "user": " after setuid", "files": " after it has closed all descriptors"}[how]
     noticed(f"the main thread leaves{after}, and the last worker ends the process", "host", "main-leaves", how,
             trace="killed" if how == "user" else "whole", needs_root=how in ("root", "user"))  # (it may not remove the journal)
-    noticed(f"SIGKILL{after}: nothing that new threads published is lost", "host", "is-killed", how, trace="killed",
-            needs_root=how in ("root", "user"))
 noticed("the driver is opened and closed many times", "reopens_driver")
 
 # ---- threads, stacks, code and memory -----------------------------------------------------------
