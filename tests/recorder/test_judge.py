@@ -160,26 +160,38 @@ def written_ledger(path, calls):
         f.write(data)
 
 
-def judge_wrapped(freed_ns, lacks=False):
-    """A thread published a free, lost its core before the driver's, and was killed when the file had wrapped. Only the
-    checkpoint still names that free; lacks: the checkpoint has neither the free nor its object."""
+ABOUT = {"device": 0, "space": "device"}
+
+
+def judge_ring(calls, events, records, flags=0):
+    """Of a ring that has gone round, before these calls: `records` of its checkpoint, then `events`."""
     where = folder()
     trace, ledger = os.path.join(where, "trace.1.zst"), os.path.join(where, "ledger.1")
-    written_ledger(ledger, [(1000, 1, "cuMemAlloc_v2", "alloc", 0x10000), (2000, 2, "cuMemAlloc_v2", "alloc", 0x20000),
-                            (90000, 2, "cuMemAlloc_v2", "alloc", 0x30000)])
-    t, about = Trace(), {"bytes": 512, "device": 0, "space": "device"}
+    written_ledger(ledger, calls)
+    t = Trace()
     t.seq, t.number = 7, 50
     t.checkpoint()
-    records = [t.record("alloc", 2000, tid=2, ptr=0x20000, event=2, **about)]
-    if not lacks:
-        records += [t.record("amend", freed_ns, tid=1, amends_ns=freed_ns),
-                    t.record("alloc", 1000, tid=1, ptr=0x10000, event=1, **about)]
-    t.event("alloc", 90000, tid=2, api="cuMemAlloc_v2", ptr=0x30000, result=0, **about)
+    state = [t.record(op, t_ns, **fields) for op, t_ns, fields in records]
+    for op, t_ns, fields in events:
+        t.event(op, t_ns, **fields)
     t.segment = True
-    t.flush(last=True, checkpoint=(FIRST_PART | LAST_PART, records))
+    t.flush(last=True, checkpoint=(FIRST_PART | LAST_PART | flags, state))
     with open(trace, "wb") as f:
         f.write(t.bytes())
     return judge.judge(REPORT, trace, ledger, may_wrap=True)[0]
+
+
+def judge_wrapped(freed_ns, lacks=False):
+    """A thread published a free, lost its core before the driver's, and was killed when the file had wrapped. Only the
+    checkpoint still names that free; lacks: the checkpoint has neither the free nor its object."""
+    about = {"bytes": 512, **ABOUT}
+    records = [("alloc", 2000, {"tid": 2, "ptr": 0x20000, "event": 2, **about})]
+    if not lacks:
+        records += [("amend", freed_ns, {"tid": 1, "amends_ns": freed_ns}),
+                    ("alloc", 1000, {"tid": 1, "ptr": 0x10000, "event": 1, **about})]
+    return judge_ring([(1000, 1, "cuMemAlloc_v2", "alloc", 0x10000), (2000, 2, "cuMemAlloc_v2", "alloc", 0x20000),
+                       (90000, 2, "cuMemAlloc_v2", "alloc", 0x30000)],
+                      [("alloc", 90000, {"tid": 2, "api": "cuMemAlloc_v2", "ptr": 0x30000, "result": 0, **about})], records)
 
 
 @case("a free that the driver has not done may be named by a checkpoint only, if the thread's events were overwritten")
@@ -195,66 +207,46 @@ def _():
 
 @case("a free from a ring ends what was at its address then, not what the same thread freed there a moment before")
 def _():
-    where = folder()
-    trace, ledger = os.path.join(where, "trace.1.zst"), os.path.join(where, "ledger.1")
     near = judge.check_ledger.CLOCK_NS // 4
-    written_ledger(ledger, [(1000, 1, "cuMemAlloc_v2", "alloc", 0x10000, 600),
-                            (90000 - 2 * near, 1, "cuMemFree_v2", "free", 0x10000),
-                            (90000 - near, 1, "cuMemAlloc_v2", "alloc", 0x10000),
-                            (90000, 1, "cuMemFree_v2", "free", 0x10000),
-                            (95000, 1, "cuMemAlloc_v2", "alloc", 0x20000)])
-    t, about = Trace(), {"device": 0, "space": "device"}
-    t.seq, t.number = 7, 50
-    t.checkpoint()
-    t.event("free", 90000, tid=1, api="cuMemFree_v2", ptr=0x10000, result=0)
-    t.event("alloc", 95000, tid=1, api="cuMemAlloc_v2", ptr=0x20000, bytes=512, result=0, **about)
-    t.segment = True
-    records = [t.record("alloc", 1000, tid=None, event=1, count=1, bytes=512, **about)]
-    t.flush(last=True, checkpoint=(FIRST_PART | LAST_PART | INEXACT, records))
-    with open(trace, "wb") as f:
-        f.write(t.bytes())
-    return judge.judge(REPORT, trace, ledger, may_wrap=True)[0]
+    return judge_ring([(1000, 1, "cuMemAlloc_v2", "alloc", 0x10000, 600),
+                       (90000 - 2 * near, 1, "cuMemFree_v2", "free", 0x10000),
+                       (90000 - near, 1, "cuMemAlloc_v2", "alloc", 0x10000),
+                       (90000, 1, "cuMemFree_v2", "free", 0x10000),
+                       (95000, 1, "cuMemAlloc_v2", "alloc", 0x20000)],
+                      [("free", 90000, {"tid": 1, "api": "cuMemFree_v2", "ptr": 0x10000, "result": 0}),
+                       ("alloc", 95000, {"tid": 1, "api": "cuMemAlloc_v2", "ptr": 0x20000, "bytes": 512, "result": 0, **ABOUT})],
+                      [("alloc", 1000, {"tid": None, "event": 1, "count": 1, "bytes": 512, **ABOUT})], INEXACT)
 
 
 def judge_sums(summed, freed_ns=90000, **described):
     """One of two allocations before a checkpoint is freed after it. The checkpoint has the sum of `summed` allocations."""
-    where = folder()
-    trace, ledger = os.path.join(where, "trace.1.zst"), os.path.join(where, "ledger.1")
-    written_ledger(ledger, [(1000, 1, "cuMemAlloc_v2", "alloc", 0x10000), (2000, 1, "cuMemAlloc_v2", "alloc", 0x20000),
-                            (90000, 1, "cuMemFree_v2", "free", 0x10000)])
-    t, about = Trace(), {"device": 0, "space": "device"}
-    t.seq, t.number = 7, 50
-    t.checkpoint()
-    records = [t.record("alloc", 1000, tid=None, event=1, count=summed, bytes=512 * summed, **about)]
-    t.event("free", freed_ns, tid=1, api="cuMemFree_v2", ptr=0x10000, result=0, **described)
-    t.segment = True
-    t.flush(last=True, checkpoint=(FIRST_PART | LAST_PART | INEXACT, records))
-    with open(trace, "wb") as f:
-        f.write(t.bytes())
-    return judge.judge(REPORT, trace, ledger, may_wrap=True)[0]
+    return judge_ring([(1000, 1, "cuMemAlloc_v2", "alloc", 0x10000), (2000, 1, "cuMemAlloc_v2", "alloc", 0x20000),
+                       (90000, 1, "cuMemFree_v2", "free", 0x10000)],
+                      [("free", freed_ns, {"tid": 1, "api": "cuMemFree_v2", "ptr": 0x10000, "result": 0, **described})],
+                      [("alloc", 1000, {"tid": None, "event": 1, "count": summed, "bytes": 512 * summed, **ABOUT})], INEXACT)
 
 
 @case("a sum keeps an allocation whose free was in a ring at the kill, and loses one whose free was described")
 def _():
-    return judge_sums(2) + judge_sums(2, bytes=512, device=0, space="device")
+    return judge_sums(2) + judge_sums(2, bytes=512, **ABOUT)
 
 
 @case("a free that states its size may be ahead of the ledger's by what the clocks differ")
 def _():
-    return judge_sums(2, 90000 + judge.check_ledger.CLOCK_NS, bytes=512, device=0, space="device")
+    return judge_sums(2, 90000 + judge.check_ledger.CLOCK_NS, bytes=512, **ABOUT)
 
 
 @case("seen: a free with the size of another allocation, or further ahead")
 def _():
     return [f"nothing about {what}: {found}" for what, found in (
-        ("bytes differ", judge_sums(2, bytes=511, device=0, space="device")),
-        ("t_ns (after", judge_sums(2, 90001 + judge.check_ledger.CLOCK_NS, bytes=512, device=0, space="device")))
+        ("bytes differ", judge_sums(2, bytes=511, **ABOUT)),
+        ("t_ns (after", judge_sums(2, 90001 + judge.check_ledger.CLOCK_NS, bytes=512, **ABOUT)))
             if not found or what not in found[0].splitlines()[0]]
 
 
 @case("seen: a sum of too many, or of too few")
 def _():
-    wrong = [judge_sums(n, **d) for n in (1, 3) for d in ({}, {"bytes": 512, "device": 0, "space": "device"})]
+    wrong = [judge_sums(n, **d) for n in (1, 3) for d in ({}, {"bytes": 512, **ABOUT})]
     return [] if all(w and "live" in w[0] for w in wrong) else [f"not found: {wrong}"]
 
 
