@@ -110,6 +110,18 @@ def calls_so_far(where, pid=None):
     return total
 
 
+def wait_until(condition, process=None, what="the condition", pause=0.01, where=None):
+    """What the condition returned when it came true, as it does before the process, if one is given, has ended.
+
+    where: the folder whose `err` is shown if it does not."""
+    end = time.monotonic() + HANG
+    while not (found := condition()):
+        if (process and process.poll() is not None) or time.monotonic() > end:
+            raise TimeoutError(f"{what} did not come true: status {process and process.poll()}: {said(where)[-800:] if where else ''}")
+        time.sleep(pause)
+    return found
+
+
 def wait_for_calls(where, process, n, pid=None):
     end = time.monotonic() + HANG
     while calls_so_far(where, pid) < n and process.poll() is None:

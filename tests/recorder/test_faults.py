@@ -153,9 +153,7 @@ def _():
 def changed(change, **env):
     """At half of its calls somebody changes the files. The life, what it should have done, and its trace."""
     life = Life(1, 0, 64, CALLS, env={"WORKER_PAUSE": "1", **env}, stdin=subprocess.PIPE)
-    end = time.monotonic() + HANG
-    while "half" not in said(life.where, "out") and time.monotonic() < end and life.process.poll() is None:
-        time.sleep(0.01)
+    wait_until(lambda: "half" in said(life.where, "out"), life.process, "half of the calls")
     time.sleep(0.4)  # (the trace is written every now and then)
     (path,) = traces(life.where).values()
     change(path)

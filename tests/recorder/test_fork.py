@@ -90,9 +90,7 @@ def leaves_alone(kind, env):
         before = digest(pid, where)
         p.stdin.write(b"x")
         p.stdin.flush()
-        end = time.monotonic() + HANG
-        while not said(where, "out") and time.monotonic() < end:
-            time.sleep(0.01)
+        wait_until(lambda: said(where, "out"))
         time.sleep(0.3)  # its end
         after = digest(pid, where)
         os.kill(pid, signal.SIGCONT)
@@ -119,10 +117,8 @@ def served(method, how):
     where = folder()
     adopt()
     p = start(where, "python3", os.path.join(HERE, "model_server.py"), method, how)
-    end = time.monotonic() + HANG
     if how == "wait":
-        while not said(where, "out") and p.poll() is None and time.monotonic() < end:
-            time.sleep(0.01)
+        wait_until(lambda: said(where, "out") or p.poll() is not None)
         kill(p, group=True)
         status, right = 0, 0
     else:

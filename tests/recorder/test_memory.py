@@ -59,11 +59,7 @@ class Host:
             os.unlink(os.readlink(self.path + ".journal"))
 
     def wait(self, condition, what):
-        end = time.monotonic() + HANG
-        while not condition():
-            if self.process.poll() is not None or time.monotonic() > end:
-                raise TimeoutError(f"{what}: status {self.process.poll()}: {said(self.where)[-800:]}")
-            time.sleep(0.005)
+        wait_until(condition, self.process, what, 0.005, self.where)
 
     def tell(self, line):
         self.process.stdin.write(line.encode() + b"\n")
@@ -146,24 +142,16 @@ def _():
     where = folder()
     p = start(where, program("worker"), 2, 0, 64, 0, env={**HERE_MEMORY, "WORKER_REFUSALS": "0", "SIM_LEDGER_MAP": None})
     try:
-        while not traces(where) and p.poll() is None:
-            time.sleep(0.01)
+        wait_until(lambda: traces(where), p)
         (path,) = traces(where).values()
 
         def events():
             r = subprocess.run([CUTRACE, "ctl", path, "status"], capture_output=True, text=True)
             return int((re.findall(r"^events +(\d+)", r.stdout, re.M) or [0])[0])
 
-        def wait_for(n):
-            end = time.monotonic() + HANG
-            while events() < n:
-                if p.poll() is not None or time.monotonic() > end:
-                    raise TimeoutError(f"{n} events were not made: {said(where)}")
-                time.sleep(0.01)
-
-        wait_for(100000)  # (the journal is there)
+        wait_until(lambda: events() >= 100000, p)  # (the journal is there)
         before = written(p)
-        wait_for(400000)
+        wait_until(lambda: events() >= 400000, p)
         after = written(p)
         return [] if after == before else [f"{after - before} bytes were written"]
     finally:
@@ -410,10 +398,8 @@ def _():
                "CUTRACE_MAX_SIZE": "12M", "SIM_LEDGER_MAP": None}  # (too many calls to compare them one by one)
         where = folder()
         p = start(where, program("worker"), 1, 0, 4000, 0, env=env)
-        end = time.monotonic() + HANG
-        while not sum(f.stat().st_blocks for f in os.scandir("/dev/shm")) * 512 > 10 << 20:  # (the shelf's first 8 MiB)
-            if p.poll() is not None or time.monotonic() > end:
-                raise TimeoutError(said(where))
+        # (the shelf's first 8 MiB)
+        wait_until(lambda: sum(f.stat().st_blocks for f in os.scandir("/dev/shm")) * 512 > 10 << 20, p, pause=0, where=where)
         with open("/dev/shm/filler", "wb", buffering=0) as f:
             try:
                 while f.write(b"x" * (1 << 16)):
@@ -421,10 +407,8 @@ def _():
             except OSError:
                 pass
         (path,) = traces(where).values()
-        while not os.path.getsize(path) and p.poll() is None and time.monotonic() < end:
-            time.sleep(0.01)
-        while "from now on" not in said(where) and p.poll() is None and time.monotonic() < end:
-            time.sleep(0.01)
+        wait_until(lambda: os.path.getsize(path), p)
+        wait_until(lambda: "from now on" in said(where), p)
         kill(p, group=True)
         lines = said(where).splitlines()
         problems = [] if len(lines) == 1 and "from now on" in lines[0] else [f"said: {lines}"]

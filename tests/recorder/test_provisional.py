@@ -9,7 +9,6 @@ import shutil
 import struct
 import subprocess
 import sys
-import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 from death import *  # noqa: E402,F403
@@ -46,15 +45,6 @@ def heads(path):
     return found, free
 
 
-def wait(process, condition, what):
-    end = time.monotonic() + HANG
-    while not (found := condition()):
-        if process.poll() is not None or time.monotonic() > end:
-            raise TimeoutError(f"{what}: status {process.poll()}")
-        time.sleep(0.01)
-    return found
-
-
 def the(found):
     (one,) = found.values()
     return one
@@ -88,7 +78,7 @@ def killed_slowly():
     path, provisional, complete = the(traces(where)), 0, 0
     while provisional < 3:
         returned, before = calls_so_far(where), heads(path)[0][-1]
-        newest = wait(p, lambda b=before: newer(path, b), "a provisional chunk")
+        newest = wait_until(lambda b=before: newer(path, b), p, "a provisional chunk")
         provisional += bool(newest[2] & PROVISIONAL)
         complete += not newest[2] & PROVISIONAL
         check(complete <= 1 + provisional, "the complete chunk came first")

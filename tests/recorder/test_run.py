@@ -13,7 +13,6 @@ import struct
 import subprocess
 import sys
 import termios
-import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 from death import *  # noqa: E402,F403
@@ -173,14 +172,6 @@ def no_report():
     p.terminate()
     equal(p.wait(HANG), 7)
     check("read it with: cutrace-report" in said(where), said(where))
-
-
-def wait_until(true):
-    end = time.monotonic() + HANG
-    while not true():
-        if time.monotonic() > end:
-            raise TimeoutError("the condition did not come true")
-        time.sleep(0.002)
 
 
 # The programs below block the signals and wait for them. With Python's handlers and pause(), a signal that arrives between the
