@@ -70,7 +70,7 @@ def at(e, base):
     return None if e["ptr"] is None else int(e["ptr"], 16) - int(base, 16)
 
 
-def of_the_program(level=("level 0", "level 0")):
+def of_the_program():
     return [
         ("range-push", "before CUDA", None, None), ("mark", "a mark", None, None), ("mark", "w\u00e4ide \U0001F600", None, None),
         ("range-start", "process-wide", None, None), ("range-start", "second", None, None), 3 * M, ("range-end", None, None, None),

@@ -101,13 +101,6 @@ static void compare(uint32_t id) {
     const int same = at && (at < e->frames ? ct_frame_word_is_end(e->frame[at]) : i == n);
     atomic_fetch_add(&compared, 1);
     atomic_fetch_add(&different, !same);
-    if (!same && getenv("CAPTURE_SHOW")) {
-        fprintf(stderr, "-- glibc\n");
-        backtrace_symbols_fd(glibc_frames, n, 2);
-        fprintf(stderr, "-- cutrace\n");
-        for (uint32_t k = 0; e && k < e->frames; k++)
-            fprintf(stderr, "%lx\n", e->frame[k]);
-    }
 }
 
 void capture_stop(const uint64_t *words, uint64_t n);

@@ -15,7 +15,7 @@ class Region:
         self.device, self.mapped, self.stack, self.t = device, mapped, e["stack"], e["t_ns"]
         self.pool = False  # whether it ever holds a block, up to the end of the window
 
-    def entries(self, sign, e, alone=False):
+    def entries(self, sign, e):
         """(event's time, action, address, bytes, stack, category) of what happens to it and, if it holds none, to its own block."""
         t, stack = (self.t, self.stack) if sign > 0 else (e["t_ns"], e["stack"])
         outer = ("segment_map", "segment_unmap") if self.pool and self.mapped else ("segment_alloc", "segment_free")
