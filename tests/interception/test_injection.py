@@ -4,7 +4,6 @@
 the calls. Alone, it records what no preloaded library could see; with LD_PRELOAD there is one start and one trace."""
 import json
 import os
-import re
 import subprocess
 import sys
 

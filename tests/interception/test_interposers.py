@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # optional: libjemalloc libtcmalloc
 """Other preloaded libraries, before and after libcutrace.so: the chain works, and no call is counted twice."""
-import ctypes.util
 import glob
 import os
 import subprocess
