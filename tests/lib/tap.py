@@ -11,6 +11,7 @@ import random
 import signal
 import subprocess
 import sys
+import tempfile
 import traceback
 
 ROOT = os.environ.get("CUTRACE_ROOT") or os.path.realpath(os.path.join(os.path.dirname(__file__), "../.."))
@@ -81,6 +82,20 @@ def repeat(run, decides, most=5):
         if decides(done):
             break
     return done
+
+
+@functools.lru_cache(maxsize=None)
+def _folder():
+    return tempfile.TemporaryDirectory(prefix="cutrace-suite-")  # pylint: disable=consider-using-with
+
+
+def scratch(name="", data=None):
+    """A path in a folder that goes with the suite. With data, bytes or text, they are in a file there."""
+    path = os.path.join(_folder().name, name)
+    if data is not None:
+        with open(path, "wb") as f:
+            f.write(data if isinstance(data, bytes) else data.encode())
+    return path
 
 
 def skip_all(reason):

@@ -23,24 +23,18 @@ import zlib
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 import read_trace  # noqa: E402
 import whole_trace  # noqa: E402
-from tap import PLAIN, REPORT, ROOT, Skip, case, check, check_json, equal, main, no_lines, read_json, report, sample  # noqa: E402
+from tap import PLAIN, REPORT, ROOT, Skip, case, check, check_json, equal, main, no_lines, read_json, report, sample, scratch  # noqa: E402
 
-HERE = tempfile.TemporaryDirectory(prefix="cutrace-bundle-")  # pylint: disable=consider-using-with
-FOLDER = HERE.name
 VLLM = os.path.join(ROOT, "tests/report/vllm")
 ONE = os.path.join(VLLM, "profile-run", "trace.zst")
 RANKS = [os.path.join(VLLM, "weight-update-refused", n) for n in ("trace.zst", "trace-1.zst")]
 KILLED = os.path.join(ROOT, "tests/report/golden/traces/killed.zst")
 
 
-def at(name):
-    return os.path.join(FOLDER, name)
-
-
 def bundle(name, *args, command="bundle", code=0):
-    got, out, err = report(command, "--force", "-o", at(name), *args)
+    got, out, err = report(command, "--force", "-o", scratch(name), *args)
     equal(got, code, err.decode())
-    return at(name), out.decode(), err.decode()
+    return scratch(name), out.decode(), err.decode()
 
 
 def read(path):
@@ -66,9 +60,7 @@ def contents():
         equal({f["name"] for f in manifest["files"] + manifest["traces"]} | {"MANIFEST.json"}, set(z.namelist()))
         check(z.read("report.html").startswith(b"<!doctype html>"), "page")
         for name, source in (("trace-1.zst", RANKS[0]), ("trace-2.zst", RANKS[1])):
-            copy = at(name)
-            with open(copy, "wb") as f:
-                f.write(z.read(name))
+            copy = scratch(name, z.read(name))
             got, want = whole_trace.Whole(copy), whole_trace.Whole(source)
             equal(len(got.records), sum(r["op"] != "amend" for r in want.records), name)
         markdown = z.read("summary.md").decode()
@@ -127,20 +119,9 @@ def is_same_line(got, line):
     return own == as_then and len(now) == len(then) and all(abs(a - b) < (0.101 if unit else 0.011) for a, b in zip(now, then))
 
 
-@case("the recorder's line on stderr is in the summary: of real runs, whose logs have it, to the letter")
-def line_of_recorder():
-    check(len(logged()) > 12, logged())
-    runs = sample(logged(), 3)
-    for at_run in range(0, len(runs), 3):
-        some = runs[at_run:at_run + 3]
-        path, _, _ = bundle("said.zip", *no_lines("bundle"), *(trace for _, _, trace in some), "--scrub=no")
-        for got, (name, lines, _) in zip(recorder_lines(path), some, strict=True):
-            check(any(is_same_line(got, line) for line in lines), f"{name}: {got!r} is not in {lines}")
-    return f"{len(runs)} runs"
-
-
 @case("the document of several traces has each one's line of the recorder, to the letter of the runs' logs; none where nothing failed")
 def line_of_each():
+    check(len(logged()) > 12, logged())
     runs, healthy = sample(logged(), 4, 1), os.path.join(VLLM, "eager", "trace.zst")
     code, out, _ = report("summary", *no_lines("summary"), "--json", healthy, *(trace for _, _, trace in runs))
     equal(code, 0)
@@ -163,15 +144,13 @@ def lines_of_recorder():
     equal(recorder_lines(bundle("none.zip", os.path.join(VLLM, "eager", "trace.zst"))[0]), [])
     whole = whole_trace.Whole(ONE)
     whole.info["option.QUIET"] = "1"
-    quiet = at("quiet.zst")
-    with open(quiet, "wb") as f:
-        f.write(b"".join(whole_trace.write(whole)))
+    quiet = scratch("quiet.zst", b"".join(whole_trace.write(whole)))
     equal(recorder_lines(bundle("quiet.zip", quiet)[0]), [])
     secret = "LlamaAttention"
     (open_line,) = recorder_lines(bundle("open.zip", ONE, "--scrub=no")[0])
     (strict,) = recorder_lines(bundle("strict.zip", ONE, "--scrub=strict", "--words=" + secret)[0])
     for name, line in ("open.zip", open_line), ("strict.zip", strict), ("none.zip", None), ("quiet.zip", None):
-        with zipfile.ZipFile(at(name)) as z:
+        with zipfile.ZipFile(scratch(name)) as z:
             equal(json.loads(z.read("summary.json"))["recorder_line"], line, name)
     check(secret in open_line and secret not in strict and open_line.split(" (")[0] == strict.split(" (")[0], strict)
 
@@ -214,9 +193,7 @@ def traced_self():
     whole = whole_trace.Whole(os.path.join(ROOT, "tests/report/golden/traces/mixed.zst"))
     module = whole_trace.Module((REPORT, 0, offset, offset + 4096, ident))
     whole.stacks = [(("native", offset + 5, module, offset + 5, "main", 5, ()),) for _ in whole.stacks]
-    path = at("self.zst")
-    with open(path, "wb") as f:
-        f.write(b"".join(whole_trace.write(whole)))
+    path = scratch("self.zst", b"".join(whole_trace.write(whole)))
     return path
 
 
@@ -226,7 +203,7 @@ def elsewhere():
         raise Skip("libdw is not installed")
     source = traced_self()
     path, _, _ = bundle("lines.zip", source)
-    empty = at("empty")
+    empty = scratch("empty")
     os.makedirs(empty, exist_ok=True)
     for view in ("summary", "top", "oom"):
         here, there = (report(view, path, *more) for more in ((), (f"--sysroot={empty}", f"--debug-dir={empty}")))
@@ -237,7 +214,7 @@ def elsewhere():
 
 def empty_root():
     """A command that runs in a root with nothing but this program and what it is linked with, and that root."""
-    root = at("root")
+    root = scratch("root")
     linked = subprocess.run(["ldd", REPORT], stdout=subprocess.PIPE, check=True, text=True).stdout
     for path in [REPORT] + [word for word in linked.split() if word.startswith("/")]:
         to = root + (os.path.join("/", os.path.basename(path)) if path == REPORT else path)
@@ -258,7 +235,7 @@ def empty_machine():
         traces = [ONE]
     for trace in traces + [RANKS]:
         bundle("elsewhere.zip", *(trace if isinstance(trace, list) else [trace]))
-        shutil.copy(at("elsewhere.zip"), os.path.join(root, "bug.zip"))
+        shutil.copy(scratch("elsewhere.zip"), os.path.join(root, "bug.zip"))
         for view in (("summary",), ("summary", "--json"), ("top",), ("oom",), ("frag",), ("explain",)):
             here = subprocess.run([REPORT, *view, "bug.zip"], cwd=root, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=PLAIN, check=False)
             there = subprocess.run([*command, *view, "bug.zip"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=PLAIN, check=False)
@@ -271,9 +248,7 @@ def log_in_bundle():
     with open(os.path.join(VLLM, "profile-run", "log.txt"), encoding="utf-8") as f:
         lines = f.read().splitlines()
     added = ["INFO loading /home/zeinab/models/llama/a.bin", "Zeinab says: at @/root/x/zeinab.py", "throughput: 12.3 tokens/s, 3/12 done, 19.39/24.0 GiB free"]
-    log = at("server.log")
-    with open(log, "w", encoding="utf-8") as f:
-        f.write("\n".join(lines[:1] + added + lines[1:]) + "\n")
+    log = scratch("server.log", "\n".join(lines[:1] + added + lines[1:]) + "\n")
     path, out, _ = bundle("log.zip", ONE, "--log", log)
     check("log-1.txt" in out, out)
     with zipfile.ZipFile(path) as z:
@@ -282,10 +257,7 @@ def log_in_bundle():
     text = files["log-1.txt"].decode().splitlines()
     equal(len(text), len(lines) + len(added))
     check(added[2] in text and text[1].startswith("INFO loading ~/dir-") and text[1].endswith("/a.bin"), text[:5])
-    for name in ("log-1.txt", "trace-1.zst"):
-        with open(at(name), "wb") as f:
-            f.write(files[name])
-    alone = report("--json", "--log", at("log-1.txt"), at("trace-1.zst"))[1]
+    alone = report("--json", "--log", *(scratch(name, files[name]) for name in ("log-1.txt", "trace-1.zst")))[1]
     equal(json.loads(files["summary.json"])["companions"], json.loads(alone)["companions"])
     check(json.loads(alone)["companions"] is not None)
     fence = files["summary.md"].decode().split("~~~text\n")[1].split("~~~")[0].splitlines()
@@ -322,9 +294,7 @@ def same_conclusions():
 
 @case("of a long log the beginning and the end are in the bundle")
 def long_log():
-    log = at("long.log")
-    with open(log, "w", encoding="utf-8") as f:
-        f.writelines("line %d of a server\n" % i for i in range(400000))
+    log = scratch("long.log", "".join("line %d of a server\n" % i for i in range(400000)))
     path, _, _ = bundle("long.zip", ONE, "--log", log)
     with zipfile.ZipFile(path) as z:
         text = z.read("log-1.txt").decode().splitlines()
@@ -345,7 +315,7 @@ def cut():
         manifest = json.loads(z.read("MANIFEST.json"))
         check(manifest["traces"][-1]["events_before"] > 0 and b"Cut to fit" in z.read("summary.md"), manifest)
     _, _, err = bundle("never.zip", ONE, "--max-size=1kB", code=5)
-    check("--max-size" in err and not os.path.exists(at("never.zip")), err)
+    check("--max-size" in err and not os.path.exists(scratch("never.zip")), err)
 
 
 @case("copy into a zip file keeps names and every event, and its result is read like the traces")
@@ -370,11 +340,8 @@ def ends():
     equal(sealed["clean_end"], want["clean_end"])
     whole = whole_trace.Whole(ONE)
     chunks, journal = whole_trace.write_with_journal(whole, 900)
-    trace = at("journal.zst")
-    with open(trace, "wb") as f:
-        f.write(b"".join(chunks))
-    with open(trace + ".journal", "wb") as f:
-        f.write(journal)
+    trace = scratch("journal.zst", b"".join(chunks))
+    scratch("journal.zst.journal", journal)
     path, _, _ = bundle("j.zip", trace)
     equal(json.loads(report("info", "--json", path)[1])["events"], sum(r["op"] != "amend" for r in whole.records))
     os.remove(trace + ".journal")
@@ -394,11 +361,8 @@ def stored(entries, **how):
     return out.getvalue()
 
 
-def refused(data, word, path=None):
-    path = path or at("hostile.zip")
-    with open(path, "wb") as f:
-        f.write(data)
-    code, out, err = report("summary", path)
+def refused(data, word):
+    code, out, err = report("summary", scratch("hostile.zip", data))
     ok = code == 3 and len(err.splitlines()) == 1 and word.encode() in err and b"hostile.zip" in err and not out
     return [] if ok else [f"{word}: {code} {err!r} {out[:100]!r}"]
 
@@ -442,15 +406,13 @@ def hostile():
 
 @case("nothing is unpacked, and a trace in a zip file is as untrusted as any")
 def untrusted():
-    before = set(os.listdir(FOLDER)) | {"hostile.zip"}
+    before = set(os.listdir(scratch())) | {"hostile.zip"}
     problems = refused(stored([("trace-1.zst", b"no trace at all, but stored")]), "")
     problems += refused(stored([("trace-1.zst", read(ONE)[:50])]), "")
-    path = at("hostile.zip")
-    with open(path, "wb") as f:
-        f.write(stored([("trace-1.zst", read(ONE)), ("evil.sh", b"x"), ("../up.zst", b"x")]))
+    path = scratch("hostile.zip", stored([("trace-1.zst", read(ONE)), ("evil.sh", b"x"), ("../up.zst", b"x")]))
     code, out, _ = report("summary", path)
     check(code == 0 and b"OUT OF MEMORY" in out, "the trace is read")
-    equal(set(os.listdir(FOLDER)), before)
+    equal(set(os.listdir(scratch())), before)
     return problems
 
 
@@ -466,7 +428,7 @@ def full():
         resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
     problems = []
     for command, trace, name, *args in outputs():
-        folder = tempfile.mkdtemp(dir=FOLDER)
+        folder = tempfile.mkdtemp(dir=scratch())
         done = subprocess.run([REPORT, command, trace, "-o", os.path.join(folder, name), *args], stdout=subprocess.PIPE,
                               stderr=subprocess.PIPE, env=PLAIN, preexec_fn=limit, check=False)  # pylint: disable=subprocess-popen-preexec-fn
         if done.returncode != 5 or len(done.stderr.splitlines()) != 1 or os.listdir(folder):
@@ -480,7 +442,7 @@ def exhausted():
     # (bundle looks for debug information: libdw itself ends the program when it has no memory)
     alone = [o for o in outputs() if o[0] != "bundle"]
     for command, trace, name, *args in [*alone, ("export", ONE, "o.csv", "--format=csv"), ("summary", ONE, None, "--fail-on=oom")]:
-        folder = tempfile.mkdtemp(dir=FOLDER)
+        folder = tempfile.mkdtemp(dir=scratch())
         output = ["-o", os.path.join(folder, name)] if name else []
         codes = set()
         for mib in range(1, 400):  # until the command has enough (of its data: a stack that cannot grow is a signal)
@@ -503,7 +465,7 @@ def exhausted():
 @case("a signal leaves no part of a file, and ends the program as it does others")
 def interrupted():
     for attempt in range(200):  # until one is caught in the midst
-        folder = tempfile.mkdtemp(dir=FOLDER)
+        folder = tempfile.mkdtemp(dir=scratch())
         command = subprocess.Popen([REPORT, "export", ONE, "--format=ndjson", "-o", os.path.join(folder, "o")], env=PLAIN)  # pylint: disable=consider-using-with
         while command.poll() is None and not os.listdir(folder):
             pass
@@ -522,16 +484,12 @@ def careful():
     equal(report("bundle", ONE)[0], 2)
     os.unlink(made)
     for command, trace, name, *args in outputs():
-        to = at("kept-" + name)
-        with open(to, "wb") as f:
-            f.write(b"mine")
+        to = scratch("kept-" + name, b"mine")
         tries = [(report(command, trace, "-o", to, *args), 2, b"--force"),
-                 (report(command, trace, "-o", at("none/" + name), *args), 5, b"No such file"),
+                 (report(command, trace, "-o", scratch("none/" + name), *args), 5, b"No such file"),
                  (report("copy", trace, *args), 2, b"--output")]
         if name.endswith(".zst"):
-            copy = at("input.zst")
-            with open(copy, "wb") as f:
-                f.write(read(ONE))
+            copy = scratch("input.zst", read(ONE))
             tries.append((report(command, copy, "--force", "-o", copy, *args), 2, b"the trace itself"))
             equal(read(copy), read(ONE))
         for (code, _, err), want, word in tries:
@@ -544,13 +502,13 @@ def careful():
 @case("one trace is copied from a bundle; all of it need a zip file, and export asks for one")
 def one_of():
     path, _, _ = bundle("two.zip", *RANKS)
-    code, _, err = report("export", path, "-o", at("x.pickle"))
+    code, _, err = report("export", path, "-o", scratch("x.pickle"))
     check(code == 2 and b"two.zip/trace-1.zst" in err, err)
-    code, _, err = report("copy", path, "--from=peak-1s", "--to=peak+1s", "-o", at("x.zst"))
+    code, _, err = report("copy", path, "--from=peak-1s", "--to=peak+1s", "-o", scratch("x.zst"))
     check(code == 2 and b"name it FILE.zip" in err, err)
-    code, _, err = report("copy", path + "/trace-1.zst", "--from=peak-1s", "--to=peak+1s", "--force", "-o", at("x.zst"))
+    code, _, err = report("copy", path + "/trace-1.zst", "--from=peak-1s", "--to=peak+1s", "--force", "-o", scratch("x.zst"))
     equal(code, 0, err)
-    read_trace.chunks(read(at("x.zst")))
+    read_trace.chunks(read(scratch("x.zst")))
 
 
 main()

@@ -13,15 +13,13 @@ import os
 import re
 import subprocess
 import sys
-import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 from mktrace import Trace, zstd_frame  # noqa: E402
-from tap import BUILD, FULL, ROOT, case, check, dice, equal, main, no_lines, report, sample, without_lines  # noqa: E402
+from tap import BUILD, FULL, ROOT, case, check, dice, equal, main, no_lines, report, sample, scratch  # noqa: E402
 
 M = 1 << 20
 TOTAL, NVML_TOTAL, CONTEXT, DRIVER = 81079 * M, 81559 * M, 518 * M, 9240576
-FOLDER = tempfile.TemporaryDirectory()
 RECORDED = sorted(glob.glob(os.path.join(ROOT, "tests/gpu/results/*/*.zst")))
 GOLDEN = sorted(glob.glob(os.path.join(ROOT, "tests/report/golden/traces/*.zst")))
 
@@ -120,10 +118,7 @@ class Device:
             trace.event(op, time, **fields)
             if i % 2000 == 1999:
                 trace.flush()
-        trace.flush(last=True)
-        with open(path, "wb") as f:
-            f.write(trace.bytes())
-        return path
+        return trace.save(path)
 
 
 # ---- every moment -------------------------------------------------------------------------------
@@ -151,7 +146,7 @@ def generated():
     for seed in range(200 if FULL else 2):
         device = Device(seed)
         device.run(threads=1 + seed % 5, until=(20 if seed % 2 else 4) * 10 ** 9)
-        path = device.write(os.path.join(FOLDER.name, "generated-%d.zst" % seed))
+        path = device.write(scratch("generated-%d.zst" % seed))
         found, more = moments(path)
         counts += found
         problems += more
@@ -309,9 +304,7 @@ def shared_device(seed, path):
             trace.event("alloc", now, device=0, tid=1, bytes=TOTAL + 2 * M * len(truths), result=2, duration_ns=1, space="device",
                         free_bytes=free(), total_bytes=TOTAL)
             truths.append((own, others))
-    trace.flush(last=True)
-    with open(path, "wb") as f:
-        f.write(trace.bytes())
+    trace.save(path)
     return truths
 
 
@@ -356,7 +349,7 @@ MEMORY = re.compile(r"^ +memory +(\d+) tracked, (\d+) untracked, (\d+) of other 
 def whose_memory():
     problems, count, open_parts = [], 0, 0
     for seed in range(60 if FULL else 3):
-        path = os.path.join(FOLDER.name, "shared-%d.zst" % seed)
+        path = scratch("shared-%d.zst" % seed)
         truths = shared_device(seed, path)
         code, out, _ = report("oom", "--units=bytes", "--at=end", "--top=all", path)
         said = [tuple(int(size or 0) for size in sizes) for sizes in MEMORY.findall(re.sub(r"\n {10,}", " ", out.decode()))]
@@ -380,62 +373,6 @@ def idle_reserve():
     rows = dict(reversed(row) for row in re.findall(r"^ +([\d.]+ MiB) +[<\d.]+ % +(tracked|idle in CUDA's memory pools)", out.decode(), re.M))
     check(code == 0 and b"377.97 MiB of" in out.splitlines()[0], out)
     equal(rows, {"tracked": "384.25 MiB", "idle in CUDA's memory pools": "6.28 MiB"}, "rows")  # 377.97 + 6.28
-
-
-def rows_of_account(account):
-    rows = {r["component"]: r["bytes"] for r in account["rows"]}
-    equal(sum(rows.values()), account["tracked_bytes"] if account["capacity_bytes"] is None else account["capacity_bytes"])
-    return rows
-
-
-def compare_gpu(gpu, devices):
-    """A GPU's account with its sums, and with those of its processes."""
-    rows = rows_of_account(gpu["account"])
-    equal(gpu["account"]["capacity_bytes"], gpu["free_bytes"] is not None and gpu["total_bytes"] or None)
-    equal(gpu["account"]["tracked_bytes"], gpu["tracked_bytes"])
-    equal({p["component"]: p["bytes"] for p in gpu["tracked_parts"]}.items() - rows.items(), set())
-    parts = {}
-    for part in (p for d in devices for p in d["tracked_parts"] or []):
-        parts[part["component"]] = parts.get(part["component"], 0) + part["bytes"]
-    equal(parts, {p["component"]: p["bytes"] for p in gpu["tracked_parts"]})
-    if gpu["free_bytes"] is not None:
-        equal(rows.get("free", 0), gpu["free_bytes"])
-        untracked = sum(rows.get(k, 0) for k in ("graph-executables", "contexts", "modules", "limits", "unmeasured"))
-        split = gpu["untracked_bytes"] is not None
-        equal(untracked, gpu["untracked_bytes"] if split else gpu["untracked_or_others_bytes"])
-        equal((rows.get("others", 0), rows.get("unattributed", 0)),
-              (gpu["other_processes_bytes"], gpu["unattributed_bytes"]) if split else (0, 0))
-
-
-@case("several traces: accounts, sums and verdicts of summary, of explain and of the traces' own documents are the same")
-def several_traces():
-    draw = dice(18)
-    vllm = sorted(glob.glob(os.path.join(ROOT, "tests/report/vllm/*/*.zst")))
-    siblings = 0
-    drawn = [draw.sample(vllm, draw.randint(2, 4)) if number % 2 else draw.sample(RECORDED, draw.randint(2, 6))
-             for number in range(60 if FULL else 2)]
-    for paths in [[p for p in vllm if "weight-update" in p]] + drawn:
-        summary = json.loads(report("--json", *no_lines("summary"), *paths)[1])
-        explained, together = json.loads(report("explain", "--json", *paths)[1]), summary["processes"]
-        equal(together, explained["processes"], paths)
-        said, again = ([d and without_lines(d["verdicts"]) for d in each["documents"]] for each in (summary, explained))
-        equal(said, again, paths)
-        for i, gpu in enumerate(together["gpus"]):
-            if gpu["account"]:
-                compare_gpu(gpu, [d for p in together["processes"] for d in p["devices"] or [] if d["gpu_index"] == i])
-        failed = any(p["crossing"] and not p["crossing"]["recovered"] for p in together["processes"])
-        for verdict in together["verdicts"]:
-            check(verdict["process_indexes"] and not (failed and verdict["scenario"] == "none"), (paths, verdict))
-            for i in verdict["process_indexes"]:
-                check(verdict["scenario"] in [v["scenario"] for v in summary["documents"][i]["verdicts"]], (paths, verdict))
-        for device in (d for document in summary["documents"] for d in document["devices"]):
-            for moment, account in device["account"].items():
-                rows, memory = account and rows_of_account(account), device["memory"][moment]
-                siblings += bool(rows and rows.get("siblings"))
-                if rows and memory["other_processes_bytes"] is not None:
-                    equal(rows.get("siblings", 0) + rows.get("others", 0), memory["other_processes_bytes"], (paths, moment))
-    check(siblings, "no account has siblings")
-    return "%d accounts with siblings" % siblings
 
 
 main()

@@ -13,16 +13,14 @@ import json
 import os
 import re
 import sys
-import tempfile
 import zlib
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 import traces  # noqa: E402
 from mktrace import Trace  # noqa: E402
-from tap import FULL, ROOT, case, check, equal, main, no_lines, report, sample  # noqa: E402
+from tap import FULL, ROOT, case, check, equal, main, no_lines, report, sample, scratch  # noqa: E402
 
 K, M, G, S, HOUR = 1 << 10, 1 << 20, 1 << 30, 10**9, 3600 * 10**9
-FOLDER = tempfile.TemporaryDirectory()
 GOLDEN = [os.path.join(ROOT, "tests/report/golden/traces", name + ".zst") for name in
           ("refused", "recovered", "mixed", "hostile", "elsewhere", "ringed", "python", "pools", "blocks")]
 VLLM = [os.path.join(ROOT, "tests/report/vllm", name, "trace.zst") for name in ("load-model", "load-model-0.11", "eager", "eager-0.11", "leak")]
@@ -38,10 +36,7 @@ def diff(*arguments):
 
 
 def save(t, name):
-    path = os.path.join(FOLDER.name, name + ".zst")
-    with open(path, "wb") as f:
-        f.write(t.bytes())
-    return path
+    return scratch(name + ".zst", t.bytes())
 
 
 def one_device(*arguments):
@@ -209,9 +204,7 @@ def ranks():
 
 @case("rates and ages: as they were allocated, null where the time is too short")
 def rates():
-    path = os.path.join(FOLDER.name, "growing.zst")
-    with open(path, "wb") as f:
-        f.write(traces.growing())
+    path = scratch("growing.zst", traces.growing())
     d = one_device(path, path, "--at=3:00:00", "--at=end")
     leak = next(r for r in d["sites"] if "leak" in (r["b"]["site"] if r["b"] else ""))
     for side, hours in (("a", 3), ("b", 6)):  # 2 MiB in five minutes
@@ -445,7 +438,7 @@ def phases():
 
 def phases_of_export(path, moment):
     """What each phase has allocated of what is live at a moment of a trace, and since when, by export's table of allocations."""
-    to = os.path.join(FOLDER.name, "allocations.csv")
+    to = scratch("allocations.csv")
     code, out, err = report("export", *no_lines("export"), "--format=csv", "--force", "-o", to, path)
     equal(code, 0, (out, err))
     found = collections.defaultdict(lambda: [0, []])

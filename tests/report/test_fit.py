@@ -11,7 +11,6 @@ import math
 import os
 import re
 import sys
-import tempfile
 from fractions import Fraction
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
@@ -19,9 +18,8 @@ import check_ledger  # noqa: E402
 import vllm_log  # noqa: E402
 import vllm_trace  # noqa: E402
 from mktrace import FIRST_PART, LAST_PART, Trace, history  # noqa: E402
-from tap import FULL, REPORT, ROOT, case, check, dice, equal, main, read_json, report, sample  # noqa: E402
+from tap import FULL, REPORT, ROOT, case, check, dice, equal, main, read_json, report, sample, scratch  # noqa: E402
 
-FOLDER = tempfile.mkdtemp()
 GOLDEN = os.path.join(ROOT, "tests/report/vllm")
 M, G, SECOND = 1 << 20, 1 << 30, 10**9
 OUT_OF_MEMORY = 2
@@ -91,7 +89,7 @@ class Process:
         self.event("memory-sample", api="cudaMemGetInfo", free_bytes=self.left(outside), total_bytes=self.total, stack=stack)
 
     def save(self, name):
-        return self.t.save(os.path.join(FOLDER, name + ".zst"))
+        return self.t.save(scratch(name + ".zst"))
 
 
 def fit(path, *more):
@@ -262,9 +260,7 @@ def overwritten():
     p.alloc(G)
     p.nvml(500 * M)
     p.t.flush(last=True, checkpoint=(FIRST_PART | LAST_PART, [made]), history=history(50 * SECOND, 10 * SECOND, cells))
-    path = os.path.join(FOLDER, "ring.zst")
-    with open(path, "wb") as f:
-        f.write(p.t.out[-1])
+    path = scratch("ring.zst", p.t.out[-1])
     d = device_of(path)
     equal((d["overwritten_bytes"], d["as_recorded"]["bytes"]), (6 * G, 2 * G + 500 * M))
     answers(path, unknown=(12 * 1024, 2 * 1024 + 500), no=(2 * 1024 + 499,))
@@ -286,9 +282,7 @@ def partial():
     p.nvml(500 * M)
     p.alloc(4 * G)
     p.t.flush()
-    path = os.path.join(FOLDER, "cut.zst")
-    with open(path, "wb") as f:
-        f.write(p.t.bytes())
+    path = scratch("cut.zst", p.t.bytes())
     code, out, _ = report("fit", "--json", "--capacity=8GiB", path)
     equal((code, json.loads(out)["devices"][0]["fits"]), (4, "unknown"))
 
@@ -367,7 +361,7 @@ class Server:
 
     def metrics(self, name, *scrapes, tokens=0):
         """tokens: that each of the requests has had that have ended; 0: the program does not say it."""
-        path = os.path.join(FOLDER, name + ".txt")
+        path = scratch(name + ".txt")
         with open(path, "w", encoding="utf-8") as f:
             for i, (usage, running, waiting, preempted) in enumerate(scrapes or [(0.1, 1, 0, 0)]):
                 f.write(f"# scraped {100 + i}.0\n"
@@ -617,11 +611,9 @@ def hostile():
             check(code == 0 and b"\x1b" not in out, f"{flag}={value}")
         check(p)
     q = Server()
-    wrong = os.path.join(FOLDER, "wrong.txt")
     for words in ('num_gpu_blocks="999999999999",block_size="999999999999"', 'num_gpu_blocks="-5",block_size="16"',
                   'num_gpu_blocks="",block_size="16"', 'num_gpu_blocks="1",block_size="0"', 'num_gpu_blocks="5'):
-        with open(wrong, "w", encoding="utf-8") as f:
-            f.write("# scraped 1.0\nvllm:cache_config_info{%s} 1\n" % words)
+        wrong = scratch("wrong.txt", "# scraped 1.0\nvllm:cache_config_info{%s} 1\n" % words)
         fit(q.record("labels"), "--log", wrong)
 
 

@@ -6,13 +6,11 @@ import glob
 import json
 import os
 import sys
-import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 from mktrace import Trace  # noqa: E402
-from tap import FULL, ROOT, case, check, equal, main, read_json, report, sample  # noqa: E402
+from tap import FULL, ROOT, case, check, equal, main, read_json, report, sample, scratch  # noqa: E402
 
-FOLDER = tempfile.mkdtemp()
 M, SECOND = 1 << 20, 10**9
 
 
@@ -44,7 +42,7 @@ class Run:
         self.event(op, bytes=size, allocated_bytes=self.allocated, reserved_bytes=self.reserved, **more)
 
     def save(self, name):
-        return self.t.save(os.path.join(FOLDER, name + ".zst"))
+        return self.t.save(scratch(name + ".zst"))
 
 
 A, B = 0x7F0000000000, 0x7F1000000000

@@ -8,16 +8,14 @@ import re
 import pickle
 import random
 import sys
-import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 import check_ledger  # noqa: E402
 import incidents  # noqa: E402
 from mktrace import Trace, packed_columns  # noqa: E402
-from tap import REPORT, ROOT, case, check, equal, main, report, sample  # noqa: E402
+from tap import REPORT, ROOT, case, check, equal, main, report, sample, scratch  # noqa: E402
 
 M, S = 1 << 20, 10**9
-FOLDER = tempfile.mkdtemp()
 RECORDED = sorted(glob.glob(os.path.join(ROOT, "tests/gpu/results/*/*.zst")))
 
 
@@ -33,7 +31,7 @@ def text(view, path):
 
 def exported(path):
     """The `oom` entries of the snapshot for PyTorch's viewer, of all devices: [(size, text)]."""
-    out = os.path.join(FOLDER, "out.pickle")
+    out = scratch("out.pickle")
     equal(report("export", "--force", "--top=all", "-o", out, path)[0], 0)
     with open(out, "rb") as f:
         return [(e["size"], e["user_metadata"]) for trace in pickle.load(f)["device_traces"] for e in trace if e["action"] == "oom"]
@@ -155,11 +153,7 @@ class Story:
         return self.event("block-oom", tid=tid, device=device, bytes=size, allocated_bytes=0, reserved_bytes=0)
 
     def save(self, name="story.zst"):
-        self.t.flush(last=True)
-        path = os.path.join(FOLDER, name)
-        with open(path, "wb") as f:
-            f.write(self.t.bytes())
-        return path
+        return self.t.save(scratch(name))
 
 
 def shape(document):
@@ -498,7 +492,7 @@ def again_and_again():
     equal([g["count"] for g in oom["incident_groups"]], [1334, 2666])  # fill failed last
     said = text("oom", path)
     check(len(said.splitlines()) < 40 and count_told(path) == 4000, said)
-    page, bundle = (os.path.join(FOLDER, name) for name in ("again.html", "again.zip"))
+    page, bundle = (scratch(name) for name in ("again.html", "again.zip"))
     for command, to in (("html", page), ("bundle", bundle)):
         equal(report(command, "-o", to, path)[0], 0, command)
         check(os.path.getsize(to) < 3000000, f"{to}: {os.path.getsize(to)} bytes")

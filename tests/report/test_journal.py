@@ -6,23 +6,20 @@ import mmap
 import multiprocessing
 import os
 import re
-import shutil
 import struct
 import subprocess
 import sys
-import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 import mkjournal  # noqa: E402
 import read_trace  # noqa: E402
 from mkjournal import Journal, Shelf, numbers  # noqa: E402
 from mktrace import FIRST_PART, LAST_PART, PROVISIONAL, SEGMENT, Trace, chunk, entry, text, varint  # noqa: E402
-from tap import BUILD, FULL, REPORT, ROOT, case, check, equal, main, report  # noqa: E402
+from tap import BUILD, FULL, REPORT, ROOT, case, check, equal, main, report, scratch  # noqa: E402
 
 with open(os.path.join(ROOT, "include/cutrace/format/format.h"), encoding="utf-8") as head_file:
     VERSION = int(re.search(r"CT_FORMAT_VERSION (\d+)", head_file.read()).group(1))
-FOLDER = tempfile.mkdtemp()
-TRACE = os.path.join(FOLDER, "t.zst")
+TRACE = scratch("t.zst")
 JOURNAL = TRACE + ".journal"
 K = 1 << 10
 ALL = FULL and "san-" not in BUILD  # a sanitizer is ten times slower
@@ -78,7 +75,7 @@ def brief(events):
 
 @case("the generator's offsets are the C structures'")
 def layout():
-    program = os.path.join(FOLDER, "layout")
+    program = scratch("layout")
     source = r"""
 #include <cutrace/format/journal.h>
 #include <stdio.h>
@@ -381,7 +378,7 @@ def lost_before():
     equal(report("copy", "--seal", TRACE)[0], 0)
     equal(summary()[1]["trace"]["lost_events"], 1082)
     for form, line in (("openmetrics", b"cutrace_lost_events_total 1082"), ("csv:info", b"trace.lost_events,1082")):
-        out = os.path.join(FOLDER, "lost.out")
+        out = scratch("lost.out")
         equal(report("export", "--format=" + form, "--force", "-o", out, TRACE)[0], 0)
         check(line in read(out), read(out))
 
@@ -434,8 +431,7 @@ def truncated():
     write(begun().bytes(), data)
     step = 64 if ALL else 64 * 7
     for n in range(0, len(data), step):
-        with open(JOURNAL, "wb") as f:
-            f.write(data[:n])
+        scratch("t.zst.journal", data[:n])
         code, d, err = summary()
         equal(code, 4 if d["trace"]["incomplete"] else 0, "cut at %d: %r" % (n, err))
         check(3 <= d["trace"]["events"] <= 9, "cut at %d: %r" % (n, d["trace"]))
@@ -831,14 +827,14 @@ def seal_of_cut():
 def copied():
     t, j = begun().bytes(), left().bytes()
     write(t, j)
-    other = os.path.join(FOLDER, "other.zst")
+    other = scratch("other.zst")
     equal(report("copy", "-o", other, TRACE)[0], 0)
     check(read(TRACE) == t and read(JOURNAL) == j, "nothing has changed")
     equal(report("copy", "--seal", TRACE)[0], 0)
     for view in (("dump", "--json"), ("summary",), ("timeline",)):
         equal(report(*view, other)[1].replace(other.encode(), TRACE.encode()), report(*view, TRACE)[1], view)
     os.remove(other)
-    code, _, err = report("copy", "-o", FOLDER + "/no/such/folder.zst", TRACE)
+    code, _, err = report("copy", "-o", scratch("no/such/folder.zst"), TRACE)
     equal((code, err.count(b"\n")), (5, 1))
 
 
@@ -892,7 +888,7 @@ def seal_without():
 def linked_journal():
     memory = "/dev/shm/cutrace-0-%d-test.journal" % os.getpid()
     to_link = "/dev/shm/cutrace-0-%d-link.journal" % os.getpid()
-    elsewhere = os.path.join(FOLDER, "elsewhere.journal")
+    elsewhere = scratch("elsewhere.journal")
     try:
         os.symlink(elsewhere, to_link)
         for target in (memory, elsewhere, "elsewhere.journal", to_link):
@@ -916,4 +912,3 @@ def linked_journal():
 
 
 main()
-shutil.rmtree(FOLDER)

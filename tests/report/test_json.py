@@ -9,7 +9,6 @@ import os
 import re
 import subprocess
 import sys
-import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 import add_digests  # noqa: E402
@@ -17,29 +16,11 @@ import check_ledger  # noqa: E402
 import schema  # noqa: E402
 import traces  # noqa: E402
 from mktrace import Trace  # noqa: E402
-from tap import FULL, PLAIN, REPORT, ROOT, Skip, case, check, dice, equal, main, read_json, report, sample  # noqa: E402
+from tap import FULL, PLAIN, REPORT, ROOT, Skip, case, check, dice, equal, main, read_json, report, sample, scratch  # noqa: E402
 
-FOLDER = tempfile.mkdtemp()
 VIEWS = ("summary", "oom", "top", "leaks", "stats", "timeline", "phases", "fit", "frag", "info")
-FILES = []
+FILES = [scratch(build.__name__ + ".zst", build()) for build in traces.ALL]
 
-
-def annotated():
-    """A program with a pool and a mark of its own."""
-    t, at = Trace(), 60 * 10**9
-    traces.begin(t)
-    t.event("alloc", at, tid=100, api="cuMemAlloc_v2", ptr=1 << 40, bytes=1 << 20, space="device", device=0, context=1, result=0)
-    t.event("suballoc", at + 1, tid=100, api="cutrace_pool_alloc", text="arena", ptr=1 << 40, bytes=4096)
-    t.event("alloc", at + 3, tid=100, api="cuMemAlloc_v2", ptr=2 << 40, bytes=1 << 20, space="device", device=0, context=1, result=0)
-    t.event("mark", at + 4, tid=100, api="cutrace_mark", text="epoch 1")
-    t.flush(last=True)
-    return t.bytes()
-
-
-for build in (*traces.ALL, annotated):
-    FILES.append(os.path.join(FOLDER, build.__name__ + ".zst"))
-    with open(FILES[-1], "wb") as out_file:
-        out_file.write(build())
 
 with open(os.path.join(ROOT, "tools/report/views/JSON.md"), encoding="utf-8") as page_file:
     PAGE = page_file.read()
@@ -78,10 +59,7 @@ def read(view, path, *more):
 
 def noted(name):
     """A trace with digests, and with all that they can say."""
-    path = os.path.join(FOLDER, name + "-noted.zst")
-    with open(path, "wb") as f:
-        f.write(add_digests.add(os.path.join(FOLDER, name + ".zst"), True))
-    return path
+    return scratch(name + "-noted.zst", add_digests.add(scratch(name + ".zst"), True))
 
 
 def parts_of(value):
@@ -108,16 +86,13 @@ def every_key_is_documented():
         keys(json.loads(read_json("explain", snapshot)), "explain", found)
     for text in sorted(glob.glob(os.path.join(ROOT, "tests/report/vllm/*/log.txt"))):
         keys(json.loads(read_json("explain", text)), "explain", found)
-    periodic = os.path.join(FOLDER, "periodic.log")  # a line that vLLM prints every ten seconds of serving
-    with open(periodic, "w", encoding="utf-8") as f:
-        f.write("INFO 11-23 10:00:00 [loggers.py:259] Engine 000: Avg prompt throughput: 1.0 tokens/s, Avg generation "
-                "throughput: 1.0 tokens/s, Running: 3 reqs, Waiting: 2 reqs, GPU KV cache usage: 99.0%, Prefix cache hit "
-                "rate: 0.0%\n")
+    # a line that vLLM prints every ten seconds of serving
+    periodic = scratch("periodic.log", "INFO 11-23 10:00:00 [loggers.py:259] Engine 000: Avg prompt throughput: 1.0 tokens/s, Avg "
+                       "generation throughput: 1.0 tokens/s, Running: 3 reqs, Waiting: 2 reqs, GPU KV cache usage: 99.0%, Prefix cache "
+                       "hit rate: 0.0%\n")
     keys(json.loads(read_json("explain", periodic)), "explain", found)
-    scrapes = os.path.join(FOLDER, "metrics")
+    scrapes = scratch("metrics", "# scraped 1.5\nvllm:kv_cache_usage_perc 0.5\n")
     failed = os.path.join(ROOT, "tests/report/vllm/burst-of-prefills/log.txt")
-    with open(scrapes, "w", encoding="utf-8") as f:
-        f.write("# scraped 1.5\nvllm:kv_cache_usage_perc 0.5\n")
     for view in ("summary", "oom", "info"):
         for trace in glob.glob(os.path.join(ROOT, "tests/report/vllm/burst*/trace.zst")):
             keys(json.loads(read_json(view, trace, "--log", failed, "--log", scrapes)), view, found)
@@ -133,17 +108,11 @@ def every_key_is_documented():
         keys(read("top", path, "--tree"), "top", found)
         for line in report("dump", "--json", path)[1].splitlines():
             keys(json.loads(line), "dump", found)
-    slow = os.path.join(FOLDER, "growing.zst")
-    with open(slow, "wb") as f:
-        f.write(traces.growing())
+    slow = scratch("growing.zst", traces.growing())
     keys(read("leaks", slow), "leaks", found)
-    streams = os.path.join(FOLDER, "streams.zst")
-    with open(streams, "wb") as f:
-        f.write(traces.on_streams())
+    streams = scratch("streams.zst", traces.on_streams())
     keys(read("frag", streams), "frag", found)
-    shared = os.path.join(FOLDER, "shared.zst")
-    with open(shared, "wb") as f:
-        f.write(traces.on_an_instance())
+    shared = scratch("shared.zst", traces.on_an_instance())
     for view in ("summary", "timeline"):
         keys(read(view, shared), view, found)
     ring = os.path.join(ROOT, "tests/report/golden/traces/ringed.zst")  # at 16 s in a gap of its events
@@ -152,9 +121,7 @@ def every_key_is_documented():
     # damage[] has elements only in damaged traces
     with open(FILES[0], "rb") as f:
         data = f.read()
-    cut = os.path.join(FOLDER, "cut.zst")
-    with open(cut, "wb") as f:
-        f.write(data[:-300])
+    cut = scratch("cut.zst", data[:-300])
     keys(read("info", cut), "info", found)
     for path in FILES:
         keys(read("diff", path, FILES[0]), "diff", found)
@@ -162,13 +129,13 @@ def every_key_is_documented():
     equal([d and d["schema"] for d in several["documents"]], ["cutrace.summary/2"] * len(FILES))
     check("`cutrace.processes/2`" in PAGE and "`cutrace.several/1`" in PAGE)
     keys({**several, "documents": []}, "several", found)
-    keys(read("copy", FILES[0], "--from=oom", "--output=" + os.path.join(FOLDER, "late.zst")), "copy", found)
-    keys(read("info", os.path.join(FOLDER, "late.zst")), "info", found)
-    keys(read("bundle", FILES[0], "--output=" + os.path.join(FOLDER, "bug.zip")), "bundle", found)
+    keys(read("copy", FILES[0], "--from=oom", "--output=" + scratch("late.zst")), "copy", found)
+    keys(read("info", scratch("late.zst")), "info", found)
+    keys(read("bundle", FILES[0], "--output=" + scratch("bug.zip")), "bundle", found)
     for name in ("all.zst", "all.zip"):
-        keys(read("copy", FILES[0], "--from=oom-1s", "--to=oom+1s", "--scrub=paths", "--symbolize", "--output=" + os.path.join(FOLDER, name)), "copy", found)
-    keys(read("export", FILES[0], "--output=" + os.path.join(FOLDER, "new.pickle")), "export", found)
-    keys(read("html", FILES[0], "--output=" + os.path.join(FOLDER, "new.html")), "html", found)
+        keys(read("copy", FILES[0], "--from=oom-1s", "--to=oom+1s", "--scrub=paths", "--symbolize", "--output=" + scratch(name)), "copy", found)
+    keys(read("export", FILES[0], "--output=" + scratch("new.pickle")), "export", found)
+    keys(read("html", FILES[0], "--output=" + scratch("new.html")), "html", found)
     keys(read("copy", FILES[0], "--seal"), "copy", found)
     for view in ("summary", "top", "frag"):
         d = read(view, noted("pools"), "--quick")
@@ -219,10 +186,7 @@ def either_or():
     alignments = set()
     no_clock = Trace(trace_id=0x4321)
     no_clock.event("alloc", 10**9, api="cuMemAlloc_v2", device=0, ptr=1 << 40, bytes=1 << 20, space="device", result=0)
-    no_clock.flush(last=True)
-    other = os.path.join(FOLDER, "no-clock.zst")
-    with open(other, "wb") as f:
-        f.write(no_clock.bytes())
+    other = no_clock.save(scratch("no-clock.zst"))
     for paths in (FILES[:2], RECORDED, FILES[:1] + RECORDED[:1], FILES[:1] + [other]):
         d = json.loads(report("--json", *paths)[1])["processes"]
         alignments.add(d["alignment"])
@@ -312,14 +276,12 @@ def wrong_nulls():
 @case("damaged and cut traces: whatever is left of them is reported as the schemas say")
 def damaged_documents():
     rng, count = dice(1), 0
-    path = os.path.join(FOLDER, "damaged.zst")
     for _ in range(40):
         with open(rng.choice(FILES), "rb") as f:
             data = bytearray(f.read())
         for _ in range(rng.randrange(4)):
             data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
-        with open(path, "wb") as f:
-            f.write(data[:rng.randrange(len(data) // 2, len(data) + 1)])
+        path = scratch("damaged.zst", bytes(data[:rng.randrange(len(data) // 2, len(data) + 1)]))
         count += sum(report(view, "--json", path)[1] != b"" for view in VIEWS + ("dump",))
     check(count > 10, count)
     return "%d documents" % count
@@ -392,10 +354,7 @@ def lost_events():
     traces.begin(t)
     t.event("alloc", 51 * traces.S, api="cuMemAlloc_v2", bytes=1 << 20, ptr=0x10000000, device=0, result=0, space="device")
     t.event("lost", 52 * traces.S, count=7)
-    t.flush(last=True)
-    path = os.path.join(FOLDER, "lost.zst")
-    with open(path, "wb") as f:
-        f.write(t.bytes())
+    path = t.save(scratch("lost.zst"))
     summary, checked = read("summary", path)["trace"], read("info", path)["integrity"]
     equal([(d["complete"], d["lost_events"]) for d in (summary, checked)], [(False, 7)] * 2)
     text = report("info", path)[1].decode()
@@ -409,10 +368,7 @@ def long_names():
     stacks = [[("f%d" % i, "/%s/%d.py" % ("m" * 60000, i), 7)] for i in range(300)]
     for n, stack in enumerate(stacks * 2):
         t.event("alloc", 51 * traces.S + n, api="cuMemAlloc_v2", bytes=1, ptr=0x1000 * n + 1, device=0, result=0, space="device", stack=stack)
-    t.flush(last=True)
-    path = os.path.join(FOLDER, "names.zst")
-    with open(path, "wb") as f:
-        f.write(t.bytes())
+    path = t.save(scratch("names.zst"))
     lines = subprocess.run([REPORT, "dump", "--json", path], stdout=subprocess.PIPE, env=PLAIN, check=True).stdout.splitlines()
     got = [[(f["name"], f["file"], f["line"]) for f in json.loads(line)["stack"]] for line in lines]
     want = [[tuple(f) for f in stack] for stack in stacks * 2]
@@ -461,10 +417,7 @@ def what_is_not_allocations_is_named():
                     total_bytes=80 << 30)
             free -= cost
         t.event("alloc", 52 * traces.S, device=0, ptr=1 << 40, bytes=4 << 20, space="device")  # the peak, which the text is of
-        t.flush(last=True)
-        path = os.path.join(FOLDER, "costs.zst")
-        with open(path, "wb") as f:
-            f.write(t.bytes())
+        path = t.save(scratch("costs.zst"))
         code, out, _ = report("summary", path)
         equal(code, 0)
         rows = [x.split() for x in out.decode().splitlines() if ": measured when they were" in x]
@@ -483,10 +436,7 @@ def layers_of_frameworks_are_hidden():
                                  [("tsl::BFCAllocator::Extend", "/x/xla_cuda_plugin.so"), ("bind", "/x/jax/_src/core.py", 731)])):
         t.event("alloc", (51 + at) * traces.S, api="cuMemAlloc_v2", bytes=1 << 20, ptr=0x10000000 << at, device=0, result=0,
                 space="device", stack=[("cuMemAlloc_v2", "/usr/lib/libcuda.so.1"), *layers, ("main", "/m/user.py", 15 + at)])
-    t.flush(last=True)
-    path = os.path.join(FOLDER, "layers.zst")
-    with open(path, "wb") as f:
-        f.write(t.bytes())
+    path = t.save(scratch("layers.zst"))
     code, out, _ = report("top", path)
     equal((code, sorted(re.findall(r"user.py:\d+ main", out.decode()))), (0, ["user.py:15 main", "user.py:16 main"]))
     check(b"cupy" not in out and b"tsl" not in out and b"jax" not in out, out.decode())
@@ -498,10 +448,7 @@ def look_ups_are_said_in_words():
     traces.begin(t)
     names = {"way.resolved.cuMemAlloc_v2": "3", "unwrapped.cuInit.0": "1", "unwrapped.cuInit.2000": "2"}
     t.info.update(names, **{"unwrapped.": "as it is", "way.other.cuMemFree_v2": "5"})
-    t.flush(last=True)
-    path = os.path.join(FOLDER, "look-ups.zst")
-    with open(path, "wb") as f:
-        f.write(t.bytes())
+    path = t.save(scratch("look-ups.zst"))
     text = report("info", path)[1].decode()
     equal(dict(re.findall(r"^((?:way|unwrapped)[.]\S*) +(.*)$", text, re.M)), {"unwrapped.": "as it is", "way.other.cuMemFree_v2": "5"})
     check(re.search(r"^  passed by name +2 names without a hook$", text, re.M), text)

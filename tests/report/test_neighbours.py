@@ -6,15 +6,13 @@ import json
 import os
 import re
 import sys
-import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 from mktrace import Trace  # noqa: E402
-from tap import case, check, equal, main, read_json, report  # noqa: E402
+from tap import case, check, equal, main, read_json, report, scratch  # noqa: E402
 
 M, G, S = 1 << 20, 1 << 30, 10**9
 TOTAL, CONTEXT = 80 * G, 500 * M
-FOLDER = tempfile.TemporaryDirectory()
 STACK = [("f", "/x/model.py", 9), ("<module>", "/x/serve.py", 3)]
 
 
@@ -25,7 +23,7 @@ class Machine:
         self.held, self.names, self.me, self.free_is_read, self.total = {me: CONTEXT}, {}, me, memory, total
         self.tracked, self.address, self.trace = 0, 0x700000000000, Trace(trace_id=0x7000 + me)
         self.own = numbers == "own" and own
-        self.path, self.told = os.path.join(FOLDER.name, name + ".zst"), {}
+        self.path, self.told = scratch(name + ".zst"), {}
         self.trace.info = {
             "process.pid": str(pid or me), "process.ppid": "7", "process.exe": "worker", "process.start_ns": str(100 * S),
             "process.nvml_pids": numbers, "clock.monotonic_ns": str(S), "clock.realtime_ns": str(1795000001 * S),
@@ -71,10 +69,7 @@ class Machine:
                 self.told[pid] = self.held[pid]
 
     def write(self):
-        self.trace.flush(last=True)
-        with open(self.path, "wb") as f:
-            f.write(self.trace.bytes())
-        return self.path
+        return self.trace.save(self.path)
 
 
 def text(view, *paths):
@@ -134,7 +129,7 @@ def neighbour():
     drawn = text("timeline", path)
     check("process 1 by NVML: python3 (pid 123), up to 6.30 GiB, grew by 5.30 GiB between +10.000 s and +20.000 s" in drawn, drawn)
     check("process 2" not in drawn, drawn)
-    page = os.path.join(FOLDER.name, "page.html")
+    page = scratch("page.html")
     equal(report("html", path, "-o", page)[0], 0)
     with open(page, encoding="utf-8") as f:
         body = f.read()
@@ -182,7 +177,7 @@ def container():
     equal((them[4711]["whose"], them[123]["whose"]), ("this-inferred", "other"))
     said = text("summary", path)
     check("other processes by NVML at that moment: pid 123 6.30 GiB" in said and "4711" not in said, said)
-    page = os.path.join(FOLDER.name, "page.html")
+    page = scratch("page.html")
     equal(report("html", "--force", path, "-o", page)[0], 0)
     with open(page, encoding="utf-8") as f:
         check("pid 4711, this process, inferred from its memory" in f.read(), "said to be inferred")
@@ -293,7 +288,7 @@ def hostile():
         out = report(view, path)[1].decode()
         check("\x1b" not in out and "\u202e" not in out, view)
         check(len(max(re.findall("n+", out), key=len)) < 40, "a name grows without bound")
-    page = os.path.join(FOLDER.name, "page.html")
+    page = scratch("page.html")
     equal(report("html", "--force", path, "-o", page)[0], 0)
     with open(page, encoding="utf-8") as f:
         check("<script>&" not in f.read(), "markup in the page")
@@ -338,7 +333,7 @@ def mig():
         check(name.format("GPU 0 (MIG instance 3/0 of card 1, 40.00 GiB)") in said, (view, said))
     for view in ("info", "stats"):
         check("GPU 0 (MIG instance 3/0 of card 1)" in text(view, path), view)
-    page = os.path.join(FOLDER.name, "page.html")
+    page = scratch("page.html")
     equal(report("html", "--force", path, "-o", page)[0], 0)
     with open(page, encoding="utf-8") as f:
         check("GPU 0 (MIG instance 3/0 of card 1) at the failed allocation" in f.read(), "the page")

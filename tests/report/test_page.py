@@ -20,9 +20,8 @@ import tempfile
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 import check_ledger  # noqa: E402
 from mktrace import Trace  # noqa: E402
-from tap import FULL, REPORT, ROOT, case, check, dice, equal, main, no_lines, report, sample  # noqa: E402
+from tap import FULL, REPORT, ROOT, case, check, dice, equal, main, no_lines, report, sample, scratch  # noqa: E402
 
-FOLDER = tempfile.mkdtemp()
 VLLM = sorted(glob.glob(os.path.join(ROOT, "tests/report/vllm/*/trace.zst")))
 RECORDED = sorted(glob.glob(os.path.join(ROOT, "tests/gpu/results/*/*.zst")))
 GOLDEN = sorted(glob.glob(os.path.join(ROOT, "tests/report/golden/traces/*.zst")))
@@ -37,13 +36,13 @@ pages = {}
 
 def make(*paths, more=()):
     """The page of these traces, as text; each is made once."""
-    if paths not in pages or paths[0].startswith(FOLDER):
+    if paths not in pages or paths[0].startswith(scratch()):
         pages[paths] = make_again(*paths, more=more)
     return pages[paths]
 
 
 def make_again(*paths, more=()):
-    out = os.path.join(FOLDER, "page.html")
+    out = scratch("page.html")
     code, text, err = report("html", *no_lines("html"), "--force", "-o", out, *more, *paths)
     check(code in (0, 4), (code, text, err))
     with open(out, encoding="utf-8") as f:
@@ -234,8 +233,8 @@ def a_range():
     check(re.search(r'<p class="range">Of the events from \+%d.000 s up to \+%d.000 s alone' % (first, last), page), "what the page is of")
     check('class="range"' not in make(path), "of all events")
     for option in options:
-        code, _, err = report("html", option, "-o", os.path.join(FOLDER, "both.html"), VLLM[0], VLLM[1])
-        equal((code, option[:4].encode() in err, os.path.exists(os.path.join(FOLDER, "both.html"))), (2, True, False), err)
+        code, _, err = report("html", option, "-o", scratch("both.html"), VLLM[0], VLLM[1])
+        equal((code, option[:4].encode() in err, os.path.exists(scratch("both.html"))), (2, True, False), err)
 
 
 @case("--units and --demangle are those of the text, of the data and of the labels")
@@ -456,9 +455,7 @@ def hostile():
 
 @case("names that are markup stay text; what is no UTF-8, control characters and separators of lines do no harm")
 def hostile_names():
-    path = os.path.join(FOLDER, "<b>hostile&.zst")
-    with open(path, "wb") as f:
-        f.write(hostile())
+    path = scratch("<b>hostile&.zst", hostile())
     page = make(path)
     e = elements(page)
     equal(e.tags.count("script"), 2)
@@ -473,31 +470,23 @@ def hostile_names():
 
 @case("an empty trace, one that is cut, one of another program: a page that says so, or one line and no file")
 def small_traces():
-    path = os.path.join(FOLDER, "empty.zst")
-    with open(path, "wb") as f:
-        t = Trace()
-        t.flush(last=True)
-        f.write(t.bytes())
+    path = Trace().save(scratch("empty.zst"))
     equal(data_of(make(path))["traces"][0]["devices"], [])
     equal([i for i in elements(make(path)).ids if i in SECTIONS], ["verdict", "growth", "fragmentation", "phases", "environment", "method"])
     with open(VLLM[0], "rb") as f:
         whole = f.read()
     for part in (len(whole) // 2, len(whole) - 3):
-        cut = os.path.join(FOLDER, "cut.zst")
-        with open(cut, "wb") as f:
-            f.write(whole[:part])
+        cut = scratch("cut.zst", whole[:part])
         check("INCOMPLETE" in make(cut) or "truncated" in make(cut), part)
-    out = os.path.join(FOLDER, "none.html")
-    foreign = os.path.join(FOLDER, "foreign.zst")
-    with open(foreign, "wb") as f:
-        f.write(b"no trace" * 100)
+    out = scratch("none.html")
+    foreign = scratch("foreign.zst", b"no trace" * 100)
     code, _, err = report("html", "-o", out, foreign)
     equal((code, os.path.exists(out), len(err.splitlines())), (3, False, 1), err)
 
 
 @case("the file: in the working folder by default, never in place of another without --force, 5 where it cannot be written, - is stdout")
 def the_file():
-    path, here = os.path.join(FOLDER, "run.zst"), os.getcwd()
+    path, here = scratch("run.zst"), os.getcwd()
     with open(path, "wb") as f, open(VLLM[0], "rb") as from_:
         f.write(from_.read())
     os.chdir(tempfile.mkdtemp())
@@ -506,7 +495,7 @@ def the_file():
     equal((report("html", path)[0], report("html", "--force", path)[0]), (2, 0))
     with open(path, "rb") as f:
         equal(report("html", data=f.read())[0], 2)  # standard input has no name
-    equal(report("html", "-o", os.path.join(FOLDER, "no/such/folder.html"), path)[0], 5)
+    equal(report("html", "-o", scratch("no/such/folder.html"), path)[0], 5)
     equal(report("html", "-o", "/dev/full", path)[0], 5)
     code, out, _ = report("html", "--json", "--force", path)
     done = json.loads(out)
@@ -527,13 +516,11 @@ def license_inside():
 
 @case("several traces are one page; one that cannot be read is said, and the others are there")
 def several():
-    foreign = os.path.join(FOLDER, "foreign2.zst")
-    with open(foreign, "wb") as f:
-        f.write(b"no trace" * 100)
+    foreign = scratch("foreign2.zst", b"no trace" * 100)
     page = make(VLLM[0], RECORDED[0])
     equal(len(data_of(page)["traces"]), 2)
     equal([i for i in elements(page).ids if i in ["ranks"] + SECTIONS], ["ranks"] + SECTIONS)
-    out = os.path.join(FOLDER, "several.html")
+    out = scratch("several.html")
     code, _, err = report("html", "--force", "-o", out, VLLM[0], foreign)
     equal((code, len(err.splitlines())), (3, 1), err)
     with open(out, encoding="utf-8") as f:

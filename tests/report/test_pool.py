@@ -11,15 +11,13 @@ import glob
 import json
 import os
 import sys
-import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 import incidents  # noqa: E402
 from mktrace import FIRST_PART, LAST_PART, Trace, packed_columns, zstd_frame  # noqa: E402
-from tap import FULL, ROOT, case, check, dice, dumped, equal, main, report, sample  # noqa: E402
+from tap import FULL, ROOT, case, check, dice, equal, main, report, scratch  # noqa: E402
 
 K, M, G = 1 << 10, 1 << 20, 1 << 30
-FOLDER = tempfile.mkdtemp()
 SITES = [[("site%d" % i, "/m/model%d.py" % (i % 3), i + 1), ("main", "/m/main.py", 9)] for i in range(10)]
 C10 = [("cudaMalloc", "/x/libcudart.so.12"), ("_ZN3c104cuda4mallocEm", "/x/libc10_cuda.so")]
 PLUGIN = [("cuMemMap", "/x/libcuda.so.1"), ("my_malloc", "/x/cumem_allocator.so")]
@@ -571,10 +569,7 @@ def trace_with(compress=None):
 
 
 def save(t, name, chunks=None):
-    path = os.path.join(FOLDER, name)
-    with open(path, "wb") as f:
-        f.write(b"".join(chunks or t.out))
-    return path
+    return scratch(name, b"".join(chunks or t.out))
 
 
 def write(rng, events, name, chunk=250, **more):
@@ -1092,79 +1087,19 @@ def outside():
     equal([rows_of(path, i)[1] for i in range(4)], [[], rows, [], rows])
 
 
-def recorded_events(path):
-    """The events of a trace; a stack's name is all of it."""
-    def number(value):
-        return int(value, 16) if isinstance(value, str) else value
-    for event in dumped(path):
-        e = {k: v for k, v in event.items() if v is not None}
-        if "handle" in e or "ptr" in e:
-            e.update({k: number(e[k]) for k in ("handle", "ptr") if k in e})
-        e["stack"] = [(json.dumps(e.get("stack")),)]
-        yield e
-
-
-def rows_by_stack(rows):
-    out = {}
-    for r in rows:
-        out.setdefault(r["kind"], {})[None if r["kind"] == "idle" else json.dumps(r["stack"])] = [r["bytes"], r["count"]]
-    return out
-
-
-def recorded_moments(path, rng):
-    """Compares the rows of a recorded trace at its peak, its OOMs and random moments, and at torch's own checkpoints; how
-    many there were of both."""
-    events, model, compared, stated = list(recorded_events(path)), Model(), 0, 0
-    whole_trace, times = read("summary", path), collections.Counter(e["t_ns"] for e in events)
-    start = whole_trace["start_ns"]
-    peaks = {d["peak_t_ns"] for d in whole_trace["devices"]} | {o["t_ns"] for o in whole_trace["ooms"]}
-    usable = [e["t_ns"] for e in events if times[e["t_ns"]] == 1 and e.get("device") == 0]
-    chosen = set(rng.sample(usable, min(len(usable), 400 if FULL else 8))) | peaks & set(usable)
-    with open(path[:-4] + ".jsonl", encoding="utf-8") as f:
-        checkpoints = [json.loads(line) for line in f]
-    for e in events:
-        while checkpoints and checkpoints[0]["t_ns"] < e["t_ns"]:
-            c = checkpoints.pop(0)
-            if c["backend"] == "native" and model.blocks_taken:
-                rows, _ = model.holders(0)
-                sizes = {kind: sum(r[0] for r in names.values()) for kind, names in rows.items()}
-                equal((sizes["block"], sizes["block"] + sizes["idle"]), (c["allocated"], c["reserved"]), "%s %s" % (path, c["name"]))
-                stated += 1
-        model.apply(e, e["event"])
-        if e["t_ns"] not in chosen:
-            continue
-        now = at(e["t_ns"] - start)[5:]
-        d = read("summary", path, "--from=" + now, "--to=" + now)
-        key = "live_at_crossing" if d["crossing"] else "live_at_peak"
-        here = "%s event %d" % (os.path.basename(path), e["event"])
-        equal(rows_by_stack(d[key]), sums(model.holders(0)[0]), here)
-        # (a device of which the process has only imported memory has no account)
-        equal(sum(r["bytes"] for r in d[key]), d["devices"][0]["live_bytes"] if d["devices"] else 0, here)
-        compared += 1
-    return compared, stated
-
-
-@case("recorded on a GPU: rows at the peak, at OOMs and at random moments; blocks and what is idle are torch's own figures")
+@case("recorded on a GPU: PyTorch's own figures at the peak, and the call sites of a model's weights")
 def recorded():
-    folder, compared, stated = os.path.join(ROOT, "tests/gpu/results"), 0, 0
-    paths = sorted(glob.glob(os.path.join(folder, "*/*.zst")))
-    compared_paths = sample(paths, 3)
-    for path in compared_paths:
-        more, checkpoints = recorded_moments(path, dice(5))
-        compared, stated = compared + more, stated + checkpoints
-    check(compared > 15 and stated, "%d moments, %d checkpoints" % (compared, stated))
-    named = {os.path.basename(p)[:-4]: p for p in paths}
-    # PyTorch's own figure: reserved right after its last growth.
-    for name, allocated, reserved in (("recovered", None, 60416 * M), ("mempool", 64 * M, 66 * M)):
-        (d,) = read("summary", named[name])["devices"]
-        pool = d["pool"]["peak"]
-        equal((pool["reserved_bytes"], allocated or pool["allocated_bytes"]), (reserved, pool["allocated_bytes"]), name)
-    (d,) = read("top", named["training"])["devices"]
-    held = {s["site"]: s["peak_bytes"] for s in d["sites"]}
+    def at_peak(name):
+        (path,) = glob.glob(os.path.join(ROOT, "tests/gpu/results/*", name + ".zst"))
+        (d,) = read("top", path)["devices"]
+        return read("summary", path)["devices"][0]["pool"]["peak"], {s["site"]: s["peak_bytes"] for s in d["sites"]}
+    equal(at_peak("recovered")[0]["reserved_bytes"], 60416 * M)  # right after PyTorch's last growth
+    pool, _ = at_peak("mempool")
+    equal((pool["reserved_bytes"], pool["allocated_bytes"]), (66 * M, 64 * M))
+    _, held = at_peak("training")
     weights = held["modeling_utils.py:3706 PreTrainedModel.to"]
     check(0 <= 15259648 - weights <= K, weights)  # torch's checkpoint of the model alone
     equal([held["adam.py:%d Adam._init_group" % line] for line in (178, 182)], [weights, weights])
-    return "%d moments of %d traces, %d checkpoints" % (compared, len(compared_paths), stated)
 
 
 @case("traces that begin with a checkpoint")

@@ -11,23 +11,15 @@ import json
 import os
 import re
 import sys
-import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 from mktrace import Trace  # noqa: E402
-from tap import FULL, ROOT, case, check, dice, dumped, equal, main, report, sample  # noqa: E402
+from tap import FULL, ROOT, case, check, dice, dumped, equal, main, report, sample, scratch  # noqa: E402
 
-FOLDER = tempfile.mkdtemp()
 M, G, S = 1 << 20, 1 << 30, 10**9
 BOOT = 1795000000 * S  # time of day at which the monotonic clock was 0
 NVML_ONLY = 480 * M  # of a GPU: NVML counts it, CUDA never sees it
 
-
-def write(name, data):
-    path = os.path.join(FOLDER, name)
-    with open(path, "wb") as f:
-        f.write(data)
-    return path
 
 
 def info(pid, uuids, boot=BOOT, host="cafe", start=40 * S, total=80 * G, **more):
@@ -165,7 +157,7 @@ class World:
         paths = []
         for i, p in enumerate(self.processes):
             p.trace.flush(last=True)
-            paths.append(write("%s-%d.zst" % (name, i), p.trace.bytes()))
+            paths.append(scratch("%s-%d.zst" % (name, i), p.trace.bytes()))
         return paths
 
 
@@ -312,7 +304,7 @@ def simple(pid, sizes, t=60 * S, step=S, last=True, trace_id=None, gpus=(1,), en
 
 
 def one(name, *arguments, **keywords):
-    return write(name, simple(*arguments, **keywords).bytes())
+    return scratch(name, simple(*arguments, **keywords).bytes())
 
 
 @case("another clock of which the time of day is not known: no common moment, no sums, own peaks")
@@ -338,7 +330,7 @@ def no_common_clock():
 @case("a trace that cannot be read and one that is INCOMPLETE are rows, and hide no other; the exit code is the largest")
 def broken_traces():
     a, b = one("good.zst", 1, [3 * M]), one("cut.zst", 2, [5 * M], last=False)
-    bad = write("bad.zst", b"nothing" * 100)
+    bad = scratch("bad.zst", b"nothing" * 100)
     for paths, want in (((a, b), 4), ((a, bad), 3), ((a, b, bad), 4), ((bad, bad), 3)):
         code, out, err = report(*paths)
         equal(code, want, paths)
@@ -354,7 +346,7 @@ def broken_traces():
     equal([p["state"] for p in document["processes"]], ["complete", "INCOMPLETE", None])
     check(document["processes"][2]["error"] and not document["processes"][0]["error"])
     equal({k for k, v in document["processes"][2].items() if v is not None}, {"file", "error"})
-    nothing = write("nothing.zst", simple(4, [], last=False).bytes())
+    nothing = scratch("nothing.zst", simple(4, [], last=False).bytes())
     code, out, _ = report(a, nothing)
     equal(code, 4)
     check(b"no event, nothing is known of it" in out, out)
@@ -363,10 +355,10 @@ def broken_traces():
 @case("the same trace twice, or a shorter copy of it, counts once")
 def same_trace():
     trace = simple(1, [3 * M, 5 * M], last=False)
-    short = write("short.zst", trace.bytes())
+    short = scratch("short.zst", trace.bytes())
     trace.event("alloc", 70 * S, api="cuMemAlloc_v2", device=0, ptr=0x10000000, bytes=M, space="device", result=0)
     trace.flush(last=True)
-    long, other = write("long.zst", trace.bytes()), one("other.zst", 2, [7 * M], end=80 * S)
+    long, other = scratch("long.zst", trace.bytes()), one("other.zst", 2, [7 * M], end=80 * S)
     for paths, counted in (((long, other, long), 0), ((long, short, other), 0), ((short, other, long), 2),
                            ((short, long, short, other), 1)):
         document, _ = table(*paths)
@@ -400,7 +392,7 @@ def reading_in_flight():
             duration_ns=2 * S)
     a.event("note", 90 * S, text="end")
     a.flush(last=True)
-    path = write("flight-a.zst", a.bytes())
+    path = scratch("flight-a.zst", a.bytes())
     for older in (1, 0):
         b = Trace(trace_id=0x78)
         b.info = info(2, [1 << 48])
@@ -409,7 +401,7 @@ def reading_in_flight():
         b.event("memory-sample", 69 * S, device=0, flags=["nvml"], free_bytes=59 * G, total_bytes=80 * G, process_bytes=G)
         b.event("note", 90 * S, text="end")
         b.flush(last=True)
-        shown = table(path, write("flight-b.zst", b.bytes()))[0]["gpus"][0]
+        shown = table(path, scratch("flight-b.zst", b.bytes()))[0]["gpus"][0]
         equal((shown["tracked_bytes"], shown["free_bytes"], shown["untracked_or_others_bytes"], shown["calls_under_way_bytes"]),
               (20 * G, 59 * G, G, 0) if older else (20 * G, None, None, 20 * G))
 
@@ -423,7 +415,7 @@ def behind_the_oom():
     t.event("alloc", 61 * S, bytes=90 * G, result=2, free_bytes=70 * G, total_bytes=80 * G, **d)
     t.event("alloc", 61 * S, ptr=0x80000000, bytes=2 * G, result=0, **d)
     t.flush(last=True)
-    document, _ = table(write("behind.zst", t.bytes()), one("beside.zst", 2, [3 * G], end=90 * S))
+    document, _ = table(scratch("behind.zst", t.bytes()), one("beside.zst", 2, [3 * G], end=90 * S))
     equal((document["moment"]["event"], document["gpus"][0]["tracked_bytes"]), (1, 4 * G))
 
 
@@ -434,9 +426,9 @@ def behind_a_gap():
     first.flush()
     first.event("alloc", 64 * S, api="cuMemAlloc_v2", device=0, ptr=0x20000000, bytes=2 * M, space="device", result=0)
     first.flush(last=True)
-    whole = write("whole-of-gap.zst", first.bytes())
+    whole = scratch("whole-of-gap.zst", first.bytes())
     del first.out[1]
-    gap, idle = write("gap.zst", first.bytes()), write("idle.zst", simple(2, []).bytes())
+    gap, idle = scratch("gap.zst", first.bytes()), scratch("idle.zst", simple(2, []).bytes())
     for path, peak, known in ((whole, 95 * M, True), (gap, 5 * M, False)):
         document, _ = table(path, idle)
         (p, _), (gpu,), (device,) = document["processes"], document["gpus"], document["processes"][0]["devices"]
@@ -478,13 +470,13 @@ def last_seen():
         t.event("alloc", 90 * S, api="cudaMalloc", device=0, bytes=79 * G, space="device", result=2, free_bytes=free,
                 total_bytes=80 * G)
         t.flush(last=True)
-        return write("oom-seen.zst", t.bytes())
+        return scratch("oom-seen.zst", t.bytes())
     a = one("seen.zst", 1, [30 * G], t=50 * S)
     document, _ = table(a, oom(40 * G))
     equal(document["processes"][0]["knowledge"], "last_seen")
     shown = document["gpus"][0]
     equal((shown["tracked_bytes"], shown["last_seen_count"], shown["untracked_bytes"]), (31 * G, 1, None))
-    check(b"30.00 GiB*" in report(a, os.path.join(FOLDER, "oom-seen.zst"))[1])
+    check(b"30.00 GiB*" in report(a, scratch("oom-seen.zst"))[1])
     document, _ = table(a, oom(70 * G))
     equal(document["processes"][0]["knowledge"], "unknown")
     shown = document["gpus"][0]
@@ -506,7 +498,7 @@ def different_capacities():
         t.event("memory-sample", 60 * S, device=0, free_bytes=10 * G, total_bytes=total)
         t.event("alloc", 61 * S, api="cuMemAlloc_v2", device=0, ptr=0x7F0000000000, bytes=G, space="device", result=0)
         t.flush(last=True)
-        paths.append(write("capacity-%d.zst" % pid, t.bytes()))
+        paths.append(scratch("capacity-%d.zst" % pid, t.bytes()))
     shown = table(*paths)[0]["gpus"][0]
     equal((shown["totals_differ"], shown["free_bytes"], shown["tracked_bytes"]), (True, None, 2 * G))
 
@@ -561,7 +553,7 @@ def sizes_of_screens():
                     free_bytes=70 * G, total_bytes=80 * G)
             t.event("note", 63 * S, text="end")
             t.flush(last=True)
-            paths.append(write("screen-%d-%d.zst" % (gpus, i), t.bytes()))
+            paths.append(scratch("screen-%d-%d.zst" % (gpus, i), t.bytes()))
         lines = screen(*paths)
         check(len(lines) <= 24, "\n".join(lines))
         equal(sum(" worker" in line for line in lines[2:]), 8)
@@ -621,7 +613,7 @@ def recorded_pair():
 
 @case("the OOM of a process is that of its own document, and its figures are those of its event")
 def crossings():
-    long = write("long-name.zst", oom_of("f" * 150, 9))
+    long = scratch("long-name.zst", oom_of("f" * 150, 9))
     paths = [p for p in RECORDED if "exhausted" in p] + [long, one("no-oom.zst", 8, [M])]
     said = json.loads(report("--json", *paths)[1])
     shown = [(p["crossing"], d["crossing"]) for p, d in zip(said["processes"]["processes"], said["documents"])]

@@ -9,18 +9,16 @@ import json
 import os
 import re
 import sys
-import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 import whole_trace  # noqa: E402
 from mktrace import Trace  # noqa: E402
-from tap import ROOT, case, check, dumped, equal, main, read_json, report  # noqa: E402
+from tap import ROOT, case, check, dumped, equal, main, read_json, report, scratch  # noqa: E402
 
 VLLM = os.path.join(ROOT, "tests/report/vllm")
 M, G, S = 1 << 20, 1 << 30, 10**9
 TOTAL, CONTEXT = 80 * G, 500 * M
 BOOT = 1795000000 * S  # time of day at which the first host's clock was 0
-FOLDER = tempfile.TemporaryDirectory()
 WORKER = "/x/vllm/v1/worker/gpu_worker.py"
 LINEAR = ("f", "/x/vllm/model_executor/layers/linear.py", 9)
 LOAD = [LINEAR, ("Worker.load_model", WORKER, 594), ("<module>", "/me/serve.py", 3)]
@@ -93,11 +91,7 @@ class Rank:
             del self.device.held[key]
 
     def save(self, name):
-        self.trace.flush(last=True)
-        path = os.path.join(FOLDER.name, "%s-%d.zst" % (name, self.number))
-        with open(path, "wb") as f:
-            f.write(self.trace.bytes())
-        return path
+        return self.trace.save(scratch("%s-%d.zst" % (name, self.number)))
 
 
 def together(*arguments, command="summary"):
@@ -109,7 +103,7 @@ def together(*arguments, command="summary"):
 
 
 def text_of(*arguments, command="summary", columns=80):
-    os.chdir(FOLDER.name)
+    os.chdir(scratch())
     code, out, _ = report(command, *arguments, columns=columns)
     equal(code, 0)
     return out.decode()
@@ -279,9 +273,7 @@ def one_process():
     check("rank 1 (pid 1001) is one process with 2 traces: what it does not track is in the first one's row"
           in flat(text_of(*paths[1:])), text_of(*paths[1:]))
     check("is one process" not in text_of(*paths[:2]), "two processes")
-    log = os.path.join(FOLDER.name, "copies.log")
-    with open(log, "w", encoding="utf-8") as f:
-        f.write("(Worker_TP1 pid=1001) INFO 11-25 10:00:00 [x.py:1] hello\n" * 3)
+    log = scratch("copies.log", "(Worker_TP1 pid=1001) INFO 11-25 10:00:00 [x.py:1] hello\n" * 3)
     (part,) = [p for p in together(*paths, "--log", log)[1]["log_lines"] if p["lines"]]
     equal((part["by"], part["process_index"]), ("tag", 1), "its lines are no other process's")
 
@@ -421,9 +413,7 @@ def unknown_sibling():
         one = Rank(0, device).begin(62.5).take(63, 8 * G, LOAD).read(64)
         one.fail(65 if name == "wrapped" else 165, 60 * G, SERVE).note(180)
         other.trace.flush(last=name == "wrapped")
-        path = os.path.join(FOLDER.name, name + ".zst")
-        with open(path, "wb") as f:
-            f.write(other.trace.bytes())
+        path = scratch(name + ".zst", other.trace.bytes())
         document = json.loads(report("--json", one.save(name), path)[1])["processes"]
         texts = said(document["verdicts"][0])
         check(any(t.startswith("what 1 other traced process held then is not known") for t in texts), (name, texts))
@@ -463,7 +453,7 @@ def merged():
     equal(verdict["evidence"][0]["t_ns"], 70 * S)
     for i, size in ((0, "13.00"), (3, "14.00")):
         check(any(t.startswith("rank %d (pid %d): asked for %s GiB" % (i, 1000 + i, size)) for t in said(verdict)), said(verdict))
-    text = text_of(*[os.path.relpath(p, FOLDER.name) for p in paths])  # (a long path costs a line)
+    text = text_of(*[os.path.relpath(p, scratch()) for p in paths])  # (a long path costs a line)
     check("startup-weights" in text and "3 of 4 processes: rank 1 (pid 1001), rank 0 (pid 1000), 1 more" in flat(text), text)
     text = text_of(*paths, command="explain")
     check("of 3 of 4 processes: rank 1 (pid 1001), rank 0 (pid 1000), rank 3 (pid 1003)" in flat(text), text)
@@ -514,10 +504,8 @@ def recovered():
 @case("the log stands beside all traces once; explain's list ends with summary's document of all")
 def log_beside():
     paths = four("log", {1: (70, 12 * G)})
-    log = os.path.join(FOLDER.name, "log.txt")
-    with open(log, "w", encoding="utf-8") as f:
-        f.write("ERROR 09-01 10:00:00 [core.py:7] ValueError: To serve at least one request with the models's max seq len (32768), "
-                "(4.00 GiB KV cache is needed, which is larger than the available KV cache memory (2.00 GiB).\n")
+    log = scratch("log.txt", "ERROR 09-01 10:00:00 [core.py:7] ValueError: To serve at least one request with the models's max seq len (32768), "
+                  "(4.00 GiB KV cache is needed, which is larger than the available KV cache memory (2.00 GiB).\n")
     _, document = together(*paths, "--log=" + log)
     found = {v["scenario"]: v["process_indexes"] for v in document["verdicts"]}
     equal(found, {"startup-weights": [1], "no-room-for-kv-cache": []})
@@ -565,9 +553,7 @@ def two(name, **more):
 
 
 def log_of(lines, name="tags.txt"):
-    path = os.path.join(FOLDER.name, name)
-    with open(path, "w", encoding="utf-8") as f:
-        f.write("\n".join(lines) + "\n")
+    path = scratch(name, "\n".join(lines) + "\n")
     return "--log=" + path
 
 
@@ -812,7 +798,7 @@ def many():
     equal((rows["siblings"], rows.get("others", 0)), (7 * (9 * G + CONTEXT), 0))
     (text,) = [t for t in said(documents[3]["verdicts"][0]) if t.startswith("all other traced processes: ")]
     check(text.endswith("%.2f GiB" % (4 * (9 + CONTEXT / G))), text)
-    os.chdir(FOLDER.name)
+    os.chdir(scratch())
     lines = text_of(*map(os.path.basename, paths)).splitlines()
     os.chdir("/")
     check(len(lines) <= 24 and max(map(len, lines)) <= 80, "\n".join(lines))
@@ -893,9 +879,7 @@ def real_failures():
         original = os.path.join(folder, "trace.zst")
         whole = whole_trace.Whole(original)
         info = {**whole.info, "process.pid": "5", "device.0.uuid_hash": "%016x" % 5, "process.env.RANK": "1"}
-        copy = os.path.join(FOLDER.name, name + "-copy.zst")
-        with open(copy, "wb") as f:
-            f.write(b"".join(whole_trace.write(whole.copy(info=info))))
+        copy = scratch(name + "-copy.zst", b"".join(whole_trace.write(whole.copy(info=info))))
         _, document = together(original, copy)
         equal((document["verdicts"][0]["scenario"], sorted(document["verdicts"][0]["process_indexes"])), (wanted, [0, 1]), name)
         for gpu in document["gpus"]:

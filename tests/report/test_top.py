@@ -12,14 +12,12 @@ import json
 import os
 import re
 import sys
-import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 from mktrace import Trace  # noqa: E402
-from tap import FULL, ROOT, case, check, dumped, equal, main, report, sample  # noqa: E402
+from tap import FULL, ROOT, case, check, dumped, equal, main, report, sample, scratch  # noqa: E402
 
 K, M, S, PARTS, SHORTEST = 1 << 10, 1 << 20, 10 ** 9, 8, 10 ** 8
-FOLDER = tempfile.TemporaryDirectory()
 RECORDED = sorted(glob.glob(os.path.join(ROOT, "tests/gpu/results/*/*.zst")))
 GOLDEN = [os.path.join(ROOT, "tests/report/golden/traces", name + ".zst") for name in ("pools", "python", "refused", "recovered", "mixed")]
 
@@ -339,10 +337,7 @@ def program(leak, seconds=80, step=S // 10):
         at += step
         t.event("free", at, ptr=busy, tid=1)
     alloc(500 * M, "last")
-    t.flush(last=True)
-    path = os.path.join(FOLDER.name, "program.zst")
-    with open(path, "wb") as f:
-        f.write(t.bytes())
+    path = t.save(scratch("program.zst"))
     return path, kept
 
 
@@ -390,10 +385,7 @@ def segments_given_back():
     event("free", ptr=1 << 30, tid=1)
     event("free", ptr=2 << 30, tid=1)
     event("alloc", ptr=3 << 30, bytes=M, **driver)
-    t.flush(last=True)
-    path = os.path.join(FOLDER.name, "segments.zst")
-    with open(path, "wb") as f:
-        f.write(t.bytes())
+    path = t.save(scratch("segments.zst"))
 
     def figures(*more):
         (d,) = read(path, "--at=end", *more)["devices"]
@@ -488,11 +480,7 @@ def deep(depth, side):
     frames = [("f%d" % i, "/m/deep.py", i) for i in range(depth)]
     for n, i in enumerate([0] + list(range(side, depth, side))):
         t.event("alloc", S + n, ptr=(n + 1) << 30, bytes=M, device=0, result=0, space="device", stack=frames[i:])
-    t.flush(last=True)
-    path = os.path.join(FOLDER.name, "deep.zst")
-    with open(path, "wb") as f:
-        f.write(t.bytes())
-    return path
+    return t.save(scratch("deep.zst"))
 
 
 @case("thousands of frames: a chain is one row, levels are limited, and the sums hold")

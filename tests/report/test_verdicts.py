@@ -11,19 +11,17 @@ import math
 import os
 import re
 import sys
-import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 import check_ledger  # noqa: E402
 import vllm_log  # noqa: E402
 from mktrace import Trace  # noqa: E402
-from tap import FULL, REPORT, ROOT, case, check, equal, main, read_json, report, sample  # noqa: E402
+from tap import FULL, REPORT, ROOT, case, check, equal, main, read_json, report, sample, scratch  # noqa: E402
 
 VLLM = os.path.join(ROOT, "tests/report/vllm")
 M, G, S = 1 << 20, 1 << 30, 10**9
 HOUR = 3600 * S
 TOTAL = 80 * G
-FOLDER = tempfile.TemporaryDirectory()
 WORKER = "/x/vllm/v1/worker/gpu_worker.py"
 PYTHON = [("f", "/x/vllm/model_executor/layers/linear.py", 9)]
 LOAD = PYTHON + [("Worker.load_model", WORKER, 594), ("<module>", "/home/me/serve.py", 3)]
@@ -43,10 +41,7 @@ def save(events, info=(), last=True, name="t.zst"):
             fields = {"api": "cuMemAlloc_v2", "result": 0, "space": "device", **fields}
         t.event(e.get("op", "alloc"), S + int(e.get("t", i) * S), **fields)
     t.flush(last=last)
-    path = os.path.join(FOLDER.name, name)
-    with open(path, "wb") as f:
-        f.write(t.bytes())
-    return path
+    return scratch(name, t.bytes())
 
 
 def refused(size, free, **more):
@@ -637,14 +632,13 @@ def refused_segment():
 
 @case("a refusal by a framework's own pool, which no call shows, is what the log says; the first line does not deny it")
 def own_pool():
-    path, log = save([{"ptr": G, "bytes": 60 * G, "stack": MINE}]), os.path.join(FOLDER.name, "pool.log")
+    path = save([{"ptr": G, "bytes": 60 * G, "stack": MINE}])
     for line, scenario in (("RESOURCE_EXHAUSTED: Out of memory while trying to allocate 60.00MiB with allocator GPU_0_bfc on device 0.", "unknown"),
                            ("Maximum pool size exceeded (failed to allocate 60.000000 MiB): Not enough room to grow, current/max/try size = "
                             "680.500000 MiB, 700.000000 MiB, 60.000000 MiB", "mis-budget")):
-        with open(log, "w", encoding="utf-8") as f:
-            f.write(f"step 1\n{line}\n")
-        equal(names(verdicts(path, "--log", log))[0], scenario)
-        text = report("summary", "--log", log, path)[1].decode()
+        beside = log(f"step 1\n{line}\n")
+        equal(names(verdicts(path, *beside))[0], scenario)
+        text = report("summary", *beside, path)[1].decode()
         check("No OOM occurred" not in text and "the log says that memory ran out (line 2)" in re.sub(r"\s+", " ", text), text)
     check("No OOM occurred" in report("summary", path)[1].decode())
 
@@ -865,9 +859,7 @@ def kernels():
 # ---- the log beside it --------------------------------------------------------------------------
 
 def log(text):
-    path = os.path.join(FOLDER.name, "log.txt")
-    with open(path, "w", encoding="utf-8") as f:
-        f.write(text)
+    path = scratch("log.txt", text)
     return "--log", path
 
 
@@ -951,13 +943,10 @@ def draft():
 
 @case("metrics: requests that were preempted, beside a trace in which nothing failed")
 def joined_metrics():
-    path = os.path.join(FOLDER.name, "metrics")
-    with open(path, "w", encoding="utf-8") as f:
-        for second in range(5):
-            f.write(f"# scraped {1795000000 + second}\nvllm:kv_cache_usage_perc 0.99\n"
-                    f"vllm:num_preemptions_total {second * 7}\n"
-                    "vllm:num_requests_running 4\nvllm:num_requests_waiting 30\n")
-    found = verdicts(save([{"ptr": G, "bytes": G}]), "--log", path)[0]
+    found = verdicts(save([{"ptr": G, "bytes": G}]), *log("".join(
+        f"# scraped {1795000000 + second}\nvllm:kv_cache_usage_perc 0.99\n"
+        f"vllm:num_preemptions_total {second * 7}\n"
+        "vllm:num_requests_running 4\nvllm:num_requests_waiting 30\n" for second in range(5))))[0]
     equal(found["scenario"], "preemption")
     # How long a request is when it ends is not known here: four fill the cache now, and each still grows.
     equal((found["advice"][0]["flag"], found["advice"][0]["to"]), ("--max-num-seqs", None))
@@ -970,7 +959,7 @@ def joined_metrics():
 def shown():
     path = save(STEP, settings(gpu_memory_utilization=0.95))
     first = verdicts(path)[0]
-    os.chdir(FOLDER.name)  # (the path is a line of its own, which cannot be broken)
+    os.chdir(scratch())  # (the path is a line of its own, which cannot be broken)
     for columns in (80, 160):
         out = report("summary", os.path.basename(path), columns=columns)[1].decode()
         check(max(map(len, out.splitlines())) <= columns)
