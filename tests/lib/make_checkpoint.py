@@ -268,6 +268,15 @@ class State:
                                                  for k, c in sorted(cells.items())])
 
 
+def state_at(path, t_ns):
+    """The state behind all events of a trace up to a time of its clock."""
+    state = State()
+    for r in whole_trace.Whole(path).records:
+        if r["t_ns"] <= t_ns:
+            state.apply(r)
+    return state
+
+
 def states(whole, edges):
     """The checkpoint and the history before each of these records, in their order."""
     state, at, start = State(), 0, int(whole.info.get("process.start_ns", 0)) or whole.records[0]["t_ns"]

@@ -17,8 +17,8 @@ import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 import example  # noqa: E402
 import traces  # noqa: E402
-from mktrace import (FIELDS, OPS, PROVISIONAL, Trace, chunk, columns, entry, info_section,  # noqa: E402
-                     packed_columns, raw_zstd_frame, section, varint, xxh64, zstd_frame)
+from mktrace import (FIELDS, OPS, PROVISIONAL, Trace, chunk, columns, entry, packed_columns, raw_zstd_frame,  # noqa: E402
+                     section, varint, zstd_frame)
 from tap import BUILD, FULL, PLAIN, REPORT, ROOT, case, check, dice, equal, main, report, sample, scratch  # noqa: E402
 from ways import HANG  # noqa: E402
 

@@ -14,7 +14,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../
 import mkjournal  # noqa: E402
 import read_trace  # noqa: E402
 from mkjournal import Journal, Shelf, numbers  # noqa: E402
-from mktrace import FIRST_PART, LAST_PART, PROVISIONAL, SEGMENT, Trace, chunk, entry, text, varint  # noqa: E402
+from mktrace import FIRST_PART, LAST_PART, PROVISIONAL, SEGMENT, Trace, entry  # noqa: E402
 from tap import BUILD, FULL, REPORT, ROOT, case, check, equal, main, report, scratch  # noqa: E402
 
 with open(os.path.join(ROOT, "include/cutrace/format/format.h"), encoding="utf-8") as head_file:

@@ -5,9 +5,7 @@
 Each trace is a story that is written here, so that what grows in it, since when and how fast, is known beforehand. A second
 implementation counts over the events of `dump --json` what was taken and never freed, and fits the rate to them.
 """
-import collections
 import glob
-import itertools
 import json
 import os
 import re
@@ -19,155 +17,18 @@ import changes  # noqa: E402
 import check_ledger  # noqa: E402
 import traces  # noqa: E402
 import whole_trace  # noqa: E402
-from mktrace import FIRST_PART, INEXACT, LAST_PART, Trace, history, zstd_frame  # noqa: E402
-from tap import FULL, PLAIN, REPORT, ROOT, case, check, dice, equal, main, no_lines, report, sample, scratch  # noqa: E402
+from mktrace import Trace, zstd_frame  # noqa: E402
+from story import START, Story  # noqa: E402
+from tap import FULL, PLAIN, REPORT, ROOT, case, check, equal, main, no_lines, report, sample, scratch  # noqa: E402
 from terminal import run_on_terminal  # noqa: E402
 
 M, S = 1 << 20, 10 ** 9
 MINUTE, HOUR, DAY = 60 * S, 3600 * S, 86400 * S
-START, CAPACITY = 7 * S, 80 << 30
-FILES = itertools.count()
 GOLDEN = sorted(glob.glob(os.path.join(ROOT, "tests/report/golden/traces/*.zst")))
 RECORDED = sorted(glob.glob(os.path.join(ROOT, "tests/gpu/results/*/*.zst")))
 VLLM = sorted(glob.glob(os.path.join(ROOT, "tests/report/vllm/*/*.zst")))
 SERVING = [("execute_model", "/env/vllm/v1/worker/gpu_worker.py", 30), ("run_engine_core", "/env/vllm/v1/engine/core.py", 1)]
 LOADING = [("load_model", "/env/vllm/v1/worker/gpu_worker.py", 20), ("run_engine_core", "/env/vllm/v1/engine/core.py", 1)]
-
-
-class Story:
-    """Allocations with the times at which they are given back, in hours of a made-up process."""
-
-    def __init__(self, seed=0, blocks=False, below=()):
-        self.random = dice(seed)
-        self.below = list(below)  # frames of all stacks
-        self.blocks = blocks
-        self.things = []  # (taken, given back or None, bytes, stack)
-        self.other = []  # (t_ns, op, fields)
-
-    def take(self, at, site, size, until=None, below=None):
-        """Times are since the start of the process."""
-        stack = [(site, "/m/%s.py" % site, 7)] + (self.below if below is None else list(below))
-        self.things.append((START + int(at), None if until is None else START + int(until), size, stack))
-
-    def traffic(self, site, begin, end, rate, size, life):
-        """Memory that comes and goes: `rate` in a second by chance, each for a time that `life` draws."""
-        at = begin
-        while True:
-            at += self.random.expovariate(rate) * S
-            if at >= end:
-                return
-            gone = at + life() * S
-            self.take(at, site, size, gone if gone < end else None)
-
-    def read(self, at, free):
-        self.other.append((START + int(at), "memory-sample", {"device": 0, "free_bytes": free, "total_bytes": CAPACITY}))
-
-    def end(self, at):
-        """The last event."""
-        self.other.append((START + int(at), "note", {"text": "end"}))
-
-    def changes(self):
-        """(t_ns, what, thing) in the order of time; what is freed at a time is freed before what is taken then."""
-        out = [(t, 1, ("take", i)) for i, (t, _, _, _) in enumerate(self.things)]
-        out += [(g, 0, ("give", i)) for i, (_, g, _, _) in enumerate(self.things) if g is not None]
-        out += [(t, 2, ("other", op, fields)) for t, op, fields in self.other]
-        return sorted(out, key=lambda c: (c[0], c[1], c[2][1] if c[2][0] != "other" else 0))
-
-    def write(self, wrapped_at=None, inexact=False, last=True, coarse=True, info=()):
-        """`wrapped_at`: the events before that time are gone; the coarse history of them is there, if `coarse`."""
-        writer = Writer(self, dict(info))
-        for t_ns, _, what in self.changes():
-            if wrapped_at is not None and t_ns >= START + wrapped_at and not writer.dropped:
-                writer.wrap(t_ns, inexact, coarse)
-            writer.put(t_ns, what)
-        return writer.close(last)
-
-
-class Writer:
-    """Gives each allocation an address, and keeps what a recorder would: what is live, and the coarse history."""
-
-    def __init__(self, story, info):
-        self.story, self.trace = story, Trace(compress=zstd_frame)
-        self.info = {"process.start_ns": str(START), **info}
-        self.trace.info = dict(self.info)
-        self.address, self.free, self.next = {}, collections.defaultdict(list), 1 << 40
-        self.live, self.held, self.curve = {}, 0, []
-        self.dropped, self.count = 0, 0
-        if story.blocks:
-            self.segment_bytes = 60 << 30
-            self.put_segment(START, self.next, self.segment_bytes)
-
-    def put_segment(self, t_ns, at, size):
-        self.trace.event("alloc", t_ns, ptr=at, bytes=size, device=0, result=0, space="device", stack=[("grow", "/m/grow.py", 1)])
-
-    def put(self, t_ns, what):
-        t = self.trace
-        if what[0] == "other":
-            t.event(what[1], t_ns, **what[2])
-        elif what[0] == "take":
-            _, _, size, stack = self.story.things[what[1]]
-            if not self.free[size]:
-                self.free[size].append(self.next)
-                self.next += size
-            at = self.address[what[1]] = self.free[size].pop()
-            if self.story.blocks:
-                number = t.event("block-alloc", t_ns, ptr=at, bytes=size, device=0, stack=stack)
-            else:
-                number = t.event("alloc", t_ns, ptr=at, bytes=size, device=0, result=0, space="device", stack=stack)
-            self.live[what[1]] = number, t_ns
-            self.held += size
-        else:
-            _, _, size, stack = self.story.things[what[1]]
-            at = self.address.pop(what[1])
-            more = {"bytes": size, "stack": stack, "device": 0, "space": "device"} if self.inexact_frees(what[1]) else {}
-            if self.story.blocks:
-                t.event("block-free", t_ns, ptr=at, bytes=size, device=0)
-            else:
-                t.event("free", t_ns, ptr=at, tid=1, **more)
-            self.free[size].append(at)
-            self.live.pop(what[1])
-            self.held -= size
-        self.curve.append((t_ns, self.held))
-        self.count += 1
-        if self.count % 2000 == 0:
-            t.flush()
-
-    def inexact_frees(self, thing):
-        return thing in getattr(self, "summed", ())
-
-    def wrap(self, t_ns, inexact, coarse):
-        t = self.trace
-        t.flush()
-        self.dropped = len(t.out)
-        t.restart()
-        t.info = dict(self.info)
-        if inexact:
-            sums = {}
-            for i, (number, at) in self.live.items():
-                _, _, size, stack = self.story.things[i]
-                s = sums.setdefault(repr(stack), [number, at, 0, 0, stack])
-                s[2] += size
-                s[3] += 1
-            records = [t.record("alloc", s[1], bytes=s[2], count=s[3], device=0, space="device", stack=s[4], event=s[0])
-                       for s in sums.values()]
-            self.summed = set(self.live)
-        else:
-            records = [t.record("alloc", at, ptr=self.address[i], bytes=self.story.things[i][2], device=0, space="device",
-                                stack=self.story.things[i][3], event=number) for i, (number, at) in self.live.items()]
-        width = max((t_ns - START) // 1000, 10 ** 7)
-        cells, before = {}, 0
-        for at, held in self.curve:
-            c = cells.setdefault((at - START) // width, [0, min(before, held), max(before, held), held])
-            c[0] += 1
-            c[1:] = min(c[1], held), max(c[2], held), held
-            before = held
-        past = history(START, width, [(0, b, c[0], 0, {4: tuple(c[1:])}) for b, c in sorted(cells.items())]) if coarse else None
-        t.event("note", t_ns, text="wrapped")
-        t.flush(checkpoint=(FIRST_PART | LAST_PART | (INEXACT if inexact else 0), records), history=past)
-
-    def close(self, last):
-        self.trace.flush(last=last)
-        return scratch("story-%d.zst" % next(FILES), b"".join(self.trace.out[self.dropped:]))
 
 
 def read(path, *more, codes=(0, 4)):
@@ -582,7 +443,7 @@ def too_little():
     for lost, want in ((0, ["leak"]), (36, ["leak"]), (300, [])):
         s = steady()
         if lost:
-            s.other.append((START + HOUR, "lost", {"count": lost}))
+            s.add(HOUR, "lost", {"count": lost})
         path = s.write()
         equal(grown(path), want, lost)
         if lost == 36:
@@ -616,16 +477,16 @@ def incomplete():
 @case("the moment: the OOM that was not recovered, else the end; --at, --from and --to")
 def moments():
     s = steady()
-    for i, (t, _, size, stack) in enumerate(s.things):  # all of it is given back at the end
+    for i, (t, _, size, stack, space) in enumerate(s.things):  # all of it is given back at the end
         if stack[0][0] == "leak":
-            s.things[i] = (t, START + 6 * HOUR + 20 * S, size, stack)
+            s.things[i] = (t, START + 6 * HOUR + 20 * S, size, stack, space)
     path = s.write()
     equal((grown(path), grown(path, "--at=peak"), grown(path, "--at=5:00:00"), grown(path, "--to=5:00:00")), ([], *[["leak"]] * 3))
     d = device(path, "--at=5:00:00")
     equal((d["growing"][0]["count"], d["to_t_ns"]), (300, START + 5 * HOUR))
     d = device(path, "--from=2:00:00", "--to=5:00:00")
     equal((d["growing"][0]["taken_count"], d["growing"][0]["since_t_ns"], d["from_t_ns"]), (181, START + 2 * HOUR, START + 2 * HOUR))
-    s.other.append((START + 6 * HOUR + S, "alloc", {"bytes": 1 << 40, "device": 0, "result": 2, "space": "device"}))
+    s.add(6 * HOUR + S, "alloc", {"bytes": 1 << 40, "device": 0, "result": 2, "space": "device"})
     path = s.write()
     document = read(path)
     equal((document["moment"]["what"], grown(path), grown(path, "--at=end")), ("oom", ["leak"], []))
@@ -643,7 +504,7 @@ def oom():
             s.take(at, "leak", 96 * M)
             if between:
                 s.take(at + S // 20, "activations", 64 * M, at + S // 10, below=SERVING)
-        s.other.append((START + 8 * S, "alloc", {"bytes": 96 * M, "device": 0, "result": 2, "space": "device"}))
+        s.add(8 * S, "alloc", {"bytes": 96 * M, "device": 0, "result": 2, "space": "device"})
         d = device(s.write())
         equal([x["stack"][0]["name"] for x in d["growing"]], ["leak"] if between else [])
         equal((d["untold"], d["too_short"]), (0, False) if between else (1, True))

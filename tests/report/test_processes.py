@@ -13,13 +13,13 @@ import re
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
+from make_checkpoint import state_at  # noqa: E402
 from mktrace import Trace  # noqa: E402
 from tap import FULL, ROOT, case, check, dice, dumped, equal, main, report, sample, scratch  # noqa: E402
 
 M, G, S = 1 << 20, 1 << 30, 10**9
 BOOT = 1795000000 * S  # time of day at which the monotonic clock was 0
 NVML_ONLY = 480 * M  # of a GPU: NVML counts it, CUDA never sees it
-
 
 
 def info(pid, uuids, boot=BOOT, host="cafe", start=40 * S, total=80 * G, **more):
@@ -578,31 +578,13 @@ def hostile():
 RECORDED = sorted(glob.glob(os.path.join(ROOT, "tests/gpu/results/*/*.zst")))
 
 
-def tracked_of(path, t):
-    """Bytes by the allocations of a recorded process up to a time, from its events: no pools, no managed memory."""
-    live, refs = {}, {}
-    for e in dumped(path):
-        if e["t_ns"] > t or e.get("result"):
-            continue
-        if e["op"] == "alloc" and e.get("space") == "device":
-            live[e["ptr"]] = e["bytes"]
-        elif e["op"] == "create":
-            live["h" + e["handle"]], refs["h" + e["handle"]] = e["bytes"], 1
-        elif e["op"] == "free":
-            live.pop(e["ptr"], None)
-        elif e["op"] == "release" and "h" + e["handle"] in refs:
-            refs["h" + e["handle"]] -= 1
-    return live, refs
-
-
 @case("a recorded sender and its receiver on an H100: shared memory counts once, and all adds up to 14.4 MiB of the driver's")
 def recorded_pair():
     sender, receiver = (p for name in ("sender", "receiver") for p in RECORDED if p.endswith("/expandable-%s.zst" % name))
     document, code = table(sender, receiver)
     equal((code, document["same_clock"]), (0, True))
     t = document["moment"]["t_ns"]
-    live, _ = tracked_of(sender, t)
-    equal([p["devices"][0]["tracked_bytes"] for p in document["processes"]], [sum(live.values()), 0])
+    equal([p["devices"][0]["tracked_bytes"] for p in document["processes"]], [state_at(sender, t).devices[0].tracked, 0])
     gpu = document["gpus"][0]
     # NVML, at the receiver's first event: the sender used 683671552, the receiver 543162368, of 85520809984 were
     # 83775586304 free; CUDA has 85017493504. What no process has is the driver's.

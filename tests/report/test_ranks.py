@@ -3,7 +3,7 @@
 """Verdicts and accounts over several traces: the ranks of a job, on one device or several, on one host or two.
 
 The truth is a ledger that is kept while the traces are written: who holds how much of each device at any time. What the
-traces of two hosts show at one moment is computed a second time from `dump --json`. Of real vLLM it is the log."""
+traces of two hosts show at one moment is computed a second time by lib/make_checkpoint.State. Of real vLLM it is the log."""
 import glob
 import json
 import os
@@ -12,8 +12,9 @@ import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 import whole_trace  # noqa: E402
+from make_checkpoint import state_at  # noqa: E402
 from mktrace import Trace  # noqa: E402
-from tap import ROOT, case, check, dumped, equal, main, read_json, report, scratch  # noqa: E402
+from tap import ROOT, case, check, equal, main, read_json, report, scratch  # noqa: E402
 
 VLLM = os.path.join(ROOT, "tests/report/vllm")
 M, G, S = 1 << 20, 1 << 30, 10**9
@@ -706,15 +707,6 @@ def lines_of_vllm():
 
 # ---- two hosts -----------------------------------------------------------------------------------
 
-def tracked_at(path, t_ns):
-    """Bytes by the allocations of a process up to a time of its own clock, from its events."""
-    live = {}
-    for e in dumped(path):
-        if e["t_ns"] <= t_ns and e["op"] == "alloc" and not e["result"]:
-            live[e["ptr"]] = e["bytes"]
-    return sum(live.values())
-
-
 @case("two hosts with times of day 3 s apart: the state at the same time of day, GPUs of their own, and that clocks may differ is said")
 def two_hosts():
     for uuids in ((0xD0 << 48, 0xD1 << 48), (None, None)):
@@ -739,7 +731,7 @@ def two_hosts():
         moment = (1130 - 1003) * S
         equal(document["moment"]["t_ns"], 1130 * S)
         equal(document["processes"][1]["moment_ns"], moment)
-        want = tracked_at(paths[1], moment)
+        want = state_at(paths[1], moment).devices[0].tracked
         equal(want, 27 * G)
         equal((document["processes"][1]["knowledge"], document["processes"][1]["devices"][0]["tracked_bytes"]), ("known", want))
         equal([(g["host_index"], g["tracked_bytes"], g["process_count"]) for g in document["gpus"]], [(0, 70 * G, 1), (1, want, 1)])
@@ -831,32 +823,6 @@ def real_accounts():
         equal(names(document["verdicts"]), ["none"])
 
 
-def held_at(path, t_ns):
-    """What a recorded process held on its device at a time: its allocations, and what NVML last reported beyond them."""
-    live, refs, untracked, before = {}, {}, 0, 0
-    for e in dumped(path):
-        if e["t_ns"] > t_ns:
-            break
-        if e["op"] == "memory-sample" and e.get("process_bytes"):
-            untracked = e["process_bytes"] - before
-        if e.get("result"):
-            continue
-        if e["op"] == "alloc" and e["space"] == "device":
-            live[e["ptr"]] = e["bytes"]
-        elif e["op"] == "create":
-            live["h" + e["handle"]], refs["h" + e["handle"]] = e["bytes"], 1
-        elif e["op"] == "retain" and "h" + e["handle"] in refs:
-            refs["h" + e["handle"]] += 1
-        elif e["op"] == "free":
-            live.pop(e["ptr"], None)
-        elif e["op"] == "release" and "h" + e["handle"] in refs:
-            refs["h" + e["handle"]] -= 1
-            if not refs["h" + e["handle"]]:
-                del live["h" + e["handle"]]
-        before = sum(live.values())
-    return before, untracked
-
-
 @case("real vLLM: what the sender of new weights held at the peak of the engine, and the other way round, by a second reading")
 def real_siblings():
     paths = sorted(glob.glob(os.path.join(VLLM, "weight-update/*.zst")))
@@ -864,7 +830,8 @@ def real_siblings():
     for document, other in zip(documents, reversed(paths)):
         (device,) = document["devices"]
         rows = rows_of(device["account"]["peak"])
-        tracked, untracked = held_at(other, device["peak_t_ns"])
+        then = state_at(other, device["peak_t_ns"]).devices[0]
+        tracked, (untracked, _) = then.tracked, then.report  # the last that NVML said
         there = rows.get("siblings", 0) + rows.get("others", 0)
         equal(rows.get("siblings", 0), min(tracked + untracked, there), (other, tracked, untracked, rows))
         check(tracked > 200 * M, tracked)

@@ -2,136 +2,67 @@
 # SPDX-License-Identifier: Apache-2.0
 """Growth of memory that no allocation explains: made traces of hours, in which what grows, whose it is and how fast is
 known beforehand, and real ones. A second implementation computes it from the readings of `dump --json`."""
-import itertools
 import json
 import os
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
-from mktrace import FIRST_PART, LAST_PART, Trace, history, zstd_frame  # noqa: E402
-from tap import FULL, PLAIN, REPORT, case, check, dice, dumped, equal, main, report, scratch  # noqa: E402
+from story import CAPACITY, START, Story  # noqa: E402
+from tap import FULL, PLAIN, REPORT, case, check, dice, dumped, equal, main, report  # noqa: E402
 from terminal import run_on_terminal  # noqa: E402
 
 M, G, S = 1 << 20, 1 << 30, 10**9
 MINUTE, HOUR = 60 * S, 3600 * S
-START, TOTAL = 7 * S, 80 * G
-FILES = itertools.count()
 WORKER, CORE = "/env/vllm/v1/worker/gpu_worker.py", ("run_engine_core", "/env/vllm/v1/engine/core.py", 1)
 SERVING, LOADING = [("execute_model", WORKER, 30), CORE], [("load_model", WORKER, 20), CORE]
 NONE = "none"
 
 
-class Story:
+class Untracked(Story):
     """A process on a device: its allocations, what it holds beside them (own), and what others hold.
 
     `own` and `others` are functions of the time since the start. They change at any time, and a reading shows the sum.
     """
 
     def __init__(self, own, others=lambda t: 0, hours=10, every=60, seed=0, nvml=True, phases=False, until=None):
+        super().__init__(seed)
         self.own, self.others, self.nvml = own, others, nvml
-        self.end = int(hours * HOUR)
-        self.random = dice(seed)
-        self.events = []  # (t, order, what, fields)
-        below = [SERVING if phases else [], LOADING if phases else []]
-        self.take(0, 16 * G, None, [("load", "/m/load.py", 3), *below[1]])
-        at = MINUTE
-        while at < self.end:
+        self.take(0, "load", 16 * G, below=LOADING if phases else ())
+        at, last = MINUTE, int(hours * HOUR)
+        while at < last:
             at += int(self.random.expovariate(1 / 120) * S)
-            self.take(at, self.random.randrange(1, 64) * 2 * M, at + int(self.random.uniform(1, 90) * S),
-                      [("step", "/m/step.py", 5), *below[0]])
+            size, gone = self.random.randrange(1, 64) * 2 * M, at + int(self.random.uniform(1, 90) * S)
+            if at <= last:
+                self.take(at, "step", size, gone if gone < last else None, below=SERVING if phases else ())
         for t in range(0, int((until or hours) * HOUR), every * S):
-            self.events.append((t + self.random.randrange(S), 2, "read", {}))
-        self.events.append((self.end, 3, "end", {}))
+            self.sample(t + self.random.randrange(S))
+        self.end(last)
 
-    def take(self, at, size, until, stack, space="device"):
-        thing = {"size": size, "stack": stack, "space": space}
-        self.events.append((at, 1, "take", thing))
-        if until is not None and until < self.end:
-            self.events.append((until, 0, "give", thing))
+    def sizes(self, at, held):
+        """Bytes beside its allocations, and the free ones."""
+        own, others = int(self.own(at)), int(self.others(at))
+        return own, CAPACITY - held - own - others
 
-    def refuse(self, at, size):
-        self.events.append((at, 2, "refuse", {"size": size}))
+    def sample(self, at):
+        def fields(held):
+            own, free = self.sizes(at, held)
+            return {"device": 0, "free_bytes": free, "total_bytes": CAPACITY, "tid": 9,
+                    **({"process_bytes": held + own, "flags": ["nvml"]} if self.nvml else {})}
+        self.add(at, "memory-sample", fields)
+
+    def refuse(self, at, size, below=()):
+        self.add(at, "alloc", lambda held: {"bytes": size, "device": 0, "result": 2, "space": "device", "total_bytes": CAPACITY,
+                                            "free_bytes": self.sizes(at, held)[1], "stack": [("step", "/m/step.py", 5), *below]})
 
     def graph(self, at, size):
         """An instantiation, as it is measured: `own` has to have the same."""
-        self.events.append((at, 2, "graph", {"size": size}))
+        def fields(held):
+            free = self.sizes(at, held)[1]
+            return {"device": 0, "flags": ["graph"], "free_before_bytes": free + size, "free_bytes": free, "total_bytes": CAPACITY}
+        self.add(at, "memory-sample", fields)
 
-    def write(self, wrapped_at=None, with_history=True, lost=0):
-        w = Writer(self)
-        for t, _, what, fields in sorted(self.events, key=lambda e: (e[0], e[1])):
-            if wrapped_at is not None and t >= wrapped_at and not w.dropped:
-                w.wrap(t, with_history)
-            if lost and t >= self.end // 2:
-                w.trace.event("lost", START + t, count=lost)
-                lost = 0
-            if t <= self.end:
-                w.put(t, what, fields)
-        return w.close()
-
-
-class Writer:
-    def __init__(self, story):
-        self.story, self.trace = story, Trace(compress=zstd_frame)
-        self.info = {"process.start_ns": str(START), "device.0.total_bytes": str(TOTAL)}
-        self.trace.info = dict(self.info)
-        self.next, self.tracked, self.dropped, self.cells = 1 << 40, 0, 0, {}
-        self.live = {}
-
-    def sizes(self, t):
-        own, others = int(self.story.own(t)), int(self.story.others(t))
-        return own, TOTAL - self.tracked - own - others
-
-    def put(self, t, what, fields):
-        trace, at = self.trace, START + t
-        if what == "take":
-            fields["ptr"], self.next = self.next, self.next + fields["size"]
-            number = trace.event("alloc", at, ptr=fields["ptr"], bytes=fields["size"], device=0, result=0,
-                                 space=fields["space"], stack=fields["stack"], tid=1)
-            self.live[fields["ptr"]] = number, at, fields
-            self.tracked += fields["size"] if fields["space"] == "device" else 0
-        elif what == "give" and self.live.pop(fields["ptr"], None):
-            trace.event("free", at, ptr=fields["ptr"], tid=1)
-            self.tracked -= fields["size"]
-        elif what == "refuse":
-            trace.event("alloc", at, bytes=fields["size"], device=0, result=2, space="device", tid=1,
-                        stack=fields.get("stack"), free_bytes=self.sizes(t)[1], total_bytes=TOTAL)
-        elif what == "graph":
-            free = self.sizes(t)[1]
-            trace.event("memory-sample", at, device=0, flags=["graph"], free_before_bytes=free + fields["size"],
-                        free_bytes=free, total_bytes=TOTAL, tid=1)
-        elif what == "read":
-            own, free = self.sizes(t)
-            trace.event("memory-sample", at, device=0, free_bytes=free, total_bytes=TOTAL, tid=9,
-                        **({"process_bytes": self.tracked + own, "flags": ["nvml"]} if self.story.nvml else {}))
-            self.cells[t // self.width()] = TOTAL - free, self.tracked, own
-        elif what == "end":
-            trace.event("note", at, text="end")
-
-    def width(self):
-        return max(self.story.end // 900, S)
-
-    def wrap(self, t, with_history):
-        trace = self.trace
-        trace.flush()
-        self.dropped = len(trace.out)
-        trace.restart()
-        trace.info = dict(self.info)
-        records = [trace.record("alloc", at, ptr=ptr, bytes=f["size"], device=0, space="device", stack=f["stack"],
-                                event=n) for ptr, (n, at, f) in self.live.items()]
-        own, free = self.sizes(t)
-        cells = []
-        for bucket, (used, tracked, mine) in sorted(self.cells.items()):
-            cell = {0: (used,) * 3, 1: (tracked,) * 3}
-            if self.story.nvml:
-                cell[2] = (mine,) * 3
-            cells.append((0, bucket, 1, 0, cell))
-        trace.event("note", START + t, text="wrapped")
-        trace.flush(checkpoint=(FIRST_PART | LAST_PART, records),
-                    history=history(START, self.width(), cells) if with_history else None)
-
-    def close(self):
-        self.trace.flush(last=True)
-        return scratch("untracked-%d.zst" % next(FILES), b"".join(self.trace.out[self.dropped:]))
+    def write(self, **how):
+        return super().write(info={"device.0.total_bytes": str(CAPACITY)}, **how)
 
 
 def read(view, path, *more):
@@ -197,7 +128,7 @@ def fit(points, since):
 @case("100 MiB an hour of this process's: found, with its rate, since when, and when the device is full")
 def steady_growth():
     for phases in (False, True):
-        path = Story(steady(), seed=1, phases=phases).write()
+        path = Untracked(steady(), seed=1, phases=phases).write()
         d = leaks(path)
         g = d["untracked"]
         equal((g["whose"], g["shape"], d["growing"]), ("process", "steady", []))
@@ -221,13 +152,13 @@ def steady_growth():
 
 @case("a step each hour is stepwise; growth that fills to a bound, or slows down, is none")
 def shapes():
-    path = Story(lambda t: 512 * M + t // HOUR * 80 * M, seed=2).write()
+    path = Untracked(lambda t: 512 * M + t // HOUR * 80 * M, seed=2).write()
     g = growth(path)
     equal((g["whose"], g["shape"], g["steps"]), ("process", "stepwise", 9))
     near(g["bytes_per_hour"], 80 * M, 0.05)
     for seed, own in enumerate((lambda t: 512 * M + min(t, 2 * HOUR) * 1000 * M // HOUR,
                                 lambda t: 512 * M + 2000 * M * (1 - 2.718 ** (-t / HOUR)))):
-        path = Story(own, seed=seed).write()
+        path = Untracked(own, seed=seed).write()
         g = growth(path)
         equal((g["shape"], g["bytes_per_hour"], g["confidence"]), ("saturating", None, None))
         equal(verdicts(path), [NONE])
@@ -239,7 +170,7 @@ def shapes():
 def graphs():
     for measured in (1, 2):  # all of them, and every other one
         made = range(10 * MINUTE, 10 * HOUR, 5 * MINUTE)
-        s = Story(lambda t: 512 * M + sum(at <= t for at in made) * 8 * M, seed=3)
+        s = Untracked(lambda t: 512 * M + sum(at <= t for at in made) * 8 * M, seed=3)
         for at in made[::measured]:
             s.graph(at, 8 * M)
         path = s.write()
@@ -257,7 +188,7 @@ def graphs():
 def failure():
     for rate, size, want in ((2 * G, 62 * G, "untracked-growth"), (50 * M, 62 * G, "unknown"),
                              (200 * M, 70 * G, "unknown")):
-        s = Story(steady(rate), seed=4)
+        s = Untracked(steady(rate), seed=4)
         s.refuse(10 * HOUR - S, size)
         path = s.write()
         equal(verdicts(path)[0], want)
@@ -268,10 +199,10 @@ def failure():
 @case("a server whose graph executables are made again and again: growth, and no wrong budget")
 def server():
     made = range(10 * MINUTE, 10 * HOUR, 5 * MINUTE)
-    s = Story(lambda t: 512 * M + sum(at <= t for at in made) * 40 * M, seed=13, phases=True)
+    s = Untracked(lambda t: 512 * M + sum(at <= t for at in made) * 40 * M, seed=13, phases=True)
     for at in made:
         s.graph(at, 40 * M)
-    s.events.append((10 * HOUR - S, 2, "refuse", {"size": 60 * G, "stack": [("step", "/m/step.py", 5), *SERVING]}))
+    s.refuse(10 * HOUR - S, 60 * G, SERVING)
     path = s.write()
     found = verdicts(path)
     equal((found[0], "mis-budget" in found), ("untracked-growth", False))
@@ -281,8 +212,8 @@ def server():
 def many_readings():
     def dips(t):
         return 512 * M + 200 * M * t // HOUR + (4 * G if t // (4 * S) % 75 else 0)
-    s = Story(dips, seed=14, every=4)
-    check(sum(e[2] == "read" for e in s.events) > 8192)
+    s = Untracked(dips, seed=14, every=4)
+    check(sum(op == "memory-sample" for _, op, _ in s.other) > 8192)
     g = growth(s.write())
     equal((g["shape"], g["since_t_ns"] < START + HOUR), ("steady", True))
     near(g["bytes_per_hour"], 200 * M)
@@ -290,9 +221,9 @@ def many_readings():
 
 @case("growth beside a leak: both are told, and the device is full at both rates")
 def beside_leak():
-    s = Story(steady(), seed=5)
+    s = Untracked(steady(), seed=5)
     for i in range(590):
-        s.take(i * MINUTE + S, 4 * M, None, [("keep", "/m/keep.py", 9)])
+        s.take(i * MINUTE + S, "keep", 4 * M)
     path = s.write()
     d = leaks(path)
     equal(([x["stack"][0]["name"] for x in d["growing"]], d["untracked"]["shape"]), (["keep"], "steady"))
@@ -306,11 +237,11 @@ def beside_leak():
 @case("a neighbour that grows: none is claimed where NVML names this process's part; else it is not said whose it is")
 def neighbour():
     for own, others in ((lambda t: 512 * M, steady(1 * G)), (steady(1 * G), lambda t: 512 * M)):
-        path = Story(own, others, seed=6).write()
+        path = Untracked(own, others, seed=6).write()
         equal(growth(path)["whose"], "process")
         equal(growth(path)["shape"], "none" if own(HOUR) == own(0) else "steady")
         equal(verdicts(path)[0], NONE if own(HOUR) == own(0) else "untracked-growth")
-        path = Story(own, others, seed=6, nvml=False).write()
+        path = Untracked(own, others, seed=6, nvml=False).write()
         g = growth(path)
         equal((g["whose"], g["shape"]), ("process-or-others", "steady"))
         near(g["bytes_per_hour"], fit(unexplained(path, own=False), g["since_t_ns"]))
@@ -326,7 +257,7 @@ def neighbour():
 
 @case("readings that stop: growth is told up to the last one, and it is said that nothing is known behind it")
 def stopped():
-    path = Story(steady(), seed=7, until=5).write()
+    path = Untracked(steady(), seed=7, until=5).write()
     d = leaks(path)
     g = d["untracked"]
     check(START + 4.9 * HOUR < g["read_t_ns"] < START + 5 * HOUR, g)
@@ -338,8 +269,8 @@ def stopped():
 
 @case("a device that was never read: nothing is known of it, and that is said")
 def unread():
-    s = Story(steady(), seed=8)
-    s.events = [e for e in s.events if e[2] != "read"]
+    s = Untracked(steady(), seed=8)
+    s.other = [e for e in s.other if e[1] != "memory-sample"]
     path = s.write()
     equal(growth(path), None)
     check("untracked memory is not known" in text("leaks", path), text("leaks", path))
@@ -349,24 +280,26 @@ def unread():
 @case("a wrapped ring: since before its first event, by the coarse history; without that of the time that is there")
 def wrapped():
     for nvml in (True, False):
-        s = Story(steady(), seed=9, nvml=nvml)
+        s = Untracked(steady(), seed=9, nvml=nvml)
         path = s.write(wrapped_at=6 * HOUR)
         g = growth(path)
         equal((g["whose"], g["shape"]), ("process" if nvml else "process-or-others", "steady"))
         near(g["bytes_per_hour"], 100 * M)
         check(g["since_t_ns"] < START + HOUR and g["kept_bytes"] > 900 * M, g)
         equal(g["graph_bytes"], None)
-        g = growth(Story(steady(), seed=9, nvml=nvml).write(wrapped_at=6 * HOUR, with_history=False))
+        g = growth(Untracked(steady(), seed=9, nvml=nvml).write(wrapped_at=6 * HOUR, coarse=False))
         equal(g["shape"], "steady")
         check(g["since_t_ns"] >= START + 6 * HOUR and g["kept_bytes"] < 410 * M, g)
 
 
 @case("minutes are too short to tell; lost events that could be all of it, too")
 def too_short():
-    path = Story(steady(6 * G), seed=10, hours=0.15, every=1).write()
+    path = Untracked(steady(6 * G), seed=10, hours=0.15, every=1).write()
     g = growth(path)
     equal((g["shape"], g["bytes_per_hour"], verdicts(path)), ("untold", None, [NONE]))
-    path = Story(steady(), seed=10).write(lost=200)
+    s = Untracked(steady(), seed=10)
+    s.add(5 * HOUR, "lost", {"count": 200})
+    path = s.write()
     equal((growth(path)["shape"], verdicts(path)), ("untold", [NONE]))
     check("too little to tell: untracked memory of this process" in text("leaks", path), text("leaks", path))
 
@@ -384,7 +317,7 @@ def jumps():
             [jump(at, 60 * M) for at in range(4 * HOUR, 4 * HOUR + 10 * MINUTE, MINUTE)],
             [jump(10 * S, 400 * M), jump(20 * S, 64 * M), jump(2 * HOUR, 128 * M), jump(6 * HOUR, 128 * M)],
             [jump(i * i * 5 * S, 6 * M) for i in range(40)])):
-        path = Story(lambda t, parts=parts: 512 * M + sum(p(t) for p in parts), seed=seed).write()
+        path = Untracked(lambda t, parts=parts: 512 * M + sum(p(t) for p in parts), seed=seed).write()
         d = leaks(path)
         check(d["untracked"]["shape"] in ("none", "saturating"), "%d: %s" % (seed, d["untracked"]))
         equal(verdicts(path), [NONE], seed)
@@ -404,7 +337,7 @@ def healthy():
 
         def others(t, wave=wave):
             return wave * (t // (37 * MINUTE) % 2) + (wave and t * G // HOUR)
-        path = Story(own, others, seed=seed, phases=seed % 2 == 1).write()
+        path = Untracked(own, others, seed=seed, phases=seed % 2 == 1).write()
         d = leaks(path)
         check(d["untracked"]["shape"] in ("none", "saturating"), "seed %d: %s" % (seed, d["untracked"]))
         equal((verdicts(path), d["growing"], "leaks" in text("summary", path)), ([NONE], [], False), "seed %d" % seed)
@@ -413,8 +346,8 @@ def healthy():
 @case("managed memory that a program uses more and more of is not called untracked growth")
 def managed():
     for nvml in (True, False):
-        s = Story(steady(2 * G), seed=12, nvml=nvml)
-        s.take(1, 40 * G, None, [("use", "/m/managed.py", 4)], "managed")
+        s = Untracked(steady(2 * G), seed=12, nvml=nvml)
+        s.take(1, "use", 40 * G, space="managed")
         path = s.write()
         equal((growth(path)["shape"], verdicts(path)), ("none", [NONE]))
 
@@ -424,7 +357,7 @@ def managed():
 @case("untracked bytes at the last reading are those of the summary's end; at most 80 columns on a terminal")
 def views():
     for nvml in (True, False):
-        path = Story(steady(), steady(50 * M), seed=11, nvml=nvml).write()
+        path = Untracked(steady(), steady(50 * M), seed=11, nvml=nvml).write()
         g = growth(path)
         end = read("summary", path)["devices"][0]["memory"]["end"]
         equal(g["bytes"], end["untracked_bytes" if nvml else "untracked_or_others_bytes"])

@@ -20,7 +20,6 @@ from tap import FULL, REPORT, ROOT, case, check, equal, main, read_json, report,
 
 VLLM = os.path.join(ROOT, "tests/report/vllm")
 M, G, S = 1 << 20, 1 << 30, 10**9
-HOUR = 3600 * S
 TOTAL = 80 * G
 WORKER = "/x/vllm/v1/worker/gpu_worker.py"
 PYTHON = [("f", "/x/vllm/model_executor/layers/linear.py", 9)]
