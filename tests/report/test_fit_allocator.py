@@ -8,62 +8,26 @@ import os
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
-from mktrace import Trace  # noqa: E402
-from tap import FULL, ROOT, case, check, equal, main, read_json, report, sample, scratch  # noqa: E402
+from made_process import M, OUT_OF_MEMORY, Process  # noqa: E402
+from tap import FULL, ROOT, case, check, equal, main, read_json, report, sample  # noqa: E402
 
-M, SECOND = 1 << 20, 10**9
-
-
-class Run:
-    """PyTorch on a device of 100 MiB, as its allocator with default settings works."""
-
-    def __init__(self, **info):
-        self.t, self.at = Trace(), 60 * SECOND
-        self.allocated = self.reserved = 0
-        self.t.info = {"process.pid": "100", "process.start_ns": str(50 * SECOND), "clock.monotonic_ns": str(50 * SECOND),
-                       "device.0.total_bytes": str(100 * M), "device.0.meminfo_total_bytes": str(100 * M),
-                       "torch.version": "2.4.1", **info}
-
-    def event(self, op, **fields):
-        self.at += 10**6
-        self.t.event(op, self.at, tid=100, device=0, **fields)
-
-    def reads(self):
-        self.event("memory-sample", api="cudaMemGetInfo", free_bytes=100 * M - self.reserved, total_bytes=100 * M)
-
-    def segment(self, ptr, size, result=0):
-        more = {} if result else {"ptr": ptr}
-        self.event("alloc", api="cudaMalloc", bytes=size, space="device", result=result, **more)
-        self.reserved += 0 if result else size
-
-    def block(self, op, ptr, size):
-        self.allocated += {"block-alloc": size, "block-free": -size, "block-oom": 0}[op]
-        more = {"ptr": ptr} if ptr else {}
-        self.event(op, bytes=size, allocated_bytes=self.allocated, reserved_bytes=self.reserved, **more)
-
-    def save(self, name):
-        return self.t.save(scratch(name + ".zst"))
-
-
-A, B = 0x7F0000000000, 0x7F1000000000
+TORCH = {"torch.version": "2.4.1"}
 
 
 def fragmented(name="fragmented", lie=0, **info):
-    """Two segments of 40 MiB, each with a block of 25 MiB and 15 MiB behind it: 28 MiB fit nowhere, with 20 MiB left."""
-    r = Run(**info)
-    r.reads()
-    for ptr in (A, B):
-        r.segment(ptr, 40 * M)
-        r.block("block-alloc", ptr, 40 * M)
-    for ptr in (A, B):
-        r.block("block-free", ptr, 40 * M)
-        r.reserved += lie
-        r.block("block-alloc", ptr, 25 * M)
-        r.reserved -= lie
+    """PyTorch with default settings on a device of 100 MiB. It has two segments of 40 MiB, each with a block of 25 MiB and
+    15 MiB behind it: 28 MiB fit nowhere, with 20 MiB left."""
+    p = Process(100 * M, **TORCH, **info)
+    p.reads(0)
+    for segment, whole in [p.tensor(40 * M) for _ in range(2)]:
+        p.unblock(segment, whole)
+        p.segments += lie
+        p.block(segment, 25 * M)
+        p.segments -= lie
     for _ in range(2):
-        r.segment(None, 28 * M, result=2)
-    r.block("block-oom", None, 28 * M)
-    return r.save(name)
+        p.alloc(28 * M, result=OUT_OF_MEMORY)
+    p.event("block-oom", bytes=28 * M, allocated_bytes=p.blocks, reserved_bytes=p.segments)
+    return p.save(name)
 
 
 def allocator(path, settings, *more):
@@ -128,11 +92,10 @@ def deviates():
 
 @case("no conclusion where nothing says how much memory the device has, or what was set")
 def unknown():
-    r = Run()
-    r.t.info = {k: v for k, v in r.t.info.items() if not k.startswith("device.")}
-    r.segment(A, 40 * M)
-    r.block("block-alloc", A, 40 * M)
-    path = r.save("no capacity")
+    p = Process(100 * M, **TORCH)
+    p.t.info = {k: v for k, v in p.t.info.items() if not k.startswith("device.")}
+    p.tensor(40 * M)
+    path = p.save("no capacity")
     equal(allocator(path, "")["state"], "no_capacity")
     equal(allocator(path, "", "--capacity=80MiB")["fits"], "yes")
     path = fragmented("async", **{"process.env.PYTORCH_CUDA_ALLOC_CONF": "backend:cudaMallocAsync"})

@@ -78,6 +78,12 @@ def text(view, *paths):
     return re.sub(r"\s+", " ", out.decode())
 
 
+def page(path):
+    code, out, err = report("html", path, "-o", "-")
+    check(code == 0, err)
+    return out.decode()
+
+
 def device(*paths, view="summary"):
     return json.loads(read_json(view, *paths))["devices"][0]
 
@@ -129,10 +135,7 @@ def neighbour():
     drawn = text("timeline", path)
     check("process 1 by NVML: python3 (pid 123), up to 6.30 GiB, grew by 5.30 GiB between +10.000 s and +20.000 s" in drawn, drawn)
     check("process 2" not in drawn, drawn)
-    page = scratch("page.html")
-    equal(report("html", path, "-o", page)[0], 0)
-    with open(page, encoding="utf-8") as f:
-        body = f.read()
+    body = page(path)
     check("<td>python3 (pid 123)</td><td>grew by 5.30 GiB between +10.000 s and +20.000 s</td>" in body, "the page")
     check("me (pid 100, this process)" in body, "the page names this process")
     embedded = re.search(r'"processes":(\[\{"pid":.*?\}\])', body)
@@ -177,10 +180,7 @@ def container():
     equal((them[4711]["whose"], them[123]["whose"]), ("this-inferred", "other"))
     said = text("summary", path)
     check("other processes by NVML at that moment: pid 123 6.30 GiB" in said and "4711" not in said, said)
-    page = scratch("page.html")
-    equal(report("html", "--force", path, "-o", page)[0], 0)
-    with open(page, encoding="utf-8") as f:
-        check("pid 4711, this process, inferred from its memory" in f.read(), "said to be inferred")
+    check("pid 4711, this process, inferred from its memory" in page(path), "said to be inferred")
 
 
 @case("in a container where two processes change alike, none is called this one, and none another one")
@@ -288,10 +288,7 @@ def hostile():
         out = report(view, path)[1].decode()
         check("\x1b" not in out and "\u202e" not in out, view)
         check(len(max(re.findall("n+", out), key=len)) < 40, "a name grows without bound")
-    page = scratch("page.html")
-    equal(report("html", "--force", path, "-o", page)[0], 0)
-    with open(page, encoding="utf-8") as f:
-        check("<script>&" not in f.read(), "markup in the page")
+    check("<script>&" not in page(path), "markup in the page")
 
 
 @case("thousands of processes: a bound of what is followed, said as such")
@@ -333,10 +330,7 @@ def mig():
         check(name.format("GPU 0 (MIG instance 3/0 of card 1, 40.00 GiB)") in said, (view, said))
     for view in ("info", "stats"):
         check("GPU 0 (MIG instance 3/0 of card 1)" in text(view, path), view)
-    page = scratch("page.html")
-    equal(report("html", "--force", path, "-o", page)[0], 0)
-    with open(page, encoding="utf-8") as f:
-        check("GPU 0 (MIG instance 3/0 of card 1) at the failed allocation" in f.read(), "the page")
+    check("GPU 0 (MIG instance 3/0 of card 1) at the failed allocation" in page(path), "the page")
 
 
 @case("a MIG instance is named in the headline of summary, with and without a failure or a budget, by diff, by --fail-on")

@@ -42,11 +42,9 @@ def make(*paths, more=()):
 
 
 def make_again(*paths, more=()):
-    out = scratch("page.html")
-    code, text, err = report("html", *no_lines("html"), "--force", "-o", out, *more, *paths)
-    check(code in (0, 4), (code, text, err))
-    with open(out, encoding="utf-8") as f:
-        return f.read()
+    code, page, err = report("html", *no_lines("html"), "-o", "-", *more, *paths)
+    check(code in (0, 4), (code, err))
+    return page.decode()
 
 
 def data_of(page):
@@ -158,13 +156,18 @@ def document_of(command, *arguments):
     return strip(json.loads(report(command, "--json", *no_lines(command), *arguments)[1]))
 
 
+def same_documents(trace, path, *options):
+    """(What `info` says is of the whole recording.)"""
+    for command in ("summary", "phases", "leaks", "frag"):
+        equal(trace[command], document_of(command, *options, path), (path, options, command))
+    equal(trace["info"], {**document_of("info", path), "integrity": None}, (path, options))
+
+
 @case("the data have what the commands' JSON has, word for word, but for the stacks")
 def documents():
     for path in sample(VLLM[::6], 2) + sample(RECORDED[::3], 2):
         trace, = data_of(make(path))["traces"]
-        for command in ("summary", "phases", "leaks", "frag"):
-            equal(trace[command], document_of(command, path), (name(path), command))
-        equal(trace["info"], {**document_of("info", path), "integrity": None}, name(path))
+        same_documents(trace, path)
 
 
 @case("with --device and --all-frames, too")
@@ -172,9 +175,7 @@ def documents_with_options():
     for options, drawn in (("--device=0", [0]), ("--all-frames", [0])):
         trace, = data_of(make_again(VLLM[0], more=[options]))["traces"]
         equal([device["device"] for device in trace["devices"]], drawn, options)
-        for command in ("summary", "phases", "leaks", "frag"):
-            equal(trace[command], document_of(command, options, VLLM[0]), (options, command))
-        equal(trace["info"], {**document_of("info", VLLM[0]), "integrity": None}, options)
+        same_documents(trace, VLLM[0], options)
 
 
 class Rows(html.parser.HTMLParser):
@@ -215,9 +216,7 @@ def a_range():
     options = [f"--from={first}s", f"--to={last}s"]
     page = make_again(path, more=options)
     trace, = data_of(page)["traces"]
-    for command in ("summary", "phases", "leaks", "frag"):
-        equal(trace[command], document_of(command, *options, path), command)
-    equal(trace["info"], {**document_of("info", path), "integrity": None}, "of the whole recording")
+    same_documents(trace, path, *options)
     device, = trace["devices"]
     times = list(itertools.accumulate(device["t_ns"]))
     check(first * 10**9 <= times[0] <= times[-1] <= last * 10**9, (times[0], times[-1], options))
