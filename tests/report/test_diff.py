@@ -36,7 +36,7 @@ def diff(*arguments):
 
 
 def save(t, name):
-    return scratch(name + ".zst", t.bytes())
+    return t.save(scratch(name + ".zst"))
 
 
 def one_device(*arguments):
@@ -63,7 +63,6 @@ def built(name, sites, device=0, info=None, callers=True):
             ptr += G
             t.event("alloc", at, api="cuMemAlloc_v2", ptr=ptr, bytes=size, device=device, result=0, space="device",
                     stack=CUDA + [frame] + [MAIN] * callers)
-    t.flush(last=True)
     return save(t, name)
 
 
@@ -115,7 +114,6 @@ def moved_lines():
         traces.begin(t)
         for i, caller in enumerate((one, two)):
             t.event("alloc", (51 + i) * S, ptr=(i + 1) << 32, bytes=(i + 1) * M, device=0, result=0, space="device", stack=CUDA + [alloc, caller, MAIN])
-        t.flush(last=True)
         paths.append(save(t, name))
     sites = one_device(*paths)["sites"]
     equal([(r["state"], r["moved"], r["change_bytes"]) for r in sites], [("both", True, 0)] * 2)
@@ -231,7 +229,6 @@ def two_moments():
         live[site].append((ptr, size))
         t.event("alloc", now + 1, ptr=ptr, bytes=size, device=0, result=0, space="device", stack=CUDA + [("f%d" % site, "/x/m.py", site + 1), MAIN])
         at[i] = {s: (sum(n for _, n in l), len(l)) for s, l in live.items()}
-    t.flush(last=True)
     path = save(t, "moments")
     for first, second in ((4, 25), (38, 12), (20, 21)):
         d = one_device(path, "--at=%d.5" % (1 + first), "--at=%d.5" % (1 + second))
@@ -283,7 +280,6 @@ def by_segment():
         for i, at in enumerate((0, second)):
             t.event("block-alloc", (52 + i) * S, ptr=(1 << 40) + at, bytes=8 * M, device=0, stack=[("block%d" % i, "/x/m.py", 5 + i), MAIN],
                     allocated_bytes=8 * M * (i + 1), reserved_bytes=16 * M)
-        t.flush(last=True)
         paths.append(save(t, name))
     seen = set()
     for a, b, *more in ((paths[0], paths[0]), (*paths,), (*reversed(paths),), (paths[0], paths[0], "--segments")):
@@ -488,7 +484,6 @@ def phases_of_growth():
                 t.event("alloc", 51 * S + i * 60 * S + (ptr >> 30) % 7, ptr=ptr, bytes=M, device=0, result=0, space="device",
                         stack=CUDA + [(name, "/x/m.py", 1)] + [(f"layer{n}", "/x/m.py", 50 + n) for n in range(30)] +
                         [(f"one of two{i % 2}", "/x/m.py", 99), phase, MAIN])
-        t.flush(last=True)
         path = save(t, f"growth-{shared}")
         found = {p["phase"] and p["phase"]["title"]: p["b"]["bytes_per_hour"] for p in one_device(path, path, "--at=peak", "--at=end")["phases"]}
         sites = {r["b"]["site"]: r["b"]["bytes_per_hour"] for r in one_device(path, path, "--at=peak", "--at=end")["sites"]}

@@ -287,8 +287,7 @@ def extreme_values():
                     device=v, result=0, tid=v)
             t.event(op, v, result=2, bytes=v, device=-1, flags=["async", "nvml"], space="host")
     t.event("amend", 5, amends_ns=top, result=1)
-    t.flush(last=True)
-    path = write(t.bytes())
+    path = t.save(scratch("t.zst"))
     for view in ("summary", "oom", "top", "leaks", "stats", "timeline", "frag", "dump", "info"):
         for more in ((), ("--json",), ("--capacity=1B",), ("--from=1", "--to=2"), ("--device=63",), ("--top=1",)):
             code, out, err = report(view, *more, path)
@@ -335,8 +334,7 @@ def impossible_times():
         t = Trace()
         t.info = {"process.start_ns": str(at), "clock.monotonic_ns": str(monotonic), "clock.realtime_ns": str(realtime)}
         t.event("alloc", at, ptr=1, bytes=5, device=0, result=0, space="device")
-        t.flush(last=True)
-        path = write(t.bytes())
+        path = t.save(scratch("t.zst"))
 
         def export(*words, path=path):
             to = scratch("exported")

@@ -568,8 +568,8 @@ def trace_with(compress=None):
     return t
 
 
-def save(t, name, chunks=None):
-    return scratch(name, b"".join(chunks or t.out))
+def save(t, name):
+    return t.save(scratch(name))
 
 
 def write(rng, events, name, chunk=250, **more):
@@ -578,7 +578,6 @@ def write(rng, events, name, chunk=250, **more):
         t.event(**e)
         if i % chunk == chunk - 1 or rng.random() < 0.001:
             t.flush()
-    t.flush(last=True)
     return save(t, name)
 
 
@@ -822,7 +821,7 @@ def wrapped(seed, n):
         if number == cut:
             t.flush(checkpoint=(FIRST_PART | LAST_PART, records))
     t.flush(last=True)
-    path = save(t, "wrapped.zst", t.out[gone:])
+    path = scratch("wrapped.zst", b"".join(t.out[gone:]))
     same_end(model, path, "wrapped seed %d" % seed)
 
 
@@ -857,7 +856,7 @@ def bounds():
         for e in events:
             t.event(**e)
         t.flush(last=last)
-        path = save(t, "bound.zst")
+        path = scratch("bound.zst", t.bytes())
         code, out, _ = report("summary", "--json", path)
         equal((code, json.loads(out)["devices"][0]["pool"]["end"]["largest_free_is_bound"]), (0 if last else 4, bound), info)
         equal("largest at most" in report("frag", path)[1].decode(), bound, info)
@@ -872,7 +871,6 @@ def settings():
         t = trace_with()
         t.info.update(info)
         t.event("alloc", 10**9, device=0, bytes=M, ptr=0x7000000000, space="device", result=0)
-        t.flush(last=True)
         path = save(t, "settings.zst")
         got, text = read("frag", path)["without_blocks"], report("frag", path)[1].decode()
         check((got or "").startswith(want or "") and (got is None) == (want is None), info)
@@ -891,7 +889,6 @@ def recoveries():
     t.event("alloc", 5 * 10**9, **driver, result=0, ptr=0x7100000000)
     t.event("block-oom", 6 * 10**9, **totals)
     t.event("alloc", 7 * 10**9, **driver, result=0, ptr=0x7200000000)
-    t.flush(last=True)
     ooms = read("summary", save(t, "recoveries.zst"))["ooms"]
     equal([(o["op"], o["reason"], o["recovered_event"]) for o in ooms],
           [("alloc", "unknown", 4), ("block-oom", "unknown", 2), ("alloc", "unknown", 4), ("block-oom", "pool-limit", None)])
@@ -916,7 +913,6 @@ def many_of_both():
             row[1] += 1
             row[2] += 2 * M - 512 * len(sites)
             row[3] += 2 * M * (len(set(sites)) == 1)
-    t.flush(last=True)
     pool = read("frag", save(t, "many.zst"), "--at=end")["devices"][0]["pool"]
     equal(pool["held_segment_count"], len(held))
     equal(len(pool["held_by"]), len(rows))
@@ -928,7 +924,6 @@ def small(name, *events, **info):
     t.info.update(info)
     for number, (op, fields) in enumerate(events):
         t.event(op, (number + 1) * 10**9, **{"device": 0, "tid": 1, **fields})
-    t.flush(last=True)
     return save(t, name)
 
 

@@ -156,8 +156,7 @@ class World:
     def write(self, name):
         paths = []
         for i, p in enumerate(self.processes):
-            p.trace.flush(last=True)
-            paths.append(scratch("%s-%d.zst" % (name, i), p.trace.bytes()))
+            paths.append(p.trace.save(scratch("%s-%d.zst" % (name, i))))
         return paths
 
 
@@ -357,8 +356,7 @@ def same_trace():
     trace = simple(1, [3 * M, 5 * M], last=False)
     short = scratch("short.zst", trace.bytes())
     trace.event("alloc", 70 * S, api="cuMemAlloc_v2", device=0, ptr=0x10000000, bytes=M, space="device", result=0)
-    trace.flush(last=True)
-    long, other = scratch("long.zst", trace.bytes()), one("other.zst", 2, [7 * M], end=80 * S)
+    long, other = trace.save(scratch("long.zst")), one("other.zst", 2, [7 * M], end=80 * S)
     for paths, counted in (((long, other, long), 0), ((long, short, other), 0), ((short, other, long), 2),
                            ((short, long, short, other), 1)):
         document, _ = table(*paths)
@@ -391,8 +389,7 @@ def reading_in_flight():
     a.event("alloc", 70 * S, api="cuMemAlloc_v2", device=0, ptr=0x7F0000000000, bytes=20 * G, space="device", result=0,
             duration_ns=2 * S)
     a.event("note", 90 * S, text="end")
-    a.flush(last=True)
-    path = scratch("flight-a.zst", a.bytes())
+    path = a.save(scratch("flight-a.zst"))
     for older in (1, 0):
         b = Trace(trace_id=0x78)
         b.info = info(2, [1 << 48])
@@ -400,8 +397,7 @@ def reading_in_flight():
             b.event("memory-sample", 60 * S, device=0, flags=["nvml"], free_bytes=79 * G, total_bytes=80 * G, process_bytes=G)
         b.event("memory-sample", 69 * S, device=0, flags=["nvml"], free_bytes=59 * G, total_bytes=80 * G, process_bytes=G)
         b.event("note", 90 * S, text="end")
-        b.flush(last=True)
-        shown = table(path, scratch("flight-b.zst", b.bytes()))[0]["gpus"][0]
+        shown = table(path, b.save(scratch("flight-b.zst")))[0]["gpus"][0]
         equal((shown["tracked_bytes"], shown["free_bytes"], shown["untracked_or_others_bytes"], shown["calls_under_way_bytes"]),
               (20 * G, 59 * G, G, 0) if older else (20 * G, None, None, 20 * G))
 
@@ -414,8 +410,7 @@ def behind_the_oom():
     t.event("alloc", 60 * S, ptr=0x10000000, bytes=G, result=0, **d)
     t.event("alloc", 61 * S, bytes=90 * G, result=2, free_bytes=70 * G, total_bytes=80 * G, **d)
     t.event("alloc", 61 * S, ptr=0x80000000, bytes=2 * G, result=0, **d)
-    t.flush(last=True)
-    document, _ = table(scratch("behind.zst", t.bytes()), one("beside.zst", 2, [3 * G], end=90 * S))
+    document, _ = table(t.save(scratch("behind.zst")), one("beside.zst", 2, [3 * G], end=90 * S))
     equal((document["moment"]["event"], document["gpus"][0]["tracked_bytes"]), (1, 4 * G))
 
 
@@ -425,8 +420,7 @@ def behind_a_gap():
     first.event("alloc", 63 * S, api="cuMemAlloc_v2", device=0, ptr=0x10000000, bytes=90 * M, space="device", result=0)
     first.flush()
     first.event("alloc", 64 * S, api="cuMemAlloc_v2", device=0, ptr=0x20000000, bytes=2 * M, space="device", result=0)
-    first.flush(last=True)
-    whole = scratch("whole-of-gap.zst", first.bytes())
+    whole = first.save(scratch("whole-of-gap.zst"))
     del first.out[1]
     gap, idle = scratch("gap.zst", first.bytes()), scratch("idle.zst", simple(2, []).bytes())
     for path, peak, known in ((whole, 95 * M, True), (gap, 5 * M, False)):
@@ -469,8 +463,7 @@ def last_seen():
         t.event("alloc", 60 * S, api="cuMemAlloc_v2", device=0, ptr=0x7F0000000000, bytes=G, space="device", result=0)
         t.event("alloc", 90 * S, api="cudaMalloc", device=0, bytes=79 * G, space="device", result=2, free_bytes=free,
                 total_bytes=80 * G)
-        t.flush(last=True)
-        return scratch("oom-seen.zst", t.bytes())
+        return t.save(scratch("oom-seen.zst"))
     a = one("seen.zst", 1, [30 * G], t=50 * S)
     document, _ = table(a, oom(40 * G))
     equal(document["processes"][0]["knowledge"], "last_seen")
@@ -497,8 +490,7 @@ def different_capacities():
         t.info = info(pid, [1 << 48], total=total)
         t.event("memory-sample", 60 * S, device=0, free_bytes=10 * G, total_bytes=total)
         t.event("alloc", 61 * S, api="cuMemAlloc_v2", device=0, ptr=0x7F0000000000, bytes=G, space="device", result=0)
-        t.flush(last=True)
-        paths.append(scratch("capacity-%d.zst" % pid, t.bytes()))
+        paths.append(t.save(scratch("capacity-%d.zst" % pid)))
     shown = table(*paths)[0]["gpus"][0]
     equal((shown["totals_differ"], shown["free_bytes"], shown["tracked_bytes"]), (True, None, 2 * G))
 
@@ -552,8 +544,7 @@ def sizes_of_screens():
             t.event("alloc", 62 * S + i, api="cudaMalloc", device=0, bytes=79 * G, space="device", result=2,
                     free_bytes=70 * G, total_bytes=80 * G)
             t.event("note", 63 * S, text="end")
-            t.flush(last=True)
-            paths.append(scratch("screen-%d-%d.zst" % (gpus, i), t.bytes()))
+            paths.append(t.save(scratch("screen-%d-%d.zst" % (gpus, i))))
         lines = screen(*paths)
         check(len(lines) <= 24, "\n".join(lines))
         equal(sum(" worker" in line for line in lines[2:]), 8)
