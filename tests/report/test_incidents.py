@@ -72,7 +72,8 @@ def grouped(document):
     return out
 
 
-@case("on a GPU: an incident for each OutOfMemoryError and for each retry of PyTorch's, and no others")
+@case("on a GPU: an incident, which the timeline marks, for each OutOfMemoryError and each retry of PyTorch's, and no others; the "
+      "snapshot for PyTorch's viewer has an entry for each error, as PyTorch's own")
 def against_pytorch():
     total = 0
     for path in RECORDED:
@@ -82,20 +83,10 @@ def against_pytorch():
             failed = [i for i in found if i["outcome"] == "failed"]
             equal((len(failed), len(found), all(i["pytorch"] for i in found)), (ooms, retries, True), path)
         equal(sum(d["retries"] or 0 for d in read("summary", path)["devices"]), retries, path)
+        equal([t.partition(" failed in ")[2].partition(";")[0] for _, t in exported(path)], ["PyTorch"] * ooms, path)
+        equal(sum(c["oom_count"] for d in read("timeline", path)["devices"] for c in d["columns"]), retries, path)
         total += retries
     check(len(RECORDED) >= 13 and total >= 4, "%d traces, %d retries" % (len(RECORDED), total))
-
-
-@case("on a GPU: the snapshot for PyTorch's viewer has an entry for each OutOfMemoryError, as PyTorch's own")
-def in_the_snapshot():
-    for path in RECORDED:
-        equal([t.partition(" failed in ")[2].partition(";")[0] for _, t in exported(path)], ["PyTorch"] * torch_counts(path)[1], path)
-
-
-@case("on a GPU: the timeline marks each incident once")
-def in_the_timeline():
-    for path in RECORDED:
-        equal(sum(c["oom_count"] for d in read("timeline", path)["devices"] for c in d["columns"]), torch_counts(path)[0], path)
 
 
 @case("on a GPU: the incidents are those of the other implementation")

@@ -365,6 +365,8 @@ def lost():
     write(begun().bytes(), j.bytes())
     code, d, _ = summary()
     equal((d["trace"]["lost_events"], d["trace"]["complete"]), (77, False))
+    checked = json.loads(report("info", "--json", TRACE)[1])["integrity"]
+    equal((checked["lost_events"], checked["complete"]), (77, False))
     equal(dump()[0][-1]["op"], "lost")
 
 

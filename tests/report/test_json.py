@@ -348,19 +348,6 @@ def time_of_day():
     check(known > 10, known)
 
 
-@case("a trace that lost events is complete nowhere")
-def lost_events():
-    t = Trace()
-    traces.begin(t)
-    t.event("alloc", 51 * traces.S, api="cuMemAlloc_v2", bytes=1 << 20, ptr=0x10000000, device=0, result=0, space="device")
-    t.event("lost", 52 * traces.S, count=7)
-    path = t.save(scratch("lost.zst"))
-    summary, checked = read("summary", path)["trace"], read("info", path)["integrity"]
-    equal([(d["complete"], d["lost_events"]) for d in (summary, checked)], [(False, 7)] * 2)
-    text = report("info", path)[1].decode()
-    check("7 events were lost by the recorder" in text and "complete from start" not in text, text)
-
-
 @case("dump: frames with names of 18 MB together, of which it keeps 16 MiB, are the same at every event")
 def long_names():
     t = Trace()
@@ -403,29 +390,6 @@ def crossing_rules():
     equal((read("summary", FILES[5])["crossing"]["event"], FILES[5][-13:]), (4, "elsewhere.zst"))
     d = read("summary", FILES[5], "--to=12.5")
     equal((d["crossing"]["event"], d["crossing"]["reason"]), (3, "host-memory"))
-
-
-@case("the summary names what contexts, modules and limits took, and leaves out what took nothing")
-def what_is_not_allocations_is_named():
-    def said(**costs):
-        t = Trace()
-        traces.begin(t)
-        free = 70 << 30
-        for op in ("context-create", "module-load", "limit"):
-            cost = costs.get(op[:5], 0)
-            t.event(op, 51 * traces.S, device=0, result=0, free_before_bytes=free, free_bytes=free - cost,
-                    total_bytes=80 << 30)
-            free -= cost
-        t.event("alloc", 52 * traces.S, device=0, ptr=1 << 40, bytes=4 << 20, space="device")  # the peak, which the text is of
-        path = t.save(scratch("costs.zst"))
-        code, out, _ = report("summary", path)
-        equal(code, 0)
-        rows = [x.split() for x in out.decode().splitlines() if ": measured when they were" in x]
-        return {words[4].strip(":"): " ".join(words[:2]) for words in rows}
-    equal(said(conte=500 << 20, modul=4 << 20, limit=1848 << 20),
-          {"contexts": "500.00 MiB", "modules": "4.00 MiB", "limits": "1.80 GiB"})
-    equal(said(limit=1 << 20), {"limits": "1.00 MiB"})
-    equal(said(), {})
 
 
 @case("a site is the line of the program, not JAX's, XLA's or CuPy's")

@@ -4,6 +4,7 @@
 a second implementation over dump --json."""
 import json
 import os
+import re
 import sys
 import tempfile
 
@@ -84,8 +85,13 @@ def rows():
         equal(parts, {"graph_bytes": 640 * M, "context_bytes": 64 * M, "module_bytes": 9 * M, "limit_bytes": 11 * M,
                       "unmeasured_bytes": 24 * M, "graphs_measured": 10, "graphs_not_measured": 0})
         rows_of = [line.split()[:1] + [" ".join(line.split()[3:])] for line in text.splitlines() if " % " in line]
-        check([str(640 * M), "graph executables (10 instantiations measured)"] in rows_of, text)
-        check([str(24 * M), "the rest, of no measured call"] in rows_of, text)
+        for size, what in ((640, "graph executables (10 instantiations measured)"), (64, "contexts: measured when they were created"),
+                           (9, "modules: measured when they were loaded"), (11, "limits (stack, heap): measured when they were set"),
+                           (24, "the rest, of no measured call")):
+            check([str(size * M), what] in rows_of, text)
+    d = Device("limit")
+    d.call("limit", M)
+    check("limits" in d.memory()[1] and not re.search("contexts: measured|modules: measured", d.memory()[1]), "what took nothing")
 
 
 @case("what a graph executable gives back is no part any more; unmeasured, all of them are unknown; more than there is is no part")
