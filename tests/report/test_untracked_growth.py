@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Growth of memory that no allocation explains: made traces of hours, in which what grows, whose it is and how fast is
-known beforehand, and real ones. A second implementation computes it from the readings of `dump --json`."""
+known beforehand (real ones are in test_leaks). A second implementation computes it from the readings of `dump --json`."""
 import json
 import os
 import sys
