@@ -1,10 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""stats: sizes, lifetimes and calls, against sums over the events of `dump --json`.
-
-What the driver frees follows cuda.h: references and mappings of VMM objects, contexts that end. The model shares nothing
-with the report.
-"""
+"""stats: calls against sums over the events of `dump --json`, sizes and lifetimes against lib/lifetimes.py, which reads the trace
+by itself."""
 import collections
 import glob
 import json
@@ -14,6 +11,7 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
+from lifetimes import lifetimes_of  # noqa: E402
 from mktrace import Trace  # noqa: E402
 from tap import ROOT, case, check, dumped as dump, equal, main, report, sample  # noqa: E402
 
@@ -32,104 +30,24 @@ def read(path, *more):
     return json.loads(out)
 
 
-class Objects:
-    """Allocations, or blocks, of one device."""
-
-    def __init__(self):
-        self.made, self.freed, self.live = [], [], {}  # sizes; (size, lifetime); key -> (size, t_ns)
-
-    def make(self, key, size, t_ns, in_range=True):
-        self.live[key] = size, t_ns
-        if in_range:
-            self.made.append(size)
-
-    def free(self, key, t_ns, in_range=True):
-        size, born = self.live.pop(key, (None, None))
-        if size is not None and in_range:
-            self.freed.append((size, t_ns - born))
-
-    def figures(self):
-        sizes, lifetimes = collections.defaultdict(lambda: [0, 0]), collections.defaultdict(lambda: [0, 0])
-        for size in self.made:
-            row = sizes[1 << (len(bin(size)) - 3) if size else 0]
-            row[0] += 1
-            row[1] += size
-        for size, ns in self.freed:
-            bound = 0 if ns < 1000 else min(10 ** (len(str(ns)) - 1), 10 ** 13)
-            row = lifetimes[bound]
-            row[0] += 1
-            row[1] += size
-        by_size = collections.Counter(self.made)
-        return {"allocated": [len(self.made), sum(self.made)], "freed": [len(self.freed), sum(s for s, _ in self.freed)],
-                "live": [len(self.live), sum(s for s, _ in self.live.values())], "sizes": dict(sizes), "lifetimes": dict(lifetimes),
-                "top_sizes": sorted(by_size.items(), key=lambda x: (-x[0] * x[1], -x[0]))}
-
-
-class Driver:
-    """Which calls end which allocations."""
-
-    def __init__(self, begin):
-        self.begin, self.objects, self.blocks = begin, collections.defaultdict(Objects), collections.defaultdict(Objects)
-        self.home = {}  # key -> [device, context, is async, references, mappings, counted]
-        self.mapped = {}  # address -> (handle, bytes)
-
-    def make(self, key, e):
-        counted = e["space"] != "host" and not {"foreign", "multicast", "deferred"} & set(e["flags"])
-        self.home[key] = [e["device"], e["context"], "async" in e["flags"], 1, 0, counted]
-        if counted:
-            self.objects[e["device"]].make(key, e["bytes"] or 0, e["t_ns"], e["t_ns"] >= self.begin)
-
-    def end(self, key, e):
-        device, *_, counted = self.home.pop(key)
-        if counted:
-            self.objects[device].free(key, e["t_ns"], e["t_ns"] >= self.begin)
-
-    def settle(self, key, e):
-        if key in self.home and self.home[key][3] <= 0 and self.home[key][4] <= 0:
-            self.end(key, e)
-
-    def unmap(self, at, e):
-        handle, _ = self.mapped.pop(at)
-        if ("handle", handle) in self.home:
-            self.home["handle", handle][4] -= 1
-            self.settle(("handle", handle), e)
-
-    def apply(self, e):
-        if e["result"]:
-            return
-        op, ptr, handle = e["op"], e["ptr"], e["handle"]
-        key = ("array" if op in ("alloc", "free") else "handle", handle) if handle and not (op == "alloc" and ptr) else ("address", ptr)
-        if op == "alloc" and (ptr or handle):
-            if key in self.home:
-                self.end(key, e)
-            self.make(key, e)
-        elif op in ("create", "import"):
-            if key in self.home:
-                self.home[key][3] += 1
-            else:
-                self.make(key, e)
-        elif op == "free" and key in self.home:
-            self.end(key, e)
-        elif op in ("retain", "release") and ("handle", handle) in self.home:
-            self.home["handle", handle][3] += 1 if op == "retain" else -1
-            self.settle(("handle", handle), e)
-        elif op == "map" and ptr:
-            self.mapped[ptr] = handle, e["bytes"]
-            if ("handle", handle) in self.home:
-                self.home["handle", handle][4] += 1
-        elif op == "unmap":
-            for at in [a for a in self.mapped if int(ptr, 16) <= int(a, 16) < int(ptr, 16) + e["bytes"]]:
-                self.unmap(at, e)
-        elif op == "context-destroy":
-            for k in [k for k, h in self.home.items() if k[0] != "handle" and h[1] == e["context"] and not h[2]]:
-                self.end(k, e)
-        elif op == "block-alloc":
-            for b in self.blocks.values():
-                b.live.pop(ptr, None)  # its end was missed
-            self.blocks[e["device"]].make(ptr, e["bytes"], e["t_ns"], e["t_ns"] >= self.begin)
-        elif op == "block-free":
-            for b in self.blocks.values():
-                b.free(ptr, e["t_ns"], e["t_ns"] >= self.begin)
+def figures_of(rows, begin, end):
+    """What is to be said of the allocations of a device, or of its blocks, in a range."""
+    made = [r["bytes"] for r in rows if begin <= r["t_ns"] <= end]
+    freed = [(r["bytes"], r["end_t_ns"] - r["t_ns"]) for r in rows if r["end_t_ns"] and begin <= r["end_t_ns"] <= end]
+    live = [r["bytes"] for r in rows if r["t_ns"] <= end and not (r["end_t_ns"] and r["end_t_ns"] <= end)]
+    sizes, lifetimes = collections.defaultdict(lambda: [0, 0]), collections.defaultdict(lambda: [0, 0])
+    for size in made:
+        row = sizes[1 << (len(bin(size)) - 3) if size else 0]
+        row[0] += 1
+        row[1] += size
+    for size, ns in freed:
+        bound = 0 if ns < 1000 else min(10 ** (len(str(ns)) - 1), 10 ** 13)
+        row = lifetimes[bound]
+        row[0] += 1
+        row[1] += size
+    by_size = collections.Counter(made)
+    return {"allocated": [len(made), sum(made)], "freed": [len(freed), sum(size for size, _ in freed)], "live": [len(live), sum(live)],
+            "sizes": dict(sizes), "lifetimes": dict(lifetimes), "top_sizes": sorted(by_size.items(), key=lambda x: (-x[0] * x[1], -x[0]))}
 
 
 def figures(o):
@@ -141,13 +59,10 @@ def figures(o):
 
 
 def compare(path, begin=0, end=1 << 64, *more):
-    document, driver = read(path, *more), Driver(begin)
+    document, rows = read(path, *more), lifetimes_of(path).rows
     calls = collections.defaultdict(lambda: [0] * 7)
     for e in dump(path):
-        if e["t_ns"] > end:
-            break
-        driver.apply(e)
-        if e["op"] not in CALLS or e["t_ns"] < begin:
+        if e["op"] not in CALLS or not begin <= e["t_ns"] <= end:
             continue
         row = calls[e["api"], e["op"]]
         row[0] += 1
@@ -165,14 +80,11 @@ def compare(path, begin=0, end=1 << 64, *more):
     times = [c["duration_ns"] or 0 for c in document["calls"]]
     equal(times, sorted(times, reverse=True), here + "order")
     devices = {d["ordinal"]: d for d in document["devices"]}
-    nothing = Objects().figures()
-    for device in set(devices) | set(driver.objects) | set(driver.blocks):
-        for kind, model in (("allocations", driver.objects[device]), ("blocks", driver.blocks[device])):
-            want = model.figures()
-            if device not in devices:
-                equal(want, nothing, here)
-                continue
-            equal(figures(devices[device][kind]), want, "%s GPU %s %s" % (here, device, kind))
+    nothing = figures_of([], begin, end)
+    for device in set(devices) | {r["device"] for r in rows}:
+        for kind, of in (("allocations", "memory"), ("blocks", "block")):
+            want = figures_of([r for r in rows if (r["device"], r["kind"]) == (device, of)], begin, end)
+            equal(figures(devices[device][kind]) if device in devices else nothing, want, "%s GPU %s %s" % (here, device, kind))
     return len(calls), sum(d["allocations"]["allocated"]["count"] + d["blocks"]["allocated"]["count"] for d in document["devices"])
 
 

@@ -5,12 +5,9 @@ a process."""
 import collections
 import functools
 import json
-import os
-import sys
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../lib"))
-import read_trace  # noqa: E402
-from tap import report  # noqa: E402
+import read_trace
+from tap import report
 
 NO_MEMORY = {"deferred", "multicast", "foreign"}
 FLAGS = {2: "async", 4: "deferred", 5: "multicast", 6: "foreign"}
@@ -33,24 +30,31 @@ def from_dump(path):
 def read_events(path):
     try:
         return list(from_file(path))
-    except read_trace.Bad:
+    except (read_trace.Bad, UnicodeDecodeError):  # (of an older version; with facts that are no text)
         return list(from_dump(path))
 
 
 class Lifetimes:
-    """`rows`: dictionaries with kind ("block" or "memory"), key, device, bytes, event, t_ns, end_event and end_t_ns (None:
-    live at the end). `live[d]`: of driver memory behind each event; `peak[d]`: (bytes, event)."""
+    """`objects`: what lives behind the events that were followed, by (name space, key). `live[d]`: driver memory of a device
+    then; `peak[d]`: (bytes, event)."""
 
-    def __init__(self, path):
-        self.objects, self.rows = {}, []
+    def __init__(self):
+        self.objects, self.ended = {}, []
         self.live, self.peak = collections.Counter(), {}
-        for number, e in enumerate(read_events(path)):
-            self.now = number, e["t_ns"]
-            self.apply(e)
-            device = e.get("device")
-            if device is not None and (device not in self.peak or self.live[device] > self.peak[device][0]):
-                self.peak[device] = self.live[device], number
-        self.rows += [dict(o, end_event=None, end_t_ns=None) for o in self.objects.values() if o["counts"]]
+        self.now = -1, None
+
+    def follow(self, e):
+        self.now = self.now[0] + 1, e["t_ns"]
+        self.apply(e)
+        device = e.get("device")
+        if device is not None and (device not in self.peak or self.live[device] > self.peak[device][0]):
+            self.peak[device] = self.live[device], self.now[0]
+
+    @property
+    def rows(self):
+        """Dictionaries with kind ("block" or "memory"), key, device, bytes, event, t_ns, end_event and end_t_ns (None: live
+        at the end) of all that counts as memory of the device."""
+        return self.ended + [dict(o, end_event=None, end_t_ns=None) for o in self.objects.values() if o["counts"]]
 
     def begin(self, space, key, e):
         self.end(space, key)
@@ -59,7 +63,7 @@ class Lifetimes:
                                      not e["flags"] & NO_MEMORY)
         self.objects[space, key] = {"kind": kind, "key": key, "device": e.get("device"), "bytes": e.get("bytes", 0),
                                     "event": self.now[0], "t_ns": self.now[1], "counts": counts, "refs": 1, "maps": 0,
-                                    "context": e.get("context"), "flags": e["flags"]}
+                                    "context": e.get("context"), "flags": e["flags"], "space": e.get("space"), "stack": e.get("stack")}
         if counts and kind == "memory":
             self.live[e.get("device")] += e.get("bytes", 0)
 
@@ -68,7 +72,7 @@ class Lifetimes:
         if o and o["counts"]:
             if o["kind"] == "memory":
                 self.live[o["device"]] -= o["bytes"]
-            self.rows.append(dict(o, end_event=self.now[0], end_t_ns=self.now[1]))
+            self.ended.append(dict(o, end_event=self.now[0], end_t_ns=self.now[1]))
 
     def settle(self, handle):
         o = self.objects.get(("handle", handle))
@@ -122,4 +126,7 @@ class Lifetimes:
 
 @functools.lru_cache(maxsize=None)
 def lifetimes_of(path):
-    return Lifetimes(path)
+    found = Lifetimes()
+    for e in read_events(path):
+        found.follow(e)
+    return found
