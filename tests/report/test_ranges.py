@@ -1,19 +1,19 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Ranges of a program as phases (PHASES.md): traces that are written here say which range each allocation is in."""
-import contextlib
 import csv
+import io
 import json
 import os
-import sqlite3
 import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "exports"))
-import protobuf  # noqa: E402
 import traces as made_traces  # noqa: E402
 from mktrace import Trace  # noqa: E402
+from perfetto_reader import perfetto  # noqa: E402
+from sources import export  # noqa: E402
 from tap import case, check, equal, main, report  # noqa: E402
 
 SECOND, MEBI = 10**9, 1 << 20
@@ -234,42 +234,26 @@ def exports():
     m.say("mark", "half")
     m.say("range-pop", domain="d")
     path = m.write()
-    out = os.path.join(os.path.dirname(path), "out")
-    equal(report("export", "--format=csv:events", path, "-o", out)[0], 0)
-    with open(out, encoding="utf-8", newline="") as f:
-        rows = list(csv.DictReader(f))
+    rows = csv.DictReader(io.StringIO(export(path, "csv:events").decode(), newline=""))
     got = [(r["op"], r["text"], r["domain"], r["range"], r["phase"]) for r in rows if r["op"] in ("alloc", "mark", "range-push", "range-pop")]
     equal(got, [("range-push", "load", "d", "load", "range"), ("alloc", "", "", "load", "range"), ("mark", "half", "", "load", "range"),
                 ("range-pop", "", "d", "", "")])
-    equal(report("export", "--format=perfetto", path, "-o", out + ".pftrace")[0], 0)
-    with open(out + ".pftrace", "rb") as f:
-        written = f.read()
+    written = export(path, "perfetto")
     check(all(word in written for word in (b"ranges", b"load", b"half")), written)
 
 
 def perfetto_slices(path, title):
-    """(track, begin, end or None, name) of the slices in the tracks of a title, by perfetto_trace.proto; begin and end: positions among
-    all events."""
-    out = path + ".pftrace"
-    equal(report("export", "--format=perfetto", path, "-o", out)[0], 0)
-    with open(out, "rb") as f:
-        packets = [protobuf.fields(p) for p in protobuf.fields(f.read())[1]]
-    names, tracks, open_, slices = {}, {}, {}, []
-    for i, packet in enumerate(packets):
-        for track in map(protobuf.fields, packet.get(60, [])):
-            tracks[track[1][0]] = track.get(2, [b""])[0].decode()
-        for interned in map(protobuf.fields, packet.get(12, [])):
-            names.update((e[1][0], e[2][0].decode()) for e in map(protobuf.fields, interned.get(2, [])))
-        for event in map(protobuf.fields, packet.get(11, [])):
-            track, kind = event[11][0], event[9][0]
-            if tracks[track] != title:
-                continue
+    """[track, begin, end or None, name] of the slices in the tracks of a title, by their begin."""
+    drawn, slices = perfetto(path), []
+    for number, track in drawn.events.items():
+        open_ = []
+        for t_ns, kind, name, *_ in track if drawn.tracks[number].get(2) == [title.encode()] else ():
             if kind == 1:
-                open_.setdefault(track, []).append(len(slices))
-                slices.append([track, i, None, names[event[10][0]]])
+                open_.append([number, t_ns, None, name])
+                slices.append(open_[-1])
             elif kind == 2:
-                slices[open_[track].pop()][2] = i
-    return slices
+                open_.pop()[2] = t_ns
+    return sorted(slices, key=lambda s: s[1])
 
 
 @case("Perfetto: ranges of the process are slices from start to end, which may overlap; an end that belongs to none is no end")
@@ -308,47 +292,6 @@ def started_without_end():
         m.say("range-start", f"r{i}", handle=i)
     got = perfetto_slices(m.write(), "ranges of the process")
     equal((len(got), len({track for track, *_ in got})), (64, 64))
-
-
-@case("ndjson, SQLite and CSV have marks, ranges, pools and their regions with names, domains and handles")
-def other_exports():
-    m = marked()
-    m.say("range-start", "save", handle=5)
-    m.say("subpool", "heap", domain="d", handle=0x7F0000000000, ptr=0x7F0000000000, bytes=MEBI)
-    m.say("suballoc", "heap", domain="d", handle=0x7F0000000000, ptr=0x7F0000000000, bytes=100)
-    m.say("subname", "region", domain="d", ptr=0x7F0000000000)
-    m.say("subfree", domain="d", ptr=0x7F0000000000)
-    path = m.write()
-    want = [("mark", "first", None, None, None), ("mark", "ncclAllReduce", "NCCL", None, None), ("mark", EVIL, "training", None, None),
-            ("mark", None, None, None, None), ("range-start", "save", None, None, "0x5"),
-            ("subpool", "heap", "d", MEBI, "0x7f0000000000"), ("suballoc", "heap", "d", 100, "0x7f0000000000"),
-            ("subname", "region", "d", None, None), ("subfree", None, "d", None, None)]
-    keys = ("op", "text", "domain", "bytes", "handle")
-    out = path + ".out"
-
-    def plain(row):
-        # (control characters of a name are not written to other programs)
-        return tuple(v or None for v in row)
-
-    def cleaned(rows):
-        return [tuple(EVIL if isinstance(v, str) and "<script>" in v and "\x1b" not in v else v for v in row) for row in rows]
-
-    def said(rows):
-        return cleaned(plain(r) for r in rows if r[0] == "mark" or r[0].startswith(("range", "sub")))
-    equal(report("export", "--format=ndjson:events", path, "-o", out)[0], 0)
-    with open(out, encoding="utf-8") as f:
-        equal(said(tuple(r.get(k) for k in keys) for r in map(json.loads, f)), want, "ndjson")
-    out = path + ".csv"
-    equal(report("export", "--format=csv:events", path, "-o", out)[0], 0)
-    with open(out, encoding="utf-8", newline="") as f:
-        equal(said(tuple(int(r[k]) if k == "bytes" and r[k] else r[k] for k in keys) for r in csv.DictReader(f)), want, "csv")
-    out = path + ".sqlite"
-    code, _, err = report("export", "--format=sqlite", path, "-o", out)
-    if b"SQLite" in err and code:
-        return
-    equal(code, 0, err)
-    with contextlib.closing(sqlite3.connect(out)) as db:
-        equal(said(db.execute("SELECT op, text, domain, bytes, handle FROM events ORDER BY event")), want, "sqlite")
 
 
 main()

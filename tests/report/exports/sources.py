@@ -49,6 +49,8 @@ def hostile():
     t.event("note", 52 * traces.S, text="=cmd|' /C calc'!A0")
     t.event("alloc", 53 * traces.S, api="cudaMalloc", bytes=1 << 40, device=0, result=2, space="device",
             stack=[("=x", "/m/=x.py", 1)], free_bytes=5, total_bytes=80 << 30)
+    for i, result in enumerate((-5, -(1 << 31))):
+        t.event("alloc", (54 + i) * traces.S, api="cuMemAlloc_v2", device=0, bytes=64, result=result, space="device")
     t.flush(last=True)
     return save("nasty.zst", t.bytes())
 

@@ -19,6 +19,7 @@ import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../lib"))
 import mktrace  # noqa: E402
 import protobuf  # noqa: E402
+from perfetto_reader import perfetto  # noqa: E402
 import sources  # noqa: E402
 import traces  # noqa: E402
 import whole_trace  # noqa: E402
@@ -146,29 +147,9 @@ def ndjson():
                     equal(plain(row[key]), "" if value is None else str(value), "%s %s" % (table, key))
 
 
-@case("a negative result has its sign in csv, ndjson and SQLite, as in dump")
-def negative():
-    t = mktrace.Trace()
-    for i, result in enumerate((-5, -(1 << 31), 2)):
-        t.event("alloc", (60 + i) * 10**9, api="cuMemAlloc_v2", device=0, bytes=64, result=result, space="device")
-    t.flush(last=True)
-    path = sources.save("negative.zst", t.bytes())
-    want = [e["result"] for e in dump(path)]
-    equal(want, [-5, -(1 << 31), 2])
-    equal([r["result"] for r in read_csv(path, "events")], want)
-    equal([json.loads(line)["result"] for line in export(path, "ndjson:events").splitlines()], want)
-    equal([r[0] for r in open_database(path).execute("SELECT result FROM events ORDER BY event")], want)
-
-
-@case("sqlite: the processes that NVML lists, by their numbers")
-def processes():
-    db = open_database(sources.save("instance.zst", traces.on_an_instance()))
-    equal(db.execute("SELECT pid, process_bytes, text FROM events WHERE op = 'process'").fetchall(), [(8, 1 << 30, "other")])
-    equal(db.execute("SELECT count(*) FROM events WHERE pid IS NOT NULL").fetchall(), [(1,)])
-
-
-@case("the events of csv are those of dump")
+@case("the events of csv are those of dump: also negative results, the processes of NVML, and names of marks, ranges and pools")
 def events():
+    seen = collections.Counter()
     for path in sources.whole() + sources.broken():
         want = dump(path)
         got = read_csv(path, "events")
@@ -177,6 +158,12 @@ def events():
             for key, other in (("event", "event"), ("t_ns", "t_ns"), ("tid", "tid"), ("device", "device"), ("op", "op"),
                                ("result", "result"), ("bytes", "bytes"), ("address", "ptr"), ("handle", "handle"), ("pid", "pid"), ("process_bytes", "process_bytes")):
                 equal(g[key], w[other], "%s event %d %s" % (path, w["event"], key))
+            for key in ("text", "domain"):
+                if not w[key] or w[key].isprintable():  # (control characters are not written to other programs)
+                    equal(plain(g[key] or ""), w[key] or "", "%s event %d %s" % (path, w["event"], key))
+                    seen[key] += bool(w[key])
+            seen["negative"] += (w["result"] or 0) < 0
+    check(all(seen[what] for what in ("text", "domain", "negative")), seen)
 
 
 def fold(text):
@@ -258,39 +245,10 @@ def sites():
             equal(not_empty(got), not_empty(want), "%s %s" % (path, moment))
 
 
-@functools.lru_cache(maxsize=None)
-def perfetto(path):
-    """Of a trace for Perfetto: counters by name, slices and instants by track, as Perfetto would show them."""
-    names, functions, frames, stacks, tracks = {}, {}, {}, {}, {}
-    counters, events = collections.defaultdict(list), collections.defaultdict(list)
-    for i, packet in enumerate(map(protobuf.fields, protobuf.fields(export(path, "perfetto"))[1])):
-        equal((packet[10], packet[13]), ([1], [2 if i else 3]))
-        for data in packet.get(60, []):
-            track = protobuf.fields(data)
-            check(track[1][0] not in tracks and all(p in tracks for p in track.get(5, [])), "a track is there once, behind its parent")
-            tracks[track[1][0]] = track
-        for interned in map(protobuf.fields, packet.get(12, [])):
-            for field, to in ((2, names), (5, functions), (6, frames), (7, stacks)):
-                for entry in map(protobuf.fields, interned.get(field, [])):
-                    check(entry[1][0] not in to)
-                    to[entry[1][0]] = entry
-        for event in map(protobuf.fields, packet.get(11, [])):
-            track = tracks[event[11][0]]
-            if event[9] == [4]:
-                equal(protobuf.fields(track[8][0])[3], [3])  # bytes
-                counters[track[2][0].decode()].append((packet[8][0], event[30][0]))
-                continue
-            name = names[event[10][0]][2][0].decode() if 10 in event else None
-            stack = [functions[frames[f][2][0]] for f in stacks[event[56][0]][2]] if 56 in event else []
-            notes = {n[10][0].decode(): n.get(3, n.get(4, n.get(6, n.get(7))))[0] for n in map(protobuf.fields, event.get(4, []))}
-            events[event[11][0]].append((packet[8][0], event[9][0], name, stack, notes))
-    return counters, events, tracks
-
-
 @case("perfetto: counters are the memory of csv, ids are defined before they are used, and slices nest")
 def perfetto_counters():
     for path in sources.whole() + sources.broken():
-        counters, events, _ = perfetto(path)
+        counters, events = perfetto(path).counters, perfetto(path).events
         want = collections.defaultdict(list)
         for r in read_csv(path, "memory"):
             for title, column in (("live (this process)", "live_bytes"), ("used (device)", "used_bytes"),
@@ -314,7 +272,7 @@ def perfetto_counters():
 @case("perfetto: each call of dump is a slice as long as it took or an instant, with its size and its stack")
 def perfetto_calls():
     for path in sources.whole():
-        _, events, tracks = perfetto(path)
+        events, tracks = perfetto(path).events, perfetto(path).tracks
         calls, lengths = {}, {}
         for uuid, track in events.items():
             if 4 not in tracks[uuid] and 3 not in tracks[uuid]:
@@ -344,33 +302,17 @@ def perfetto_calls():
                 check(lengths[e["event"]] <= e["duration_ns"], path)
 
 
-def perfetto_frames(path):
-    """By event: its frames as (function, file, line, address), the outermost first; and the packet of the clocks."""
-    tables, first, found = {2: {}, 5: {}, 6: {}, 7: {}, 18: {}}, None, {}
-    for packet in map(protobuf.fields, protobuf.fields(export(path, "perfetto"))[1]):
-        first = first or packet
-        for interned in map(protobuf.fields, packet.get(12, [])):
-            for field, table in tables.items():
-                table.update((entry[1][0], entry) for entry in map(protobuf.fields, interned.get(field, [])))
-        for event in map(protobuf.fields, packet.get(11, [])):
-            notes = {n[10][0]: n for n in map(protobuf.fields, event.get(4, []))}
-            if event[9] in ([1], [3]) and b"op" in notes and 56 in event:
-                frames = [tables[6][i] for i in tables[7][event[56][0]][2]]
-                found[notes[b"event"][3][0]] = [(tables[5][f[2][0]][2][0].decode(), tables[18][f[5][0]][2][0].decode() if 5 in f else None,
-                                                 f.get(6, [None])[0], f.get(4, [0])[0]) for f in frames]
-    return found, first
-
-
 @case("perfetto: each frame has the file, the line and the address of dump")
 def frames_of_perfetto():
     seen = collections.Counter()
     for path in sources.whole():
-        found, _ = perfetto_frames(path)
+        stacks = {notes["event"]: stack for track in perfetto(path).events.values() for _, kind, _, stack, notes in track
+                  if kind in (1, 3) and "op" in notes and stack}
         for e in dump(path):
             shown = [f for f in e["stack"] or [] if not f["hidden"]]
-            if e["event"] not in found or not shown or any(f["inlined"] or not f["name"] or not plain(f["name"]).isprintable() for f in shown):
+            if e["event"] not in stacks or not shown or any(f["inlined"] or not f["name"] or not plain(f["name"]).isprintable() for f in shown):
                 continue
-            got = found[e["event"]][::-1]
+            got = stacks[e["event"]][::-1]
             equal([(line, address) for _, _, line, address in got],
                   [(f["line"] or None, f["offset"] if f["kind"] == "native" else 0) for f in shown], path)
             for f, (_, file, *_) in zip(shown, got):
@@ -383,7 +325,7 @@ def frames_of_perfetto():
 def clocks_of_perfetto():
     known = 0
     for path in sources.whole():
-        _, first = perfetto_frames(path)
+        first = perfetto(path).first
         snapshot, of = protobuf.fields(first[6][0]), said("summary", path)
         times = {c[1][0]: c[2][0] for c in map(protobuf.fields, snapshot[1])}
         equal((snapshot[2], protobuf.fields(first[59][0])[58]), ([3], [3]))
@@ -399,7 +341,7 @@ def clocks_of_perfetto():
 def failures_of_perfetto():
     crossed = 0
     for path in sources.whole() + sources.broken():
-        _, events, tracks = perfetto(path)
+        events, tracks = perfetto(path).events, perfetto(path).tracks
         (track,) = (uuid for uuid, t in tracks.items() if t.get(2) == [b"out of memory"])
         got = sorted((n["event"], t, kind, name, n.get("bytes"), n.get("free_bytes"), n.get("live_bytes"), n.get("retried"))
                      for t, kind, name, _, n in events[track])
@@ -425,7 +367,7 @@ def sides_of_perfetto():
     t.flush(last=True)
     path = sources.save("sides.zst", t.bytes())
     got = {}
-    for track in perfetto(path)[1].values():
+    for track in perfetto(path).events.values():
         for (t0, one, _, _, notes), (t1, two, *_) in zip(track[::2], track[1::2]):
             if (one, two) == (1, 2) and "op" in notes:
                 equal(t1 - t0, 1000)
@@ -435,7 +377,7 @@ def sides_of_perfetto():
 
 def lifetimes_of_perfetto(path):
     """By the name of the tracks without their numbers: (event, bytes, begin, end, freed) of each slice; and the names."""
-    _, events, tracks = perfetto(path)
+    events, tracks = perfetto(path).events, perfetto(path).tracks
     found, names = collections.defaultdict(list), {}
     for uuid, track in events.items():
         title = tracks[uuid].get(2, [b""])[0].decode()
@@ -670,7 +612,7 @@ def driver_of_profiles(path):
     """What pprof's comments, the labels of Perfetto's process and PyTorch's settings say of a driver."""
     profile = protobuf.fields(gzip.decompress(export(path, "pprof")))
     comments = [profile[6][c].decode() for c in profile[13]]
-    processes = [protobuf.fields(track[3][0]) for track in perfetto(path)[2].values() if 3 in track]
+    processes = [protobuf.fields(track[3][0]) for track in perfetto(path).tracks.values() if 3 in track]
     settings = pickle.loads(export(path, "torch"))["allocator_settings"]["cutrace"]
     return [c for c in comments if "driver" in c] + [label.decode() for p in processes for label in p.get(8, [])] + \
         [settings[key] for key in ("nvidia_driver",) if key in settings]
