@@ -43,21 +43,7 @@ const commands = {
         await page.locator(selector).first().scrollIntoViewIfNeeded();
         return page.locator(selector).first().boundingBox();
     },
-    move: ({x, y}) => page.mouse.move(x, y),
-    click: ({x, y}) => page.mouse.click(x, y),
-    doubleClick: ({x, y}) => page.mouse.dblclick(x, y),
-    async drag({x, y, to = x, toY = y}) {
-        await page.mouse.move(x, y);
-        await page.mouse.down();
-        await page.mouse.move((x + to) / 2, (y + toY) / 2);
-        await page.mouse.move(to, toY);
-        await page.mouse.up();
-    },
-    press: ({selector}) => page.locator(selector).first().click(),
     focus: ({selector}) => page.locator(selector).first().focus(),
-    key: ({key}) => page.keyboard.press(key),
-    fill: ({selector, text}) => page.locator(selector).first().fill(text),
-    media: ({media, scheme}) => page.emulateMedia({media, colorScheme: scheme}),
     // The nodes of the accessibility tree that a reader stops at: [role, name].
     async heard() {
         const session = await context.newCDPSession(page), {nodes} = await session.send("Accessibility.getFullAXTree");
@@ -72,6 +58,29 @@ const commands = {
     text: ({selector}) => page.locator(selector).first().innerText(),
     count: ({selector}) => page.locator(selector).count(),
 };
+
+// What a reader does: its answer comes when the figures are drawn anew.
+const acts = {
+    move: ({x, y}) => page.mouse.move(x, y),
+    click: ({x, y}) => page.mouse.click(x, y),
+    doubleClick: ({x, y}) => page.mouse.dblclick(x, y),
+    async drag({x, y, to = x, toY = y}) {
+        await page.mouse.move(x, y);
+        await page.mouse.down();
+        await page.mouse.move((x + to) / 2, (y + toY) / 2);
+        await page.mouse.move(to, toY);
+        await page.mouse.up();
+    },
+    press: ({selector}) => page.locator(selector).first().click(),
+    key: ({key}) => page.keyboard.press(key),
+    fill: ({selector, text}) => page.locator(selector).first().fill(text),
+    media: ({media, scheme}) => page.emulateMedia({media, colorScheme: scheme}),
+};
+for (const [name, act] of Object.entries(acts))
+    commands[name] = async (values) => {
+        await act(values);
+        await commands.settle();
+    };
 
 for await (const line of readline.createInterface({input: process.stdin})) {
     const {command, ...values} = JSON.parse(line);

@@ -7,6 +7,7 @@ What it says is compared with the DATA of the file, read here once more by PAGE.
 """
 import base64
 import bisect
+import functools
 import hashlib
 import itertools
 import json
@@ -60,16 +61,21 @@ def sums(deltas):
     return list(itertools.accumulate(deltas))
 
 
-def held_at(device, moment):
-    """What each call site holds, by (kind, label): (bytes, count), of the last of `live` at or before a moment."""
+def sites_at(device, moment):
+    """(bytes, count) of each call site, by its number, of the last of `live` at or before a moment."""
     held = {}
     for at, changes in zip(device["live"]["at"], device["live"]["changes"]):
         if at > moment:
             break
         for site, size, count in zip(changes[::3], changes[1::3], changes[2::3]):
             held[site] = size, count
+    return held
+
+
+def held_at(device, moment):
+    """The same by (kind, label)."""
     rows = {}
-    for site, (size, count) in held.items():
+    for site, (size, count) in sites_at(device, moment).items():
         key = device["sites"][site]["kind"], device["sites"][site]["label"]
         old = rows.get(key, (0, 0))
         rows[key] = old[0] + size, old[1] + count
@@ -233,12 +239,10 @@ def colours_follow():
     brightness = "getComputedStyle(document.querySelector('section')).backgroundColor.match(/\\d+/g).map(Number).reduce((a, b) => a + b)"
     check(BROWSER.do(brightness) > 700, "light")
     BROWSER.media(media="screen", scheme="dark")
-    BROWSER.settle()
     check(BROWSER.do(brightness) < 120, "dark")
     for section, selector in FIGURES.items():
         check(BROWSER.pixels(selector)["sum"] != light[section]["sum"], section)
     BROWSER.media(media="screen", scheme="light")
-    BROWSER.settle()
     for section, selector in FIGURES.items():
         equal(BROWSER.pixels(selector)["sum"], light[section]["sum"], section)
 
@@ -275,7 +279,6 @@ def bands_differ():
         opened(name)
         for scheme in ("light", "dark"):
             BROWSER.media(media="screen", scheme=scheme)
-            BROWSER.settle()
             drawn = BROWSER.do("""[...document.querySelectorAll('#timeline tr[data-row]')].filter((row) => !row.hidden).map((row) => {
                 const {data} = row.querySelector('canvas').getContext('2d').getImageData(2, 2, 10, 10), all = [];
                 for (let i = 0; i < data.length; i += 4) all.push([...data.slice(i, i + 3)]);
@@ -294,7 +297,6 @@ def prints():
     light = BROWSER.pixels(FIGURES["map"])
     opened("vllm", scheme="dark")
     BROWSER.media(media="print", scheme="dark")
-    BROWSER.settle()
     equal(BROWSER.do("getComputedStyle(document.body).backgroundColor"), "rgb(255, 255, 255)")
     equal(BROWSER.do("[...document.querySelectorAll('.controls')].filter((c) => c.offsetParent).length"), 0)
     equal(BROWSER.pixels(FIGURES["map"])["corner"], light["corner"])
@@ -316,7 +318,6 @@ def paper_has_all():
                 BROWSER.do("window.dispatchEvent(new Event('beforeprint'))")
                 equal(BROWSER.do("document.querySelectorAll('details:not([open], table.live *)').length"), 0, "closed")
             BROWSER.media(media="print", scheme="light")
-            BROWSER.settle()
             unseen = BROWSER.do(SHOWN + ".filter((e) => !e.checkVisibility() || !e.getClientRects().length || !e.getBoundingClientRect().height)"
                                         ".map((e) => `${e.tagName} ${e.className} ${e.textContent.slice(0, 40)}`)")
             cut = BROWSER.do(SHOWN + ".filter((e) => e.getBoundingClientRect().right > document.documentElement.clientWidth + 1)"
@@ -417,7 +418,6 @@ def hover_reads():
         area = plot()
         for part in (0.02, 0.3, 0.55, 0.7, 0.93):
             BROWSER.move(x=area["x"] + area["width"] * part, y=area["y"] + area["height"] / 2)
-            BROWSER.settle()
             got = reading()
             moment = max(i for i, t in enumerate(times) if t <= got["t"])
             want = [rows[r][moment] for r in range(len(rows))]
@@ -446,7 +446,6 @@ def click_chooses():
             BROWSER.box(selector="#timeline .plot")
             area = plot()
             BROWSER.click(x=area["x"] + area["width"] * part, y=area["y"] + area["height"] / 2)
-            BROWSER.settle()
             t = address()["t"]
             equal(address()["gpu"], device["device"], name)
             check(t in times, f"{name}: {t} is no moment")
@@ -478,7 +477,6 @@ def band_is_read():
         moment = max(i for i, t in enumerate(times) if t <= times[0] + (times[-1] - times[0]) * 1.01 * part)
         middle = sum(row[moment] for row in rows[:r]) + rows[r][moment] / 2
         BROWSER.move(x=area["x"] + area["width"] * part, y=area["y"] + area["height"] * (1 - middle / chart))
-        BROWSER.settle()
         said = BROWSER.do("document.querySelector('#timeline .hint').textContent")
         moment = max(i for i, t in enumerate(times) if t <= reading()["t"])
         amount = BROWSER.do(f"[...document.querySelectorAll('#timeline tr[data-row]')].reverse()[{r}].querySelector('.bytes').textContent")
@@ -488,7 +486,6 @@ def band_is_read():
             held = {site: size for (kind, site), (size, _) in held_at(device, moment).items() if kind == "block"}
             check(some in said and any(said.split(": ", 1)[1].endswith(site) or site + "," in said for site in held), said)
     BROWSER.move(x=5, y=5)
-    BROWSER.settle()
     check("Drag to zoom" in BROWSER.do("document.querySelector('#timeline .hint').textContent"), "the hint is back")
 
 
@@ -520,7 +517,6 @@ def site_bands_read():
         area = plot()
         for part in (0.1, 0.35, 0.6, 0.8):
             BROWSER.move(x=area["x"] + area["width"] * part, y=area["y"] + area["height"] / 2)
-            BROWSER.settle()
             got, caption = reading(), BROWSER.do("document.querySelector('#timeline table.reading caption').textContent")
             as_of = max(t for t in known if t <= got["t"])
             if (", as of +" in caption) != (as_of != got["t"]):
@@ -544,7 +540,6 @@ def site_bands_read():
                 problems.append(f"{name}: {got['sum']} of {device['capacity']}")
     box = BROWSER.box(selector="#timeline .plot")
     BROWSER.move(x=area["x"] + area["width"] * 0.5, y=box["y"] + box["height"] - 60)
-    BROWSER.settle()
     hint = BROWSER.do("document.querySelector('#timeline .hint').textContent")
     check(hint.startswith("model.py:40 create_weights"), f"the lowest band is the largest call site: {hint}")
     return problems + BROWSER.problems()
@@ -604,7 +599,6 @@ def range_growth():
     begin, end = known[len(known) // 4], known[3 * len(known) // 4]
     opened("vllm", f"#t={times[3]}&gpu=0&from={begin}&to={end}")
     BROWSER.press(selector="#live .choice button:text('grown in the range')")
-    BROWSER.settle()
     sites = []
     for t in (begin, end):
         top = json.loads(read_json("top", page.paths[0], "--at=" + seconds(t)))["devices"][0]
@@ -626,7 +620,6 @@ def drag_zooms():
     BROWSER.box(selector="#timeline .plot")
     area = plot()
     BROWSER.drag(x=area["x"] + area["width"] * 0.4, y=area["y"] + 50, to=area["x"] + area["width"] * 0.6)
-    BROWSER.settle()
     shown, span = address(), times[-1] - times[0]
     equal(round((shown["from"] - times[0]) / span, 1), 0.4)
     equal(round((shown["to"] - times[0]) / span, 1), 0.6)
@@ -634,11 +627,9 @@ def drag_zooms():
         check(BROWSER.pixels(FIGURES[section])["sum"] != before[section], section)
     area = plot()
     BROWSER.move(x=area["x"] + 1, y=area["y"] + 60)
-    BROWSER.settle()
     moment = max(i for i, t in enumerate(times) if t <= shown["from"] + span * 0.001)
     check(abs(reading()["t"] - times[moment]) <= span * 0.002, "the pointer at the left edge reads the range's begin")
     BROWSER.doubleClick(x=area["x"] + area["width"] / 2, y=area["y"] + 60)
-    BROWSER.settle()
     check("from" not in address(), BROWSER.do("location.hash"))
     BROWSER.move(x=5, y=5)
     BROWSER.do("history.replaceState(null, '', location.pathname)")
@@ -671,7 +662,6 @@ def map_reads():
         box, seen = BROWSER.box(selector=".plot.map > canvas"), set()
         for fx, fy in itertools.product((0.3, 0.5, 0.7, 0.85), (0.1, 0.25, 0.4, 0.55, 0.8)):
             BROWSER.move(x=box["x"] + box["width"] * fx, y=box["y"] + box["height"] * fy)
-            BROWSER.settle()
             line, owner = BROWSER.do("[document.querySelector('#map .note').textContent, (document.querySelector('#map .note b') || {}).textContent]")
             if owner is None:
                 continue
@@ -690,7 +680,6 @@ def map_reads():
             found, y = None, first
             while not found and abs(y - first) < 20:  # (there may be a gap between ranges)
                 BROWSER.move(x=box["x"] + box["width"] * 0.7, y=box["y"] + y)
-                BROWSER.settle()
                 line = BROWSER.do("document.querySelector('#map .note').textContent")
                 found, y = re.search(r"(0x[0-9a-f]+); seen", line), y + step
             wanted = sum(high - low for low, high in starts) * part
@@ -711,20 +700,15 @@ def search_filters():
     strings = page.data["strings"]
     moment = max(i for i, t in enumerate(sums(device["t_ns"])) if t <= reading()["t"])
     word = "kv_cache"
-    held, want = {}, 0
-    for at, changes in zip(device["live"]["at"], device["live"]["changes"]):
-        if at <= moment:
-            held.update(zip(changes[::3], changes[1::3]))
-    for site, size in held.items():
+    held, want = sites_at(device, moment), 0
+    for site, (size, _) in held.items():
         texts = [device["sites"][site]["label"]] + [strings[frame] for frame in device["sites"][site]["stack"]]
         want += size if any(word in text.lower() for text in texts) else 0
-    check(0 < want < sum(held.values()), "the word tells call sites apart")
+    check(0 < want < sum(size for size, _ in held.values()), "the word tells call sites apart")
     BROWSER.fill(selector="#live input", text="KV_cache")
-    BROWSER.settle()
     equal(live_total()[0], want)
     check(BROWSER.pixels(FIGURES["live"])["sum"] != before, "the icicle")
     BROWSER.fill(selector="#live input", text="no frame has this")
-    BROWSER.settle()
     equal(live_total()[0], 0)
 
 
@@ -734,10 +718,7 @@ def icicle_inverts():
         page = opened(name)
         device, strings = page.device(), page.data["strings"]
         moment = max(i for i, t in enumerate(sums(device["t_ns"])) if t <= reading()["t"])
-        held = {}
-        for at, changes in zip(device["live"]["at"], device["live"]["changes"]):
-            if at <= moment:
-                held.update(zip(changes[::3], changes[1::3]))
+        held = {site: size for site, (size, _) in sites_at(device, moment).items()}
         for place, inverted in ((-1, False), (0, True)):
             largest = {}
             for site, size in held.items():
@@ -749,7 +730,6 @@ def icicle_inverts():
                 BROWSER.press(selector="#live .choice button:text('inverted')")
             BROWSER.focus(selector="canvas.icicle")
             BROWSER.key(key="ArrowDown")
-            BROWSER.settle()
             said = BROWSER.do("document.querySelector('#said').textContent")
             share = "%.1f %%" % (100 * size / sum(held.values()))
             check(share in said, f"{name}, inverted {inverted}: {said}, want {share}")
@@ -823,21 +803,17 @@ def keys_move():
     for key, want in (("ArrowLeft", first - 1), ("ArrowLeft", first - 2), ("ArrowRight", first - 1), ("Home", 0),
                       ("End", len(times) - 1), ("ArrowDown", max(m["at"] for m in page.device()["marks"] if m["at"] < len(times) - 1))):
         BROWSER.key(key=key)
-        BROWSER.settle()
         equal(BROWSER.do(now), want, key)
         equal(address()["t"], times[want], key)
         said = BROWSER.do("document.querySelector('#said').textContent")
         check("weights" in said and "+%.3f s" % (times[want] / 1e9) in said or want == 0, f"{key}: {said}")
     BROWSER.key(key="+")
     BROWSER.key(key="+")
-    BROWSER.settle()
     narrow = address()
     equal(round((times[-1] - times[0]) / (narrow["to"] - narrow["from"])), 4)
     BROWSER.key(key="-")
-    BROWSER.settle()
     equal(round((address()["to"] - address()["from"]) / (narrow["to"] - narrow["from"])), 2)
     BROWSER.key(key="Escape")
-    BROWSER.settle()
     check("from" not in address(), "Escape")
 
 
@@ -852,7 +828,6 @@ def marks_are_reached():
     BROWSER.key(key="Home")
     for name, place in zip(names, places):
         BROWSER.key(key="ArrowUp")
-        BROWSER.settle()
         equal(address()["t"], place, name)
         said = BROWSER.do("document.querySelector('#said').textContent")
         check(f", {name}: " in said, said)
@@ -862,12 +837,10 @@ def marks_are_reached():
     for name, place in zip(names, places):
         for off in (0, 3, 40):
             BROWSER.move(x=area["x"] + area["width"] * (place - times[0]) / span + off, y=area["y"] + area["height"] / 2)
-            BROWSER.settle()
             hint = BROWSER.do("document.querySelector('#timeline .hint').textContent")
             equal(hint.startswith(name + " at +"), off < 40, f"{name}, {off} pixels away: {hint}")
     BROWSER.move(x=5, y=5)
     BROWSER.media(media="print", scheme="light")
-    BROWSER.settle()
     paper = BROWSER.do("[...document.querySelectorAll('table.program-marks td.mark')].filter((e) => e.checkVisibility()).map((e) => e.textContent)")
     equal(paper, names)
     equal(BROWSER.do("document.querySelectorAll('main img').length"), 0)
@@ -886,7 +859,6 @@ def address_opens():
     equal(reading()["t"], t)
     BROWSER.focus(selector="#timeline .plot")
     BROWSER.key(key="ArrowRight")
-    BROWSER.settle()
     equal((address()["from"], address()["to"]), (begin, end))
     for odd in ("#t=abc&gpu=0", "#t=99999999999999999999&gpu=7", "#t=-5&gpu=0&from=9&to=3", "#<script>", "#t=0&gpu=0&from=0&to=9007199254740991"):
         opened("vllm", odd)
@@ -916,7 +888,6 @@ def clock_switches():
     opened("vllm")
     before = BROWSER.pixels(FIGURES["timeline"])["sum"]
     BROWSER.press(selector="#timeline .choice button:text('UTC')")
-    BROWSER.settle()
     check(BROWSER.pixels(FIGURES["timeline"])["sum"] != before, "the axis")
 
 
@@ -928,7 +899,6 @@ def map_by_keys():
     seen = []
     for key in ["ArrowUp"] * 6 + ["ArrowRight"] * 3:
         BROWSER.key(key=key)
-        BROWSER.settle()
         seen.append(BROWSER.do("document.querySelector('#said').textContent"))
     check(any(any(label in said for label in labels) for said in seen), seen)
     check(any("free in PyTorch" in said for said in seen), seen)
@@ -942,7 +912,6 @@ def shown_addresses(device):
     box, found = BROWSER.box(selector=".plot.map > canvas"), []
     for y in range(11, int(box["height"]) - 28, 6):
         BROWSER.move(x=box["x"] + box["width"] * 0.7, y=box["y"] + y)
-        BROWSER.settle()
         line = re.search(r"(0x[0-9a-f]+); seen", BROWSER.do("document.querySelector('#map .note').textContent"))
         found += [int(line.group(1), 16)] if line else []
     check(found and all(any(0 <= a - int(r["start"], 16) < r["bytes"] for r in device["map"]["ranges"]) for a in found), found)
@@ -967,11 +936,9 @@ def map_zooms():
     ends = []
     for y in (low, high):
         BROWSER.move(x=x, y=y)
-        BROWSER.settle()
         ends.append(int(re.search(r"(0x[0-9a-f]+); seen", BROWSER.do("document.querySelector('#map .note').textContent")).group(1), 16))
     times = BROWSER.do("location.hash")
     BROWSER.drag(x=x, y=low, to=x + 3, toY=high)
-    BROWSER.settle()
     equal(BROWSER.do("location.hash"), times, "the range of time stays")
     check(BROWSER.do(picture) != before, "the picture is another one")
     part = max(r["bytes"] / r["rows"] for r in device["map"]["ranges"])
@@ -979,25 +946,20 @@ def map_zooms():
     problems += [f"dragged from {ends}, shown {got}"] if any(abs(a - b) > 3 * part for a, b in zip(got, ends)) else []
     problems += [f"{zoomed_bytes()} of {whole} in half of the height"] if not 0.45 < zoomed_bytes() / whole < 0.55 else []
     BROWSER.press(selector=".addresses button[aria-label='Show fewer addresses']")
-    BROWSER.settle()
     half = zoomed_bytes()
     check(0.2 < half / whole < 0.28, (half, whole))
     BROWSER.focus(selector=".plot.map > canvas")
     BROWSER.key(key="Escape")
-    BROWSER.settle()
     equal((zoomed_bytes(), shown_addresses(device)), (whole, bounds))
     for key in ["ArrowUp"] * 3 + ["+"] * 3:
         BROWSER.key(key=key)
-        BROWSER.settle()
     check(0.11 < zoomed_bytes() / whole < 0.14, zoomed_bytes())
     check("of addresses from 0x" in BROWSER.do("document.querySelector('#said').textContent"), "said aloud")
     for _ in range(30):  # a few parts at the least, and arrow keys stay in them
         BROWSER.key(key="+")
     BROWSER.key(key="ArrowUp")
-    BROWSER.settle()
     check(zoomed_bytes() <= 5 * part, zoomed_bytes())
     BROWSER.press(selector=".addresses button:has-text('all addresses')")
-    BROWSER.settle()
     equal(zoomed_bytes(), whole)
     return problems + BROWSER.problems()
 
@@ -1009,7 +971,6 @@ def map_of_a_segment():
     BROWSER.focus(selector=".plot.map > canvas")
     for key in ["ArrowRight", "ArrowUp", "Enter"]:
         BROWSER.key(key=key)
-        BROWSER.settle()
     said = re.search(r"from (0x[0-9a-f]+)", BROWSER.do("document.querySelector('.addresses .shown').textContent"))
     check(zoomed_bytes() <= whole)
     if said:
@@ -1046,21 +1007,14 @@ def used_at(path, last):
 
 @case("of more than 2000 blocks the largest are listed, and the page says so")
 def largest_blocks():
-    trace, path, to = Trace(), os.path.join(FOLDER, "many.zst"), os.path.join(FOLDER, "many.html")
+    trace = Trace()
     for i in range(2100):
         trace.event("alloc", 10**9 + i * 1000, api="cuMemAlloc_v2", device=0, ptr=(1 << 30) + (i << 21), result=0, space="device",
                     bytes=(i * 37 % 2100 + 1) * 256)
-    trace.flush(last=True)
-    with open(path, "wb") as f:
-        f.write(trace.bytes())
-    code, _, err = report("html", path, "-o", to)
-    equal(code, 0, err)
-    with open(to, encoding="utf-8") as f:
-        (device,) = json.loads(re.search(r'id="data">(.*?)</script>', f.read(), re.S).group(1))["traces"][0]["devices"]
-    found = device["map"]["blocks"][-1]
+    page = Page("many", trace.save(os.path.join(FOLDER, "many.zst")))
+    found = page.device()["map"]["blocks"][-1]
     equal((found["all"], sorted(found["list"][1::4])), (2100, [n * 256 for n in range(101, 2101)]))
-    BROWSER.open(url="file://" + to)
-    BROWSER.settle()
+    BROWSER.open(url=page.url)
     count = BROWSER.do("document.querySelector('#map .single .hint').textContent")
     check(count.startswith("2,000 blocks") and "of the 2,000 largest of 2,100" in count, count)
     return BROWSER.problems()
@@ -1086,7 +1040,6 @@ def single_blocks():
     at = next(b for b in device["map"]["blocks"] if b["at"] == crossing)
     BROWSER.focus(selector=".plot.blocks > canvas")
     BROWSER.key(key="End")
-    BROWSER.settle()
     size, site, t = at["list"][-3:]
     address = int(at["start"], 16) + sum(at["list"][::4])
     said = BROWSER.do("document.querySelector('#said').textContent")
@@ -1094,16 +1047,13 @@ def single_blocks():
     check(f"{(times[crossing] - t) / 1e9:.3f} s before +{times[crossing] / 1e9:.3f} s" in said, said)
     check(re.search(r"[\d.]+ (B|KiB|MiB|GiB) at", said), said)
     BROWSER.key(key="ArrowLeft")
-    BROWSER.settle()
     check(f"0x{address - at['list'][-4]:x}" in BROWSER.do("document.querySelector('#said').textContent"), "one to the left")
     box = BROWSER.box(selector=".plot.blocks > canvas")
     BROWSER.move(x=box["x"] + box["width"] * 0.5, y=box["y"] + 28)
-    BROWSER.settle()
     check(" before +" in BROWSER.do("document.querySelector('#map .single .note').textContent"), "the pointer reads")
     count = BROWSER.do("document.querySelector('#map .single .hint').textContent")
     check(count.startswith(f"{at['all']} blocks"), count)
     BROWSER.press(selector=".addresses button[aria-label='Show fewer addresses']")
-    BROWSER.settle()
     check(int(BROWSER.do("document.querySelector('#map .single .hint').textContent").split()[0]) < at["all"], "fewer in a part")
     return problems + BROWSER.problems()
 
@@ -1118,10 +1068,10 @@ SMALL = """[...document.querySelectorAll('button.device canvas')].map((canvas) =
 })"""
 
 
-def processes_of(path):
-    """What a page has of all its processes together."""
-    with open(path, encoding="utf-8") as file:
-        return json.loads(re.search(r'id="data">(.*?)</script>', file.read(), re.S).group(1))["processes"]
+@functools.lru_cache(maxsize=None)
+def of_both(name):
+    """The page of both processes of a run."""
+    return Page(name, *(os.path.join(ROOT, "tests/report/vllm", name, trace) for trace in ("trace.zst", "trace-1.zst")))
 
 
 def spans_of(data):
@@ -1134,13 +1084,9 @@ def spans_of(data):
 def on_one_axis():
     problems = []
     for name in ("tensor-parallel", "weight-update"):
-        folder, to = os.path.join(ROOT, "tests/report/vllm", name), os.path.join(FOLDER, name + ".html")
-        code, _, err = report("html", *(os.path.join(folder, t) for t in ("trace.zst", "trace-1.zst")), "-o", to)
-        equal(code, 0, err)
-        BROWSER.open(url="file://" + to)
-        BROWSER.settle()
-        with open(to, encoding="utf-8") as file:
-            spans = spans_of(json.loads(re.search(r'id="data">(.*?)</script>', file.read(), re.S).group(1)))
+        page = of_both(name)
+        BROWSER.open(url=page.url)
+        spans = spans_of(page.data)
         first, last = min(s[0] for s in spans), max(s[1] for s in spans)
         for small, span in zip(BROWSER.do(SMALL), spans, strict=True):
             want = [(t - first) / (last - first) * small["width"] for t in span]
@@ -1163,11 +1109,8 @@ RANKS = """[...document.querySelectorAll('table.ranks tr')].map((row) => {
 def as_bars():
     problems = []
     for name in ("tensor-parallel", "weight-update"):
-        folder, to = os.path.join(ROOT, "tests/report/vllm", name), os.path.join(FOLDER, name + "-bars.html")
-        paths = [os.path.join(folder, t) for t in ("trace.zst", "trace-1.zst")]
-        equal(report("html", *paths, "-o", to)[0], 0)
-        together = processes_of(to)
-        want = []
+        page = of_both(name)
+        together, want = page.data["processes"], []
         for g, gpu in enumerate(together["gpus"]):
             at = 0
             for process in together["processes"]:
@@ -1178,15 +1121,13 @@ def as_bars():
                         at += held
             if gpu["total_bytes"] - gpu["free_bytes"] > at:
                 want.append(("other processes", at / gpu["total_bytes"], 1 - gpu["free_bytes"] / gpu["total_bytes"]))
-        BROWSER.open(url="file://" + to)
-        BROWSER.settle()
+        BROWSER.open(url=page.url)
         rows = BROWSER.do(RANKS)
         equal(len(rows), len(want), rows)
         said = BROWSER.do("document.querySelector('#ranks pre').textContent")
         check("next: cutrace-report trace" in said and ROOT not in said, said)
-        BROWSER.open(url="file://" + to, width=390)
-        BROWSER.settle()
-        equal(BROWSER.do("[...document.querySelectorAll('table.ranks, table.ranks td')].filter((e) => e.scrollWidth > e.clientWidth + 1).length"), 0, to)
+        BROWSER.open(url=page.url, width=390)
+        equal(BROWSER.do("[...document.querySelectorAll('table.ranks, table.ranks td')].filter((e) => e.scrollWidth > e.clientWidth + 1).length"), 0, name)
         for row, (process, first, last) in zip(rows, want):
             if process not in row["name"] or abs(row["first"] - first * row["width"]) > 2 or abs(row["last"] - last * row["width"]) > 2:
                 problems.append(f"{name}: {row}, not {process} from {first * row['width']} to {last * row['width']}")
@@ -1200,20 +1141,15 @@ def several_processes():
     folder = os.path.join(FOLDER, "several")
     os.mkdir(folder)
     copies = [shutil.copy(path, os.path.join(folder, f"{i}.zst")) for i, path in enumerate(VLLM)]
-    to = os.path.join(folder, "page.html")
-    code, _, err = report("html", "-o", to, *copies)
-    equal(code, 0, err)
-    url = "file://" + to
-    BROWSER.open(url=url)
+    page = Page("several", *copies)
+    BROWSER.open(url=page.url)
     equal(BROWSER.count(selector="button.device"), 2)
     equal(BROWSER.count(selector="section#ranks"), 1)
-    with open(to, encoding="utf-8") as file:
-        data = json.loads(re.search(r'id="data">(.*?)</script>', file.read(), re.S).group(1))
-    crossings = [next((sums(d["t_ns"])[m["at"]] for d in t["devices"] for m in d["marks"] if m["kind"] == "crossing"), None) for t in data["traces"]]
+    crossings = [next((sums(d["t_ns"])[m["at"]] for d in t["devices"] for m in d["marks"] if m["kind"] == "crossing"), None)
+                 for t in page.data["traces"]]
     shown = []
     for number in (1, 0):
         BROWSER.press(selector=f"button.device >> nth={number}")
-        BROWSER.settle()
         equal(address()["trace"], number)
         equal(reading()["t"], crossings[number])
         shown.append(BROWSER.pixels(FIGURES["timeline"])["sum"])
@@ -1221,7 +1157,7 @@ def several_processes():
     BROWSER.do("document.querySelector('[data-trace=\"1\"] a.moment').click()")
     BROWSER.settle()
     equal((address()["trace"], reading()["t"]), (1, crossings[1]))
-    BROWSER.open(url=url + "#t=%d&gpu=0&trace=1" % crossings[1])
+    BROWSER.open(url=page.url + "#t=%d&gpu=0&trace=1" % crossings[1])
     equal(reading()["t"], crossings[1])
     return BROWSER.problems()
 
