@@ -160,10 +160,12 @@ def children(pid):
 
 
 def wait_for(condition):
+    """What it is when it holds."""
     end = time.monotonic() + HANG
-    while not condition():
+    while not (found := condition()):
         check(time.monotonic() < end, condition)
         time.sleep(.02)
+    return found
 
 
 def ended_by(process, number):
@@ -188,3 +190,14 @@ def service(command, **kw):
         ended_by(p, signal.SIGKILL)
         p.wait()
         p.stdout.close()
+
+
+def all_at_once(count, *words):
+    """So many of a watch here, and as many elsewhere, side by side: what they said."""
+    running = [subprocess.Popen([*before, CUTRACE, "watch", "--once", *words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                stderr=subprocess.STDOUT, text=True) for before in ([], elsewhere()) for _ in range(count)]
+    said = []
+    for p in running:
+        said += p.communicate()[0].splitlines()
+        equal(p.returncode, 0, said)
+    return said

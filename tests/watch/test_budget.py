@@ -5,7 +5,6 @@ second time (tools/watch/SIDECAR.md); and real processes, which record while it 
 import contextlib
 import os
 import shutil
-import signal
 import stat
 import struct
 import subprocess
@@ -15,7 +14,7 @@ import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 import death  # noqa: E402
 import mkjournal  # noqa: E402
-from live import CUTRACE, Holder, elsewhere, ended_by  # noqa: E402
+from live import CUTRACE, Holder, elsewhere, service, wait_for  # noqa: E402
 from mktrace import SEALED, Trace  # noqa: E402
 from tap import FULL, case, check, dice, equal, main  # noqa: E402
 from traces import G, K, M, S, begin  # noqa: E402
@@ -260,9 +259,7 @@ def recording():
         equal((os.stat(h.trace).st_ino, os.stat(h.trace + ".journal").st_ino), before)
         most = bytes_in(where) + M
         # (elsewhere, where it sees no pid of theirs)
-        keeper = subprocess.Popen([*elsewhere(), CUTRACE, "watch", "--seal", f"--keep={most}B", "--interval=100ms", where],
-                                  stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
-        try:
+        with service([*elsewhere(), CUTRACE, "watch", "--seal", f"--keep={most}B", "--interval=100ms", where]) as said:
             for i in range(40 if FULL else 12):
                 p = death.start(where, death.program("worker"), 2, 0, 64, 0, 1, env={"CUTRACE_FLUSH_MS": "10"})
                 stack.callback(p.kill)
@@ -273,17 +270,10 @@ def recording():
                     check(p.poll() is None and os.path.exists(os.path.join(where, f"trace.{p.pid}.zst")), i)
                     time.sleep(.02)
                 death.kill(p, False)
-                end = time.monotonic() + HANG
-                while bytes_in(where) > most or len(death.journals(where)) > 1:
-                    check(time.monotonic() < end, (bytes_in(where), most, os.listdir(where)))
-                    time.sleep(.02)
+                wait_for(lambda: bytes_in(where) <= most and len(death.journals(where)) <= 1)
                 for name in os.listdir(where):  # (the simulator's, which nobody keeps in order)
                     if name.startswith("ledger.") and str(h.process.pid) not in name:
                         os.unlink(os.path.join(where, name))
-        finally:
-            ended_by(keeper, signal.SIGTERM)
-            said = keeper.communicate(timeout=HANG)[0].splitlines()
-        equal(keeper.returncode, 0)
         removed = [line for line in said if line.startswith("removed: ")]
         check(removed and not any(h.trace in line for line in said), said)
         equal((os.stat(h.trace).st_ino, os.stat(h.trace + ".journal").st_ino), before)

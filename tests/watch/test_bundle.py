@@ -9,7 +9,7 @@ import sys
 import zipfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
-from live import CUTRACE, Holder, elsewhere, service, wait_for  # noqa: E402
+from live import CUTRACE, Holder, all_at_once, elsewhere, service, wait_for  # noqa: E402
 from tap import case, check, equal, main, read_json, report  # noqa: E402
 from traces import K, M  # noqa: E402
 from ways import HANG, folder  # noqa: E402
@@ -109,12 +109,7 @@ def at_once():
         part = h.trace + ".oom.zip.4711.part"
         with open(part, "wb") as f:
             f.write(bytes(K))
-        running = [subprocess.Popen([*before, CUTRACE, "watch", "--once", "--seal", "--bundle-on=oom", h.where], stdin=subprocess.DEVNULL,
-                                    stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-                   for before in ([], elsewhere()) for _ in range(4)]
-        said = []
-        for p in running:
-            said += p.communicate()[0].splitlines()
+        said = all_at_once(4, "--seal", "--bundle-on=oom", h.where)
         said += once(h.where, "--seal")  # (each of them may have met another one that sealed it, or made the bundle)
         equal(sorted(line.split(": ")[0] for line in said), ["bundle", "sealed"], said)
         equal(bundles(h.where), [os.path.basename(h.trace) + ".oom.zip"])

@@ -77,6 +77,13 @@ def choose(s, largest, height):
     s.press("Enter")
     s.wait_for_rows(largest[-height - 1:-1])
     equal(s.text().splitlines()[height + 2], "")  # (it had a line of the details)
+    s.wait_for_rows(largest[-2 * height:-height], "End", "PageUp")
+    s.press("Home", "Down", "Down")
+    s.wait(rf"^> +{largest[2]} (.*\n)+hold \(pid {largest[2]}\)")
+    s.press("h")
+    s.wait("from now on count what call sites gain")
+    s.press("Escape")
+    s.wait_for_rows(largest[:height])
 
 
 def sort(s, largest, height, columns_shown):
@@ -89,6 +96,9 @@ def sort(s, largest, height, columns_shown):
         by = {"ALLOCATED": largest, "FREE": None}.get(HEADS[at], sorted(largest))
         if by:
             s.wait_for_rows(by[:height], "Home")
+    for keys, head in ((("<", "<", "<"), "PID"), (("F6",), "PROGRAM")):
+        s.press(*keys)
+        s.wait(rf"^ .*{head}\*")
 
 
 def become(s, pid, *words):

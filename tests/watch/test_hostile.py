@@ -15,7 +15,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../
 import mkjournal  # noqa: E402
 from live import once, written  # noqa: E402
 from tap import BUILD, FULL, Skip, case, check, dice, equal, main  # noqa: E402
-from traces import G, K, M  # noqa: E402
+from traces import G, M  # noqa: E402
 from ways import HANG, folder  # noqa: E402
 
 PENDING = 48 * M, 5 * M  # in the journal's rings

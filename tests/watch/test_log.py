@@ -12,7 +12,7 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 import mkjournal  # noqa: E402
-from live import CUTRACE, Holder, written  # noqa: E402
+from live import CUTRACE, Holder, wait_for, written  # noqa: E402
 from scrape import Clock, Served, of, one  # noqa: E402
 from tap import case, check, equal, main, read_json  # noqa: E402
 from traces import G, M  # noqa: E402
@@ -28,12 +28,8 @@ def lines(path):
     return text.splitlines()
 
 
-def wait_for(path, count):
-    end = time.monotonic() + HANG
-    while len(found := lines(path)) < count:
-        check(time.monotonic() < end, found)
-        time.sleep(.02)
-    return found
+def wait_for_lines(path, count):
+    return wait_for(lambda: len(found := lines(path)) >= count and found)
 
 
 def look_again(s, count=3):
@@ -53,9 +49,9 @@ def as_json():
         log = os.path.join(h.where, "log")
         equal((h.tell("first", 900 * M), h.tell("second", 500 * M)), (0, 2))
         with Served("--log=json", h.where, log=log) as s:
-            (before,) = map(json.loads, wait_for(log, 1))
+            (before,) = map(json.loads, wait_for_lines(log, 1))
             equal(h.tell("second", 501 * M), 2)
-            after = json.loads(wait_for(log, 2)[1])
+            after = json.loads(wait_for_lines(log, 2)[1])
             look_again(s)
             verdict = json.loads(read_json("summary", h.trace))["verdicts"][0]
             for line, failed in zip((before, after), truth(h)):
@@ -76,9 +72,9 @@ def as_text():
             watch = subprocess.Popen([CUTRACE, "watch", "--log", "--interval=100ms", h.where], stdin=subprocess.DEVNULL, stdout=out,
                                      stderr=subprocess.PIPE, text=True)
         equal([h.tell("block", 600 * M), h.tell("unblock"), h.tell("block", 700 * M)], [0] * 3)  # frees the first segment
-        wait_for(out.name, 1)
+        wait_for_lines(out.name, 1)
         equal(h.tell("block", 2000 * M), 2)
-        healed, failed = wait_for(out.name, 2)
+        healed, failed = wait_for_lines(out.name, 2)
         begin = rf"\d{{4}}-\d\d-\d\dT\d\d:\d\d:\d\dZ cutrace: python\S* \(pid {h.process.pid}\): GPU 0: a request of "
         check(re.fullmatch(begin + "700.00 MiB ran out of memory, and succeeded when PyTorch repeated it", healed), healed)
         check(re.fullmatch(begin + r"1.95 GiB failed: a request larger than the device \(impossible-request, certain\)", failed), failed)
@@ -105,7 +101,7 @@ def flood():
             equal([line["requested_bytes"] for line in got if line["kind"] == "incident"][-8:], [(2022 + i) * M for i in range(8)])
             equal({line["kind"] for line in got}, {"incident", "more-incidents"})
             equal(h.tell("first", 3000 * M), 2)
-            equal(json.loads(wait_for(log, len(got) + 1)[-1])["requested_bytes"], 3000 * M)
+            equal(json.loads(wait_for_lines(log, len(got) + 1)[-1])["requested_bytes"], 3000 * M)
 
 
 @case("a process that failed and was killed at once is told, too")
@@ -117,7 +113,7 @@ def killed():
             equal(h.tell("first", 2000 * M), 2)
             h.process.kill()
             h.process.wait()
-            (line,) = map(json.loads, wait_for(log, 1))
+            (line,) = map(json.loads, wait_for_lines(log, 1))
             equal((line["requested_bytes"], line["outcome"], line["scenario"]), (2000 * M, "failed", "impossible-request"))
             s.wait(lambda x: of(x, "cutrace_process_state", state="killed") == {(str(h.process.pid),): 1})
             look_again(s)
@@ -138,7 +134,7 @@ def growth():
     where = written([i * 100 * M for i in range(1, 125)])
     log = os.path.join(folder(), "log")
     with Clock(where) as clock, Served("--log=json", where, log=log, env=clock.env) as s:
-        (line,) = map(json.loads, wait_for(log, 1))
+        (line,) = map(json.loads, wait_for_lines(log, 1))
         equal(list(line), KEYS + ["growth", "full"])
         equal((line["kind"], line["pid"], line["device"]), ("growth", os.getpid(), 0))
         equal({of_["kind"] for of_ in line["growth"].values()}, {"rising"})
@@ -157,9 +153,9 @@ def growth():
         look_again(s)
         equal(len(lines(log)), 1)
         written([i * 100 * M for i in range(1, 125)], where=where, ahead_s=700)
-        equal(json.loads(wait_for(log, 2)[1])["kind"], "growth")
+        equal(json.loads(wait_for_lines(log, 2)[1])["kind"], "growth")
     with Served("--log", where, log=log) as s:
-        (line,) = wait_for(log, 1)
+        (line,) = wait_for_lines(log, 1)
         check(re.search(r"\(pid \d+\): GPU 0: what all use grows by \+1\.17 GiB/min, full in \d[\d:.]* ?s? \(95 %: .*\); "
                         r"this process's allocations: \+1\.17 GiB/min$", line), line)
 

@@ -9,7 +9,6 @@ import os
 import re
 import resource
 import shutil
-import signal
 import subprocess
 import sys
 import time
@@ -17,10 +16,12 @@ import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 import death  # noqa: E402
 from death import Mounted, journals, kill, program, start, traces, wait_for_calls, whole  # noqa: E402
-from live import CUTRACE, Holder, elsewhere, ended_by, wait_for, written  # noqa: E402
+from live import CUTRACE, Holder, all_at_once, elsewhere, service, wait_for, written  # noqa: E402
+from scrape import Served  # noqa: E402
 from tap import FULL, REPORT, Skip, case, check, dice, equal, main, read_json  # noqa: E402
 from traces import G, M  # noqa: E402
 from ways import HANG, folder  # noqa: E402
+
 
 def seal(where, *words, before=(), **kw):
     """(exit code, lines)"""
@@ -28,27 +29,6 @@ def seal(where, *words, before=(), **kw):
                           stdin=subprocess.DEVNULL, check=False, **kw)
     equal(done.stderr, "")
     return done.returncode, done.stdout.splitlines()
-
-
-@contextlib.contextmanager
-def sealers(where, *befores):
-    """Sealers that run all the time; what they said, when they have ended."""
-    words = [CUTRACE, "watch", "--seal", "--interval=100ms", where]
-    running = [subprocess.Popen([*b, *words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-               for b in befores]
-    said = []
-    try:
-        yield said
-        for p in running:
-            ended_by(p, signal.SIGTERM)
-        for p in running:
-            said += p.communicate(timeout=HANG)[0].splitlines()
-            equal(p.returncode, 0, said)
-    finally:
-        for p in running:
-            ended_by(p, signal.SIGKILL)
-            p.wait()
-            p.stdout.close()
 
 
 def left(where, words="worker 2 0 64 0", calls=4000, **env):
@@ -165,7 +145,9 @@ def kills():
     where, n = folder(), 200 if FULL else 7
     choice = dice()
     kinds = ({}, {"CUTRACE_MEMORY": "1"}, {"CUTRACE_FLUSH_MS": "10"}, {"CUTRACE_FLUSH_MS": "40", "CUTRACE_UPDATE_MS": "10"})
-    with contextlib.ExitStack() as stack, sealers(where, [], elsewhere()) as said:
+    sealer = [CUTRACE, "watch", "--seal", "--interval=100ms", where]
+    with contextlib.ExitStack() as stack, service(sealer, stderr=subprocess.STDOUT) as here, \
+            service([*elsewhere(), *sealer], stderr=subprocess.STDOUT) as there:
         survivor = start(where, program("worker"), 2, 1000, 64, 0, 1)
         stack.callback(survivor.kill)
         for i in range(n):
@@ -174,7 +156,7 @@ def kills():
         wait_for(lambda: len(journals(where)) <= 1)
         check(survivor.poll() is None and list(journals(where)) == [survivor.pid], (survivor.poll(), journals(where)))
         kill(survivor, False)
-    # The last look comes with SIGTERM.
+    said = here + there  # (the last look comes with SIGTERM)
     equal(len([line for line in said if line.startswith("sealed: ")]), len(said), said)
     equal(len(said), n + 1)
     return all_sealed(where, n + 1)
@@ -185,13 +167,7 @@ def at_once():
     where, n = folder(), 8
     for i in range(n):
         left(where, calls=500, **({"CUTRACE_MEMORY": "1"} if i % 2 else {}))
-    running = [subprocess.Popen([*before, CUTRACE, "watch", "--seal", "--once", where], stdin=subprocess.DEVNULL,
-                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-               for before in ([], elsewhere()) for _ in range(6)]
-    said = []
-    for p in running:
-        said += p.communicate()[0].splitlines()
-        equal(p.returncode, 0, said)
+    said = all_at_once(6, "--seal", where)
     sealed = sorted(line.split(": ")[1] for line in said)
     equal(sealed, sorted(traces(where).values()), said)
     return all_sealed(where, n)
@@ -231,29 +207,21 @@ def locked():
 
 @case("beside --serve: a process whose journal was sealed counts as killed, not as one that ended well")
 def served():
-    import urllib.request  # pylint: disable=import-outside-toplevel
-    with Holder() as h:
-        p = subprocess.Popen([CUTRACE, "watch", "--seal", "--serve=0", "--interval=100ms", h.where], stdin=subprocess.DEVNULL,
-                             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        try:
-            url = p.stderr.readline().split()[-1].replace("/metrics", "/verdict.json")
-
-            def state():
-                with contextlib.suppress(OSError), urllib.request.urlopen(url, timeout=HANG) as answer:
-                    return [(q["state"], bool(q["details"])) for q in json.load(answer)["processes"]]
-                return None
-            equal([h.tell("first", 900 * M), h.tell("second", 500 * M)], [0, 2])
-            wait_for(lambda: state() == [("recording", True)])
-            h.process.kill()
-            h.process.wait()
-            wait_for(lambda: not os.path.exists(h.trace + ".journal"))
-            wait_for(lambda: state() != [("recording", True)])
-            for _ in range(3):
-                equal(state(), [("killed", True)])
-        finally:
-            p.terminate()
-            said = p.communicate(timeout=HANG)[0].splitlines()
-    equal((p.returncode, [line.split(": ")[0] for line in said]), (0, ["sealed"]))
+    with Holder() as h, Served("--seal", h.where, log=os.path.join(h.where, "said")) as s:
+        def state():
+            status, _, body = s.ask("/verdict.json")
+            return [(p["state"], bool(p["details"])) for p in json.loads(body)["processes"]] if status == 200 else None
+        equal([h.tell("first", 900 * M), h.tell("second", 500 * M)], [0, 2])
+        wait_for(lambda: state() == [("recording", True)])
+        h.process.kill()
+        h.process.wait()
+        wait_for(lambda: not os.path.exists(h.trace + ".journal"))
+        wait_for(lambda: state() != [("recording", True)])
+        for _ in range(3):
+            equal(state(), [("killed", True)])
+        equal(s.stop(), (0, ""))
+        with open(s.log, encoding="utf-8") as f:
+            equal([line.split(": ")[0] for line in f], ["sealed"])
 
 
 # ---- what does not go well -----------------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 import check_ledger  # noqa: E402
 import mkjournal  # noqa: E402
-from live import CUTRACE, Holder, Light, once, written  # noqa: E402
+from live import CUTRACE, Holder, Light, crowd, once, written  # noqa: E402
 from tap import Skip, case, check, equal, main, read_json  # noqa: E402
 from traces import G, M, S  # noqa: E402
 from ways import HANG, folder  # noqa: E402
@@ -122,11 +122,8 @@ def read_overwritten(trace):
 
 @case("16 processes, by folder, by pid, by name, and without a word: each with its own figures")
 def many():
-    where, holders = folder(), []
-    try:
-        holders = [Holder(where) for _ in range(16)]
-        for i, h in enumerate(holders):
-            equal(h.tell("first", (i + 1) * M), 0)
+    where = folder()
+    with crowd(16, where) as holders:
         wanted = {h.process.pid: (i + 1) * M for i, h in enumerate(holders)}
 
         def shown(*words, **kw):
@@ -134,14 +131,11 @@ def many():
             return {p["pid"]: p["details"]["devices"][0]["tracked_bytes"] for p in once(*words, **kw)[1]["processes"]
                     if p["pid"] in wanted}
         equal(shown(where), wanted)
-        for word in ((), (os.path.basename(sys.executable)[:4],)):
+        for word in ((), ("hol",)):
             equal(shown(*word, cwd=where), wanted)
         pid = holders[3].process.pid
         equal(shown(pid, cwd="/"), {pid: 4 * M})
         equal(shown("no-such-name", cwd=where), {})
-    finally:
-        for h in holders:
-            h.__exit__()
 
 
 # ---- trends -------------------------------------------------------------------------------------------------------------
