@@ -68,12 +68,6 @@ def right(*words):
     return out.decode()
 
 
-def save(t, name):
-    with open(name, "wb") as f:
-        f.write(t.bytes())
-    return os.path.join(FOLDER, name)
-
-
 def spread(name, seconds, clock=True):
     """A trace with an allocation at each of these seconds after its start at STARTED."""
     t = Trace()
@@ -82,8 +76,7 @@ def spread(name, seconds, clock=True):
                   "process.start_ns": "1000000000"}
     for i, s in enumerate(seconds):
         t.event("alloc", SECOND + int(s * SECOND), ptr=(i + 1) << 30, bytes=M, device=0, result=0, space="device")
-    t.flush(last=True)
-    return save(t, name)
+    return t.save(os.path.join(FOLDER, name))
 
 
 def seen(path, *words):
@@ -190,6 +183,9 @@ def mistyped():
         equal(wrong(typed, REFUSED), want)
         equal(wrong(REFUSED, typed), want)
     equal(wrong("nonsense", REFUSED), "nonsense: neither a command nor a file; see cutrace-report --help")
+    os.symlink(REFUSED, "sumary")
+    check("OUT OF MEMORY" in right("sumary"), "a file of that name is meant")
+    os.unlink("sumary")
     equal(wrong("help", "tiemline"), "tiemline: not a command; did you mean `timeline`?")
     for typed, meant in {"--capasity=24GiB": "capacity", "--jsno": "json", "--form=1": "from", "--unit": "units",
                          "-json": "json"}.items():
@@ -238,14 +234,20 @@ def typed_option():
                          (("info", "-d", "0", REFUSED), "-d: info has no use for it"),
                          (("copy", "-o", "-", REFUSED), "-o -: the result must be a file"),
                          (("copy", "--output=-", REFUSED), "--output=-: the result must be a file"),
-                         (("--json=yes", REFUSED), "--json takes no value")):
+                         (("--json=yes", REFUSED), "--json takes no value"), ((), "no trace named"), (("summary",), "no trace named"),
+                         (("--top",), "--top needs a value"), (("--device=-1", REFUSED), "--device=-1: expected N"),
+                         (("--device=99999999999999999999", REFUSED), "--device=99999999999999999999: expected N"),
+                         (("--capacity", REFUSED), f"--capacity={REFUSED}: expected SIZE"), (("--capacity=lots", REFUSED), "--capacity=lots: expected SIZE"),
+                         (("--capacity=0", REFUSED), "--capacity=0: "), (("--capacity=12x", REFUSED), "--capacity=12x: expected SIZE"),
+                         (("--from=later", REFUSED), "--from=later: expected TIME")):
         check(wrong(*words).startswith(start), "%s: %s" % (words, wrong(*words)))
 
 
 @case("help COMMAND and COMMAND --help: what it takes, exit codes and an example that is accepted")
 def help_of_commands():
-    equal(right("help"), right("--help"))
+    equal([right("--help"), right("-h")], [right("help")] * 2)
     for command in COMMANDS:
+        check(f"\n  {command} " in right("help"), command)
         text = right("help", command)
         for words in ((command, "--help"), ("--help", command), (command, "-h", "no.zst")):
             equal(right(*words), text)
@@ -299,7 +301,7 @@ def launcher():
 @case("--from and --to take each form of a time, also as it is printed")
 def forms_of_times():
     path = spread("days.zst", [0, 4.05, 125, 3723, 5400, 280187, 280188])  # the last at 2026-11-25T18:42:05Z
-    for text, n in (("4.05", 1), ("4.05s", 1), ("+4.050 s", 1), ("4050ms", 1), ("02:05", 2), ("0:02:05", 2), ("1:02:03", 3),
+    for text, n in (("4.05", 1), ("4.05s", 1), ("+4.050 s", 1), ("4050ms", 1), ("0h4050ms", 1), ("0.0675min", 1), ("02:05", 2), ("0:02:05", 2), ("1:02:03", 3),
                     ("+1:02:03.000", 3), ("90m", 4), ("1h30m", 4), ("1:30:00", 4), ("3d05:49:47", 5), ("3d 05:49:47", 5),
                     ("2026-11-22T12:54:22Z", 2), ("2026-11-22T13:54:20Z", 3), ("2026-11-25T18:42:04Z", 5)):
         equal(seen(path, "--from", text), list(range(n, 7)), text)
@@ -333,6 +335,14 @@ def times_of_day():
         "--from: the trace does not have the time of day; give the time since its start"))
 
 
+@case("a range without the failure has none, and its own peak")
+def range_of_summary():
+    path = os.path.join(ROOT, "tests/report/golden/traces/recovered.zst")
+    after, before = (json.loads(right("summary", "--json", words, path)) for words in ("--from=21", "--to=12.5"))
+    equal(([o["event"] for o in after["ooms"]], after["devices"][0]["peak_bytes"]), ([10], 768 * M))
+    equal((before["ooms"], before["crossing"], before["devices"][0]["live_bytes"]), ([], None, 3 * 128 * M))
+
+
 @case("oom and peak are the times that summary gives, and an error says that there is none")
 def times_of_events():
     d = json.loads(right("summary", "--json", REFUSED))
@@ -364,8 +374,7 @@ def shown_times():
         t.event("alloc", 61 * SECOND, bytes=G, device=0, result=2, space="device", free_bytes=M, total_bytes=G)
         if len(seconds) > 2:
             t.event("note", 50001 * SECOND, text="x")
-        t.flush(last=True)
-        text = right(save(t, name))
+        text = right(t.save(os.path.join(FOLDER, name)))
         check(re.search(r"^  when     \+\S+ \(%s\); event " % form, text, re.M), text)
         check(re.search(r"^start +2026-11-22T12:52:17Z$", right("info", name), re.M), right("info", name))
 
@@ -408,8 +417,7 @@ def shown_results():
                                        ("cuMemCreate", 801), ("cudaMallocAsync", 98), ("cuMemFree_v2", 4711), ("cudaFree", -3))):
         t.event("alloc", i + 1, api=api, bytes=M, device=0, result=result, space="device")
     t.event("alloc", 50, bytes=M, device=0, result=700, space="device")
-    t.flush(last=True)
-    path = save(t, "results.zst")
+    path = t.save(os.path.join(FOLDER, "results.zst"))
     lines = right("dump", path).splitlines()
     for line, want in zip(lines, ("CUDA_ERROR_OUT_OF_MEMORY (2)", "cudaErrorMemoryAllocation (2)", "CUDA_ERROR_INVALID_VALUE (1)",
                                   "cudaErrorInsufficientDriver (35)", "CUDA_ERROR_NOT_SUPPORTED (801)", "cudaErrorInvalidDeviceFunction (98)",
