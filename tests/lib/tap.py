@@ -213,6 +213,13 @@ def read_json(*args):
     return out.decode()
 
 
+def read_view(*args, codes=(0, 4)):
+    """The same, parsed; it may end with these exit codes: with 4 where the trace's end is missing."""
+    code, out, err = report(*args, "--json")
+    check(code in codes, f"{' '.join(map(str, args))}: exit {code}: {err.decode(errors='replace').strip()}")
+    return json.loads(out)
+
+
 @functools.lru_cache(maxsize=2)
 def _dumped(args, _stamps):
     done = subprocess.run([REPORT, "dump", "--json", *args], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=PLAIN, check=False)

@@ -14,14 +14,12 @@ import json
 import os
 import re
 import sys
-import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 import check_ledger  # noqa: E402
 import traces  # noqa: E402
-from tap import FULL, REPORT, ROOT, case, check, main, no_lines, report, sample, without_lines  # noqa: E402
+from tap import FULL, REPORT, ROOT, case, check, main, no_lines, read_view, report, sample, scratch, without_lines  # noqa: E402
 
-FOLDER = tempfile.TemporaryDirectory()
 COMMANDS = "summary oom explain top leaks stats timeline phases frag fit info".split()
 WITHOUT_STATE = ("info",)  # their document is the trace's
 
@@ -29,10 +27,7 @@ WITHOUT_STATE = ("info",)  # their document is the trace's
 def generated():
     """Traces that are written here: what no recording of the tree has."""
     for name in ("growing", "on_streams", "on_an_instance"):
-        path = os.path.join(FOLDER.name, name + ".zst")
-        with open(path, "wb") as f:
-            f.write(getattr(traces, name)())
-        yield path
+        yield scratch(name + ".zst", getattr(traces, name)())
 
 
 def kept(folder):
@@ -51,9 +46,7 @@ def title(path):
 @functools.lru_cache(maxsize=None)
 def said(command, path, *options):
     """The document of a command."""
-    code, out, err = report(command, "--json", *no_lines(command), *options, path)
-    check(code in (0, 3, 4), "%s %s: exit %d, %s" % (command, title(path), code, err))
-    return json.loads(out)
+    return read_view(command, *no_lines(command), *options, path, codes=(0, 3, 4))
 
 
 @functools.lru_cache(maxsize=None)
@@ -138,7 +131,7 @@ def same_failures():
 
 @functools.lru_cache(maxsize=None)
 def data_of_page(path):
-    out = os.path.join(FOLDER.name, "page.html")
+    out = scratch("page.html")
     code, _, err = report("html", *no_lines("html"), "--force", "-o", out, path)
     check(code in (0, 4), err)
     with open(out, encoding="utf-8") as f:
@@ -267,9 +260,7 @@ def nothing_allocated():
     problems = []
     for name, missing, words in (("whole", False, "No GPU memory was allocated"),
                                  ("with_a_gap", True, "No GPU memory was allocated, as far as the trace goes")):
-        path = os.path.join(FOLDER.name, name + ".zst")
-        with open(path, "wb") as f:
-            f.write(traces.unallocated(missing))
+        path = scratch(name + ".zst", traces.unallocated(missing))
         for command in "top leaks frag fit stats timeline".split():
             compare(problems, path, command, [line for line in told(command, path) if "was allocated" in line], [words])
         _, out, _ = report("diff", path, path)

@@ -7,23 +7,14 @@ import json
 import os
 import re
 import sys
-import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 import check_ledger  # noqa: E402
 from mktrace import Trace  # noqa: E402
-from tap import FULL, REPORT, ROOT, case, check, dice, equal, main, read_json, report, sample  # noqa: E402
+from tap import FULL, REPORT, ROOT, case, check, dice, equal, main, read_json, report, sample, scratch  # noqa: E402
 
-FOLDER = tempfile.mkdtemp()
 MIB, GIB = 1 << 20, 1 << 30
 RUNS = sorted(os.path.dirname(p) for p in glob.glob(os.path.join(ROOT, "tests/report/vllm/*/trace.zst")))
-
-
-def write(name, text, mode="w"):
-    path = os.path.join(FOLDER, name)
-    with open(path, mode, **({} if "b" in mode else {"encoding": "utf-8"})) as f:
-        f.write(text)
-    return path
 
 
 def companions(*args):
@@ -80,8 +71,7 @@ def failing(sizes):
     for i, (size, device, free) in enumerate(sizes):
         t.event("alloc", 2000 + i * 10 ** 9, api="cudaMalloc", bytes=size, device=device, result=2, space="device",
                 free_bytes=free, total_bytes=24 * GIB, stack=[("f%d" % i, "/a")])
-    t.flush(last=True)
-    return write("failing.zst", t.bytes(), "wb")
+    return t.save(scratch("failing.zst"))
 
 
 @case("the log's error: size, device and free memory choose the event; what fits nothing is said to")
@@ -91,7 +81,7 @@ def errors_chosen():
     def found(tried, gpu, free):
         text = (f"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate {tried}. GPU {gpu} has a total capacity of 24.00 "
                 f"GiB of which {free} is free.")
-        return companions("oom", trace, "--log", write("error.txt", text))["error"]
+        return companions("oom", trace, "--log", scratch("error.txt", text))["error"]
 
     equal(found("64.00 MiB", 0, "20.00 MiB")["event"], 0)
     equal(found("64.00 MiB", 1, "20.00 MiB")["event"], 1)
@@ -104,7 +94,7 @@ def errors_chosen():
     check("no failed allocation of this trace asked for 3.00 GiB" in out, out[-300:])
     out = report("oom", trace, "--log=-", data=b"EngineDeadError")[1].decode()
     check("the log's error" not in out, out[-300:])
-    equal(companions("oom", trace, "--log", write("error.txt", "EngineDeadError"))["error"], None)
+    equal(companions("oom", trace, "--log", scratch("error.txt", "EngineDeadError"))["error"], None)
 
 
 def scrapes(rows, old=False, seconds=1700000000):
@@ -119,7 +109,7 @@ def scrapes(rows, old=False, seconds=1700000000):
             lines += [f"# HELP vllm:{name} words", f"# TYPE vllm:{name} gauge"]
             lines.append(f'vllm:{name}{{engine="0",model_name="a}} b"}} {value!r}')
         lines.append("process_resident_memory_bytes 1.0e+09")
-    return write("metrics.txt", "\n".join(lines) + "\n")
+    return scratch("metrics.txt", "\n".join(lines) + "\n")
 
 
 @case("metrics: old and new names, counters that restart, and what was in use before the failure")
@@ -149,7 +139,7 @@ def metrics_verdicts():
     hits = [60 * min(i, 5) + 5 * max(i - 5, 0) for i in range(11)]
     full = scrapes([(0.97, 9.0, 4.0, 0.0, 100.0 * i, float(h)) for i, h in enumerate(hits)])
     equal([v["scenario"] for v in companions("oom", trace, "--log", full)["metrics"]["verdicts"]], ["prefix-cache-pressure"])
-    engines = write("engines.txt", "# scraped 1\nvllm:kv_cache_usage_perc{engine=\"0\"} 0.25\nvllm:kv_cache_usage_perc{engine=\"1\"} "
+    engines = scratch("engines.txt", "# scraped 1\nvllm:kv_cache_usage_perc{engine=\"0\"} 0.25\nvllm:kv_cache_usage_perc{engine=\"1\"} "
                     "0.75\nvllm:num_preemptions_total{engine=\"0\"} 1\nvllm:num_preemptions_total{engine=\"1\"} 2\n# scraped 2\n"
                     "vllm:num_preemptions_total{engine=\"0\"} 4\nvllm:num_preemptions_total{engine=\"1\"} 6\n")
     got = companions("oom", trace, "--log", engines)["metrics"]
@@ -186,7 +176,7 @@ def refused():
     code, _, err = report("oom", trace, "--log", trace)  # what is packed would have nothing to say
     equal((code, err.endswith(b"trace.zst: is no text; unpack it first (zstd -d, gunzip), or name another file\n")), (3, True))
     equal(report("top", trace, "--log", "/nowhere/x")[0], 2)
-    logs = [write(f"log-{i}.txt", "EngineDeadError") for i in range(3)]
+    logs = [scratch(f"log-{i}.txt", "EngineDeadError") for i in range(3)]
     code, _, err = report("oom", trace, *[f"--log={log}" for log in logs[:2]])
     equal((code, b"a second file of a log; --log takes one" in err), (2, True))
     equal(report("oom", trace, *[f"--log={log}" for log in logs])[0], 2)

@@ -8,15 +8,13 @@ import os
 import re
 import shutil
 import sys
-import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 import traces  # noqa: E402
 from mktrace import FIRST_PART, LAST_PART, Trace  # noqa: E402
-from tap import case, check, equal, main, report  # noqa: E402
+from tap import case, check, equal, main, read_view, report, scratch  # noqa: E402
 from traces import G, M, S, begin  # noqa: E402
 
-FOLDER = tempfile.mkdtemp(prefix="cutrace-coverage-")
 CLEAN = "no call that bypasses cutrace was found"
 UNKNOWN = "this older trace did not record which calls bypassed cutrace"
 LOOKED = {"coverage.looks": "2", "coverage.modules": "9", "coverage.drivers": "1", "coverage.children": "0",
@@ -29,17 +27,11 @@ def made(facts, events=None, name="made.zst", **options):
     t.info.update(facts)
     for e in events or [("alloc", 60 * S, {"api": "cuMemAlloc_v2", "ptr": 0x1000, "bytes": M, "space": "device"})]:
         t.event(e[0], e[1], device=0, result=0, context=1, **e[2])
-    t.flush(last=True)
-    path = os.path.join(FOLDER, name)
-    with open(path, "wb") as f:
-        f.write(t.bytes())
-    return path
+    return t.save(scratch(name))
 
 
 def document_of(view, path):
-    code, out, err = report(view, "--json", path)
-    check(code in (0, 3, 4), err)  # 3: damaged, 4: the end is missing
-    return json.loads(out)
+    return read_view(view, path, codes=(0, 3, 4))  # 3: damaged
 
 
 def coverage(path):
@@ -65,9 +57,7 @@ def limits_of_text(view, path):
 for builder in traces.ALL:
     @case(f"{builder.__name__}: summary, oom, info, their JSON and the page say the same sentence")
     def _(build=builder):
-        path = os.path.join(FOLDER, build.__name__ + ".zst")
-        with open(path, "wb") as f:
-            f.write(build())
+        path = scratch(build.__name__ + ".zst", build())
         said = coverage(path)["limits"]
         check(said)
         for view in ("summary", "oom", "info"):
@@ -76,7 +66,7 @@ for builder in traces.ALL:
             check(shown == said or left_out, (view, shown, said))
         for view in ("summary", "oom", "top", "leaks", "stats", "timeline", "frag", "phases"):
             equal(document_of(view, path)["trace"]["limits"], said, view)
-        page = os.path.join(FOLDER, "page.html")
+        page = scratch("page.html")
         check(report("html", "--force", "-o", page, path)[0] in (0, 4))
         with open(page, encoding="utf-8") as f:
             text = re.search(r'<p class="limits">Limits: (.*?)\.</p>', f.read(), re.S).group(1)
@@ -187,7 +177,7 @@ def together():
     equal([d["trace"]["limits"] for d in said["documents"]], want)
     equal(lines_of_limits(paths), [f"pid 102 (serve), pid 104 (serve): {PAST}", "pid 103 (serve): 7 events were lost",
                                    f"pid 101 (serve): {CLEAN}", "1 more sentence of other processes (--json)"])
-    page = os.path.join(FOLDER, "several.html")
+    page = scratch("several.html")
     equal(report("html", "--force", "-o", page, *paths)[0], 0)
     with open(page, encoding="utf-8") as f:
         text = f.read()
@@ -202,7 +192,7 @@ def together_alike():
     equal(lines_of_limits(several(LOOKED, LOOKED)), [CLEAN])
     paths = several(LIMITED, LIMITED)
     equal(lines_of_limits(paths), [PAST])
-    copy = os.path.join(FOLDER, "copy.zst")
+    copy = scratch("copy.zst")
     shutil.copy(paths[0], copy)
     equal(lines_of_limits([*paths, copy]), [PAST])
     processes = json.loads(report("summary", "--json", *paths, copy, "/proc/none.zst")[1])["processes"]["processes"]
@@ -238,7 +228,7 @@ def hostile():
     check("\u202e" not in out.decode() and len(heard) < 16000, len(heard))
     said = coverage(path)["limits"]
     check(len(said) < 400 and not re.search(r"[\x00-\x1f\u202e]", said), said)
-    page = os.path.join(FOLDER, "evil.html")
+    page = scratch("evil.html")
     equal(report("html", "--force", "-o", page, path)[0], 0)
     with open(page, encoding="utf-8") as f:
         text = f.read()
@@ -297,9 +287,7 @@ def before_a_gap():
     t.restart()
     t.event("alloc", 62 * S, ptr=0x2000, bytes=M, space="device", device=0, result=0)
     t.flush(last=True, checkpoint=(FIRST_PART | LAST_PART, []))
-    path = os.path.join(FOLDER, "gap.zst")
-    with open(path, "wb") as f:
-        f.write(t.bytes())
+    path = scratch("gap.zst", t.bytes())
     equal([d["ordinal"] for d in coverage(path)["devices"]], [0, 1])
 
 
@@ -310,7 +298,7 @@ def scrubbed():
     path = made({**LOOKED, **module("bound_elsewhere", "libsecret.so", "libhidden.so 2"), "look_ups.resolver.0": "librocket.so",
                  "look_ups.resolver.1": "libcudart.so.13", **module("looks_up_elsewhere", "libsecret2.so", "libc.so.6"),
                  "coverage.children_without_library": "1", "coverage.children_without_library_names": "engine"})
-    to = os.path.join(FOLDER, "scrubbed.zst")
+    to = scratch("scrubbed.zst")
     equal(report("copy", path, "--scrub=strict", "--force", "-o", to)[0], 0)
     document = coverage(to)
     check(not re.search(r"secret|hidden|rocket|engine", json.dumps(document)), document)

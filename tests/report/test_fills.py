@@ -4,17 +4,14 @@
 
 The traces are made here, twenty of each kind, so that what each program does is known."""
 import itertools
-import json
 import os
 import sys
-import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 from mktrace import Trace  # noqa: E402
-from tap import case, check, dice, equal, main, report  # noqa: E402
+from tap import case, check, dice, equal, main, read_view, scratch  # noqa: E402
 
 M, G, S = 1 << 20, 1 << 30, 10**9
-FOLDER = tempfile.TemporaryDirectory()
 FILES = itertools.count()
 SEEDS = range(20)
 APP, WORKER = "/opt/app", "/env/vllm/v1/worker/gpu_worker.py"
@@ -60,17 +57,11 @@ class Program:
 
     def write(self):
         self.trace.event("note", self.t + S, text="end")
-        self.trace.flush(last=True)
-        path = os.path.join(FOLDER.name, "fills-%d.zst" % next(FILES))
-        with open(path, "wb") as f:
-            f.write(self.trace.bytes())
-        return path
+        return self.trace.save(scratch("fills-%d.zst" % next(FILES)))
 
 
 def read(view, path):
-    code, out, err = report(view, "--json", "--sysroot=/nowhere", path)
-    check(code == 0, err)
-    return json.loads(out)
+    return read_view(view, "--sysroot=/nowhere", path, codes=(0,))
 
 
 def verdicts(path):

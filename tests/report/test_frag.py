@@ -5,15 +5,13 @@ import glob
 import json
 import os
 import sys
-import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 import check_ledger  # noqa: E402
 from mktrace import Trace, packed_columns  # noqa: E402
-from tap import FULL, REPORT, ROOT, case, check, equal, main, report, sample  # noqa: E402
+from tap import FULL, REPORT, ROOT, case, check, equal, main, report, sample, scratch  # noqa: E402
 
 M, S = 1 << 20, 10**9
-FOLDER = tempfile.mkdtemp()
 RECORDED = sorted(glob.glob(os.path.join(ROOT, "tests/gpu/results/*/*.zst")))
 (FULL_GPU,) = [p for p in RECORDED if p.endswith("/exhausted.zst")]
 POOL = ("reserved_bytes", "allocated_bytes", "free_bytes", "free_blocks", "largest_free_bytes", "unreconciled_bytes")
@@ -129,10 +127,7 @@ def despite_free():
     t.event("alloc", S, device=1, ptr=0x7000000000, bytes=M, result=0, **common)
     for i, free in enumerate((10 * M, 300 * M, 20 * M)):
         t.event("alloc", 2 * S + i, device=0, bytes=200 * M, result=2, free_bytes=free, total_bytes=1 << 30, **common)
-    t.flush(last=True)
-    path = os.path.join(FOLDER, "despite.zst")
-    with open(path, "wb") as f:
-        f.write(t.bytes())
+    path = t.save(scratch("despite.zst"))
     zero, one = read("frag", path)["devices"]
     equal([[o["event"] for o in d["ooms_despite_free"]] for d in (zero, one)], [[2], []])
     check("  driver           1 OOM although the device had enough free memory in total:\n" in text("frag", path), text("frag", path))
@@ -144,10 +139,7 @@ def unknown_free():
     t = Trace()
     t.info = {"process.start_ns": "0"}
     t.event("alloc", S, device=0, tid=1, bytes=200 * M, result=2, api="cuMemAlloc_v2", space="device")
-    t.flush(last=True)
-    path = os.path.join(FOLDER, "unknown.zst")
-    with open(path, "wb") as f:
-        f.write(t.bytes())
+    path = t.save(scratch("unknown.zst"))
     check("1 OOM, where the device's free memory is not known\n" in text("frag", path), text("frag", path))
     check("although" not in text("frag", path), text("frag", path))
 
@@ -168,10 +160,7 @@ def a_request_after_the_frees():
                     allocated_bytes=20 * M * (3 - i), reserved_bytes=80 * M)
         if again:
             t.event("block-alloc", 3 * S, device=0, tid=1, bytes=20 * M, ptr=0x7000000000, allocated_bytes=20 * M, reserved_bytes=80 * M)
-        t.flush(last=True)
-        path = os.path.join(FOLDER, "frees.zst")
-        with open(path, "wb") as f:
-            f.write(t.bytes())
+        path = t.save(scratch("frees.zst"))
         points = [p["worst"] for p in read("frag", path)["devices"][0]["fragmentation"] if p["worst"]]
         return max(w["free_bytes"] - w["largest_free_bytes"] for w in points)
     equal((told(False), told(True)), (0, 60 * M))

@@ -9,14 +9,12 @@ import json
 import os
 import re
 import sys
-import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 import read_trace  # noqa: E402
 from mktrace import FIRST_PART, LAST_PART, Trace, packed_columns  # noqa: E402
-from tap import FULL, case, check, dice, equal, main, report, sample  # noqa: E402
+from tap import FULL, case, check, dice, equal, main, read_view, report, sample, scratch  # noqa: E402
 
-FOLDER = tempfile.mkdtemp()
 Trace.version, Trace.columns = 3, staticmethod(packed_columns)  # as lib/read_trace.py reads
 M, S, START = 1 << 20, 10**9, 500
 STACKS = [[("f%d" % i, "/opt/app", 0x1000 + 16 * i), ("main", "/opt/app", 0x1900)] for i in range(5)]
@@ -88,10 +86,7 @@ def damaged(chunk):
 
 
 def write(chunks, name):
-    path = os.path.join(FOLDER, name)
-    with open(path, "wb") as f:
-        f.write(b"".join(chunks))
-    return path
+    return scratch(name, b"".join(chunks))
 
 
 class Model:
@@ -145,12 +140,6 @@ class Model:
         return bisect.bisect_right(self.times, t_ns) - 1
 
 
-def read(view, path, *more):
-    code, out, err = report(view, "--json", *more, path)
-    check(code in (0, 4), "%s: exit %d %r" % (view, code, err))
-    return json.loads(out)
-
-
 def elapsed(t_ns):
     return "%d.%09d" % divmod(t_ns - START, S)
 
@@ -178,7 +167,7 @@ def make_cases():
 def samples():
     known = unknown = 0
     for path, m in cases():
-        d = read("frag", path)["devices"][0]
+        d = read_view("frag", path)["devices"][0]
         first, last = m.times[0], m.times[-1]
         instants = [first + (last - first) * (i + 1) // 64 for i in range(64)]
         equal([h["t_ns"] for h in d["history"]], [t for t in instants if m.is_known(t)], path)
@@ -203,7 +192,7 @@ def samples():
 def columns():
     empty = 0
     for path, m in cases():
-        d = read("timeline", path)["devices"][0]["columns"]
+        d = read_view("timeline", path)["devices"][0]["columns"]
         ends = [c["t_ns"] for c in d[1:]] + [m.times[-1] + 1]
         for c, end in zip(d, ends):
             begin = c["t_ns"]
@@ -251,20 +240,20 @@ def ends_in_gap():
         (before, behind), = m.gaps
         for t_ns in (before + 1, (before + behind) // 2, behind - 1):
             for view in VIEWS:
-                asked, shown = (read(view, path, "--to", elapsed(t)) for t in (t_ns, before))
+                asked, shown = (read_view(view, path, "--to", elapsed(t)) for t in (t_ns, before))
                 equal(without(asked), without(shown), "%s %s --to %s" % (path, view, elapsed(t_ns)))
                 equal((asked["trace"]["gap"], shown["trace"]["gap"]), (gap_of(m, t_ns, behind), None), "%s %s" % (path, view))
             text = report("top", "--to", elapsed(t_ns), path)[1].decode()
             check(text.startswith("NOT KNOWN: what was live at +"), text)
             live = m.live[m.at(before)]
-            equal(read("summary", path, "--to", elapsed(t_ns))["devices"][0]["live_bytes"], live)
-            equal(read("stats", path, "--to", elapsed(t_ns))["devices"][0]["allocations"]["live"]["bytes"], live)
-            equal(read("frag", path, "--to", elapsed(t_ns), "--at=end")["devices"][0]["live_bytes"], live)
+            equal(read_view("summary", path, "--to", elapsed(t_ns))["devices"][0]["live_bytes"], live)
+            equal(read_view("stats", path, "--to", elapsed(t_ns))["devices"][0]["allocations"]["live"]["bytes"], live)
+            equal(read_view("frag", path, "--to", elapsed(t_ns), "--at=end")["devices"][0]["live_bytes"], live)
             for view in ("top", "frag", "leaks"):
-                d = read(view, path, "--at", elapsed(t_ns))
-                equal(without(d), without(read(view, path, "--at", elapsed(before))), "%s %s --at" % (path, view))
+                d = read_view(view, path, "--at", elapsed(t_ns))
+                equal(without(d), without(read_view(view, path, "--at", elapsed(before))), "%s %s --at" % (path, view))
                 equal(d["trace"]["gap"], gap_of(m, t_ns, behind), "%s %s --at" % (path, view))
-            equal(read("frag", path, "--at", elapsed(t_ns))["devices"][0]["live_bytes"], live)
+            equal(read_view("frag", path, "--at", elapsed(t_ns))["devices"][0]["live_bytes"], live)
         for t_ns in (before, m.times[-1]):
             text = report("top", "--to", elapsed(t_ns), path)[1].decode()
             check("NOT KNOWN" not in text, text)
@@ -280,7 +269,7 @@ def behind_gap():
             equal(code, 0)
             equal("NOT KNOWN" in out.decode(), not m.is_known(t_ns), "%s at %s" % (path, elapsed(t_ns)))
             for view in ("top", "frag", "leaks"):
-                d = read(view, path, "--at", elapsed(t_ns))
+                d = read_view(view, path, "--at", elapsed(t_ns))
                 for moment in [d["moment"]] if "moment" in d else [x["moment"] for x in d["devices"]]:
                     # (in the gap, the moment is that of the last event before it)
                     shown = m.gaps[0][0] if m.gaps[0][0] < t_ns < behind else t_ns
@@ -301,14 +290,14 @@ def without_checkpoints():
 
 @case("an export at a time in a gap has the state before the gap, and its document says so")
 def exports():
-    out = os.path.join(FOLDER, "snapshot")
+    out = scratch("snapshot")
     for path, m in cases():
         behind = behind_of(path, m)
         t_ns, files = (m.gaps[0][0] + behind) // 2, []
         for form in ("torch", "folded"):
             for asked, gap in ((t_ns, gap_of(m, t_ns, behind)), (m.gaps[0][0], None)):
                 option = "--to" if form == "torch" else "--at"
-                d = read("export", path, "--format=" + form, option, elapsed(asked), "-o", out, "--force")
+                d = read_view("export", path, "--format=" + form, option, elapsed(asked), "-o", out, "--force")
                 equal(d["gap"], gap, "%s %s" % (path, form))
                 if form == "torch":
                     equal(d["devices"][0]["live_bytes"], m.live[m.at(m.gaps[0][0])], path)
@@ -324,11 +313,11 @@ DOUBT = " (not known: events are missing after "
 def peaks():
     count = {True: 0, False: 0}
     for path, m in without_checkpoints():
-        (device,), (top,) = (read(view, path)["devices"] for view in ("summary", "top"))
+        (device,), (top,) = (read_view(view, path)["devices"] for view in ("summary", "top"))
         known = m.is_known(device["peak_t_ns"])
         equal((device["peak_known"], top["peak_known"], top["moment"]["known"]), (known,) * 3, path)
-        equal(read("frag", path)["moment"]["known"], known, path)
-        equal(read("leaks", path)["moment"], {"what": "end", "device": None, "event": None, "t_ns": m.times[-1], "known": False}, path)
+        equal(read_view("frag", path)["moment"]["known"], known, path)
+        equal(read_view("leaks", path)["moment"], {"what": "end", "device": None, "event": None, "t_ns": m.times[-1], "known": False}, path)
         for view in ("summary", "top", "frag"):
             lines = [line for line in report(view, path)[1].decode().splitlines() if DOUBT in line]
             equal(bool(lines), not known, "%s %s" % (path, view))
@@ -348,7 +337,7 @@ def peaks():
 def phases():
     for path, m in cases():
         (before, behind), = m.gaps
-        for p in read("phases", path)["phases"]:
+        for p in read_view("phases", path)["phases"]:
             if p["stretches"] == 1:
                 check(not (p["begin_t_ns"] < behind - 1 and p["end_t_ns"] > before), "%s: %r" % (path, p))
 
@@ -377,7 +366,7 @@ def damaged_or_overwritten():
         chunks = list(Program(seed, 3).chunks)
         chunks[at] = damaged(chunks[at])
         for path, gone_round in ((write(chunks, "damaged.zst"), False), (write(chunks[9:] + chunks[:9], "round.zst"), True)):
-            trace = read("summary", path)["trace"]
+            trace = read_view("summary", path)["trace"]
             overwritten = EVENTS if gone_round else 0
             equal((trace["overwritten_events"], trace["lost_events"]), (overwritten, EVENTS - overwritten), "%d %s" % (at, path))
             text = " ".join(report("summary", path)[1].decode().split())
@@ -399,7 +388,7 @@ def exceeded_before_a_gap():
     t.flush(checkpoint=(FIRST_PART | LAST_PART, [left]), last=True)
     devices = []
     for name, chunks in (("budget.zst", [t.out[0], damaged(t.out[1]), t.out[2]]), ("before.zst", t.out[:1])):
-        devices.append(read("summary", write(chunks, name), "--capacity=256MiB")["devices"])
+        devices.append(read_view("summary", write(chunks, name), "--capacity=256MiB")["devices"])
     equal(devices[0], devices[1], "with and without what comes behind the gap")
     equal(devices[0][0]["memory"]["end"]["tracked_bytes"], 400 * M, "tracked at the crossing")
 

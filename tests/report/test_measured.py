@@ -6,15 +6,13 @@ import json
 import os
 import re
 import sys
-import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 from mktrace import Trace, zstd_frame  # noqa: E402
-from tap import case, check, dice, equal, main, read_json, report  # noqa: E402
+from tap import case, check, dice, equal, main, read_json, report, scratch  # noqa: E402
 
 M = 1 << 20
 TOTAL = 24576 * M
-FOLDER = tempfile.TemporaryDirectory()
 PARTS = ("graph_bytes", "context_bytes", "module_bytes", "limit_bytes")
 
 
@@ -55,10 +53,7 @@ class Device:
         self.read()
         self.alloc(2 * M)
         self.read()
-        self.trace.flush(last=True)
-        path = os.path.join(FOLDER.name, self.name + ".zst")
-        with open(path, "wb") as f:
-            f.write(self.trace.bytes())
+        path = self.trace.save(scratch(self.name + ".zst"))
         (device,) = json.loads(read_json("summary", path))["devices"]
         memory = device["memory"]["end"]
         parts = memory["untracked_parts"]

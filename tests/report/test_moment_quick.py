@@ -11,7 +11,6 @@ import glob
 import json
 import os
 import sys
-import tempfile
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
@@ -20,11 +19,10 @@ import make_checkpoint  # noqa: E402
 from checkpoint_program import STACKS, Program  # noqa: E402
 from death import kill, program, run, start, traces, wait_for_calls  # noqa: E402
 from mktrace import FIRST_PART, LAST_PART, Trace, packed_columns  # noqa: E402
-from tap import FULL, ROOT, case, check, dice, equal, main, no_lines, report, sample  # noqa: E402
+from tap import FULL, ROOT, case, check, dice, equal, main, no_lines, report, sample, scratch  # noqa: E402
 from ways import folder  # noqa: E402
 from whole_trace import Whole  # noqa: E402
 
-FOLDER = tempfile.mkdtemp()
 VLLM = sorted(glob.glob(os.path.join(ROOT, "tests/report/vllm/*/trace.zst")))
 SMALL = [p for p in VLLM if os.path.getsize(p) < 35000]
 K, M = 1 << 10, 1 << 20
@@ -32,10 +30,7 @@ Trace.version, Trace.columns = 3, staticmethod(packed_columns)  # as lib/read_tr
 
 
 def write(data, name="t.zst"):
-    path = os.path.join(FOLDER, name)
-    with open(path, "wb") as f:
-        f.write(data)
-    return path
+    return scratch(name, data)
 
 
 def noted(data, name="t.zst"):

@@ -9,33 +9,26 @@ import glob
 import json
 import os
 import sys
-import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 import whole_trace  # noqa: E402
 from checkpoint_program import Program  # noqa: E402
 from make_checkpoint import FOREIGN, HOST, State  # noqa: E402
 from mktrace import Trace  # noqa: E402
-from tap import FULL, ROOT, case, check, dice, equal, main, no_lines, report  # noqa: E402
+from tap import FULL, ROOT, case, check, dice, equal, main, no_lines, read_view, report, scratch  # noqa: E402
 from whole_trace import Whole  # noqa: E402
 
-FOLDER = tempfile.mkdtemp()
 VLLM = sorted(glob.glob(os.path.join(ROOT, "tests/report/vllm/*/trace.zst")))
 SMALL = [p for p in VLLM if os.path.getsize(p) < 35000]
 K, M, G = 1 << 10, 1 << 20, 1 << 30
 
 
 def read(view, path, *options):
-    code, out, err = report(view, "--json", *no_lines(view), *options, path)
-    check(code in (0, 4), "%s %r: %d %s" % (view, options, code, err))
-    return json.loads(out)
+    return read_view(view, *no_lines(view), *options, path)
 
 
 def write(data, name="t.zst"):
-    path = os.path.join(FOLDER, name)
-    with open(path, "wb") as f:
-        f.write(data)
-    return path
+    return scratch(name, data)
 
 
 def replayed(whole, number):
@@ -233,7 +226,7 @@ def of_event():
             d = read("top", path, "--at=" + name % i)["devices"][0]
             equal((d["bytes"], d["moment"]), (sum(range(1, i + 2)) * K, {"what": "time", "device": None, "event": i,
                                                                        "t_ns": 1000 + i // 2, "known": True}))
-    to = os.path.join(FOLDER, "exported")
+    to = scratch("exported")
     for view in (("frag",), ("leaks",), ("export", "--format=folded", "--force", "-o", to), ("diff", "--at=#0")):
         code, _, err = report(*view, "--at=#2", path)
         equal((code, err), (0, b""), view)

@@ -302,11 +302,7 @@ def write_trace(events):
     made_traces.begin(trace)
     for op, seconds, fields in events:
         trace.event(op, 60 * SECOND + int(seconds * SECOND), **{"device": 0, "context": 1, "result": 0, **fields})
-    trace.flush(last=True)
-    path = os.path.join(tempfile.mkdtemp(), "made.zst")
-    with open(path, "wb") as f:
-        f.write(trace.bytes())
-    return Trace(path)
+    return Trace(trace.save(os.path.join(tempfile.mkdtemp(), "made.zst")))
 
 
 def allocation(seconds, place, mebi, **fields):

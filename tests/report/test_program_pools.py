@@ -10,7 +10,7 @@ import tempfile
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 import traces as made_traces  # noqa: E402
 from mktrace import FIRST_PART, LAST_PART, Trace  # noqa: E402
-from tap import case, check, dice, equal, main, report  # noqa: E402
+from tap import case, check, dice, equal, main, report, scratch  # noqa: E402
 
 SECOND, MEBI, BASE = 10**9, 1 << 20, 0x7F0000000000
 
@@ -33,11 +33,7 @@ class Made:
                          context=1, result=0, **fields)
 
     def write(self):
-        self.trace.flush(last=True)
-        path = os.path.join(tempfile.mkdtemp(), "made.zst")
-        with open(path, "wb") as f:
-            f.write(self.trace.bytes())
-        return path
+        return self.trace.save(os.path.join(tempfile.mkdtemp(), "made.zst"))
 
 
 def frag(path, *options):
@@ -235,11 +231,7 @@ def two_parts():
     m.say("suballoc", "arena", ptr=BASE + 60 * MEBI, bytes=MEBI)
     m.say("subfree", ptr=BASE + 40 * MEBI)
     t.flush(last=True, checkpoint=(FIRST_PART | LAST_PART, [block]))
-    folder = tempfile.mkdtemp()
-    for name, chunks in (("whole", t.out), ("wrapped", t.out[1:])):
-        with open(os.path.join(folder, name + ".zst"), "wb") as f:
-            f.write(b"".join(chunks))
-        yield os.path.join(folder, name + ".zst")
+    return scratch("whole.zst", b"".join(t.out)), scratch("wrapped.zst", b"".join(t.out[1:]))
 
 
 @case("a ring that wrapped: the figures are said to be of a part, none to be unused, and no pool is blamed for what was overwritten")

@@ -42,11 +42,7 @@ class Made:
                                 device=0, context=1, result=result, stack=stack)
 
     def write(self):
-        self.trace.flush(last=True)
-        path = os.path.join(tempfile.mkdtemp(), "made.zst")
-        with open(path, "wb") as f:
-            f.write(self.trace.bytes())
-        return path
+        return self.trace.save(os.path.join(tempfile.mkdtemp(), "made.zst"))
 
 
 def phases(path):

@@ -4,16 +4,14 @@
 import json
 import os
 import sys
-import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 import incidents  # noqa: E402
 from lifetimes import Lifetimes  # noqa: E402
 from mktrace import Trace  # noqa: E402
-from tap import FULL, case, check, dice, equal, main, report  # noqa: E402
+from tap import FULL, case, check, dice, equal, main, report, scratch  # noqa: E402
 
 K, M, G = 1 << 10, 1 << 20, 1 << 30
-FOLDER = tempfile.mkdtemp()
 SITES = [[("site%d" % i, "/opt/app%d" % (i % 3)), ("main", "/opt/app0")] for i in range(12)]
 TAKES = {"alloc", "create", "reserve", "map", "register", "graph-alloc", "import"}
 
@@ -86,11 +84,7 @@ def write(rng, events):
             t.flush()
             if rng.random() < 0.3:
                 t.checkpoint()
-    t.flush(last=True)
-    path = os.path.join(FOLDER, "random.zst")
-    with open(path, "wb") as f:
-        f.write(t.bytes())
-    return path
+    return t.save(scratch("random.zst"))
 
 
 def expected(events):

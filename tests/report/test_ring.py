@@ -6,13 +6,11 @@ import json
 import os
 import re
 import sys
-import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 from mktrace import FIRST_PART, INEXACT, LAST_PART, Trace, history  # noqa: E402
-from tap import FULL, case, check, dice, dumped, equal, main, report  # noqa: E402
+from tap import FULL, case, check, dice, dumped, equal, main, read_view, report, scratch  # noqa: E402
 
-FOLDER = tempfile.mkdtemp()
 K = 1 << 10
 STACKS = [[("f%d" % i, "/opt/app", 0x1000 + 16 * i), ("main", "/opt/app", 0x900)] for i in range(7)]
 EVENTS, PARTS = 40, 3  # events of a chunk, parts of a checkpoint
@@ -98,21 +96,12 @@ class Program:
 
 
 def write(chunks, name="t.zst"):
-    path = os.path.join(FOLDER, name)
-    with open(path, "wb") as f:
-        f.write(b"".join(chunks))
-    return path
+    return scratch(name, b"".join(chunks))
 
 
 def damaged(chunk):
     """Its prefix is no prefix any more."""
     return chunk[:8] + bytes(b ^ 0x55 for b in chunk[8:104]) + chunk[104:]
-
-
-def read(view, path, *more, codes=(0, 4)):  # 4: most of these traces have no end
-    code, out, err = report(view, "--json", *more, path)
-    check(code in codes, "%s: exit %d %r" % (view, code, err))
-    return json.loads(out)
 
 
 def state(d):
@@ -122,7 +111,7 @@ def state(d):
 
 
 def sites(path, *more):
-    top = read("top", path, *more)["devices"][0]
+    top = read_view("top", path, *more)["devices"][0]
     return sorted((s["site"], s["live_bytes"], s["live_count"]) for s in top["sites"] if s["live_bytes"])
 
 
@@ -130,7 +119,7 @@ def sites(path, *more):
 def event_zero_is_there():
     p = Program(1, 30, 5)
     path = write(p.trace.out)
-    d = read("summary", path)
+    d = read_view("summary", path)
     equal(state(d), (sum(v[2] for v in p.live.values()), len(p.live)))
     equal((d["trace"]["wrapped"], d["trace"]["overwritten_events"], d["trace"]["exact"], d["trace"]["exact_from_t_ns"]),
           (False, 0, True, None))
@@ -140,11 +129,11 @@ def event_zero_is_there():
 def suffixes():
     p = Program(2, 30, 6)
     whole = write(p.trace.out, "whole.zst")
-    want, want_sites = state(read("summary", whole)), sites(whole)
+    want, want_sites = state(read_view("summary", whole)), sites(whole)
     equal(want, (sum(v[2] for v in p.live.values()), len(p.live)))
     for first in range(1, 25):
         path = write(p.trace.out[first:])
-        d = read("summary", path)
+        d = read_view("summary", path)
         segment = -(-first // 6) * 6
         equal((state(d), sites(path)), (want, want_sites), "from chunk %d" % first)
         t = d["trace"]
@@ -160,34 +149,34 @@ def suffixes():
 def exact_from():
     p = Program(3, 18, 6)
     whole, path = write(p.trace.out, "whole.zst"), write(p.trace.out[7:])
-    t = read("summary", path)["trace"]
+    t = read_view("summary", path)["trace"]
     firsts = [json.loads(line) for line in report("dump", "--json", whole)[1].splitlines()]
     equal(t["exact_from_t_ns"], firsts[(12 + PARTS - 1) * EVENTS]["t_ns"])
     for e in firsts[(12 + PARTS - 1) * EVENTS::7]:
         to = "%d.%09d" % divmod(e["t_ns"] - 500, 10**9)
-        equal(state(read("summary", path, "--to", to)), state(read("summary", whole, "--to", to)), "at event %d" % e["event"])
+        equal(state(read_view("summary", path, "--to", to)), state(read_view("summary", whole, "--to", to)), "at event %d" % e["event"])
 
 
 @case("the surroundings of a refused allocation stand alone before the gap, with the exact state of then")
 def kept_surroundings():
     p = Program(4, 40, 5, refusals={(8, 20), (37, 3)})
     whole, path = write(p.trace.out, "whole.zst"), write(p.trace.out[5:10] + p.trace.out[33:])
-    a, b = read("oom", whole), read("oom", path)
+    a, b = read_view("oom", whole), read_view("oom", path)
     for x, y in zip(a["ooms"], b["ooms"]):
         for key in ("event", "t_ns", "live_bytes", "live_allocations", "requested_bytes"):
             equal(y[key], x[key], key)
     equal(len(b["ooms"]), 2)
-    equal(state(read("summary", path)), state(read("summary", whole)))
-    equal(read("summary", path)["live_at_crossing"], read("summary", whole)["live_at_crossing"])
+    equal(state(read_view("summary", path)), state(read_view("summary", whole)))
+    equal(read_view("summary", path)["live_at_crossing"], read_view("summary", whole)["live_at_crossing"])
     t = b["trace"]
     equal((t["overwritten_events"], t["missing_chunks"], t["lost_events"], t["exact"]), ((5 + 25) * EVENTS, 0, 0, True))
     equal([(k["from_event"], k["to_event"]) for k in t["retained"]], [(5 * EVENTS, 10 * EVENTS - 1)])
     equal(report("info", path)[0], 4)
     # the first of them with event 0
     path = write(p.trace.out[:10] + p.trace.out[33:])
-    t = read("oom", path)["trace"]
+    t = read_view("oom", path)["trace"]
     equal((t["overwritten_events"], t["missing_chunks"], t["exact"], t["wrapped"]), (25 * EVENTS, 0, True, True))
-    equal(state(read("summary", path)), state(read("summary", whole)))
+    equal(state(read_view("summary", path)), state(read_view("summary", whole)))
 
 
 @case("behind a gap nothing is carried on, whatever follows")
@@ -199,7 +188,7 @@ def no_checkpoint():
     t.restart()
     t.event("alloc", p.t + 5, ptr=77, bytes=3, device=0, result=0, space="device")
     t.flush()
-    d = read("summary", write(t.out))
+    d = read_view("summary", write(t.out))
     equal((state(d), d["trace"]["exact"], d["trace"]["overwritten_events"]), ((3, 1), False, 100))
 
 
@@ -209,19 +198,19 @@ def a_hole():
     whole = write(p.trace.out, "whole.zst")
     out = p.trace.out
     path = write(out[6:15] + [damaged(out[15])] + out[16:])
-    d = read("summary", path)
+    d = read_view("summary", path)
     equal((d["trace"]["missing_chunks"], d["trace"]["lost_events"], d["trace"]["exact"]), (1, EVENTS, True))
-    equal(state(d), state(read("summary", whole)))
+    equal(state(d), state(read_view("summary", whole)))
     equal(report("info", path)[0], 3)
     path = write(out[:27] + out[28:])
-    t = read("summary", path)["trace"]
+    t = read_view("summary", path)["trace"]
     equal((t["missing_chunks"], t["exact"], t["overwritten_events"]), (1, False, 0))
     for n in (11, 15):  # just before a checkpoint, and not: what is lost is lost in a copy, too
         path = write(out[:n] + [damaged(out[n])] + out[n + 1:])
         copy = os.path.join(os.path.dirname(path), "copy.zst")
         equal(report("copy", path, "--force", "-o", copy)[0], 0)
         equal(dumped(copy), dumped(path))
-        a, b = (read("summary", p)["trace"] for p in (path, copy))
+        a, b = (read_view("summary", p)["trace"] for p in (path, copy))
         equal([b[k] for k in ("lost_events", "overwritten_events", "exact")], [a[k] for k in ("lost_events", "overwritten_events", "exact")], n)
         equal(a["lost_events"], EVENTS)
 
@@ -230,13 +219,13 @@ def a_hole():
 def totals():
     p = Program(6, 12, 6, inexact={6})
     path, whole = write(p.trace.out[6:7]), write(p.trace.out[:7], "whole.zst")
-    t = read("summary", path)["trace"]
+    t = read_view("summary", path)["trace"]
     equal((t["exact"], t["exact_from_t_ns"]), (False, None))
     before = json.loads(report("dump", "--json", path)[1].splitlines()[0])
     check(b"not fully known" in report("summary", path)[1], "it is said")
     to = "%d.%09d" % divmod(before["t_ns"] - 500, 10**9)
     # its first event alone may be a free of something that only the sum knows
-    got, want = read("summary", path, "--to", to)["devices"][0]["live_bytes"], read("summary", whole, "--to", to)["devices"][0]["live_bytes"]
+    got, want = read_view("summary", path, "--to", to)["devices"][0]["live_bytes"], read_view("summary", whole, "--to", to)["devices"][0]["live_bytes"]
     check(abs(got - want) < 900 * K, "%d, %d" % (got, want))
 
 
@@ -244,7 +233,7 @@ def totals():
 def coarse():
     p = Program(8, 40, 5, refusals={(8, 20), (12, 5), (37, 3)})
     whole, path = write(p.trace.out, "whole.zst"), write(p.trace.out[5:10] + p.trace.out[30:])
-    a, b = read("timeline", whole), read("timeline", path)
+    a, b = read_view("timeline", whole), read_view("timeline", path)
     equal((b["from_ns"], b["to_ns"]), (500, a["to_ns"]))
     columns = b["devices"][0]["columns"]
     spans = list(zip([c["t_ns"] for c in columns], [c["t_ns"] for c in columns[1:]] + [b["to_ns"] + 1], columns))
@@ -260,12 +249,12 @@ def coarse():
             exact += 1
     check(100 < exact < 400, exact)
     equal(sum(c["oom_count"] for c in columns), 3)
-    d = read("summary", path)["devices"][0]
+    d = read_view("summary", path)["devices"][0]
     before = [s for _, s, _ in p.curve[:1 + 35 * EVENTS]]  # up to the last checkpoint
     equal((d["history_peak_bytes"], d["history_oom_count"]), (max(before), 2))
     text = report("timeline", path)[1]
     check(b"coarse" in text and b"~~~" in text, text)
-    equal(read("summary", whole)["devices"][0]["history_peak_bytes"], None)
+    equal(read_view("summary", whole)["devices"][0]["history_peak_bytes"], None)
 
 
 @case("a history that is none is told as damage, and everything else is reported")
@@ -316,11 +305,11 @@ def only_restored():
     t.flush(checkpoint=(FIRST_PART | LAST_PART, known))
     t.flush(last=True)
     path = write(t.out[gone:])
-    d = read("summary", path, "--device=1")
+    d = read_view("summary", path, "--device=1")
     (device,) = d["devices"]
     equal((device["peak_bytes"], device["memory"]["peak"]["tracked_bytes"], device["memory"]["end"]["tracked_bytes"]), (4 * K,) * 3)
     equal([(h["bytes"], h["count"], h["stack"][0]["name"]) for h in d["live_at_peak"]], [(4 * K, 1, "f1")])
-    equal([x["ordinal"] for x in read("info", path)["coverage"]["devices"]], [0, 1])
+    equal([x["ordinal"] for x in read_view("info", path)["coverage"]["devices"]], [0, 1])
 
 
 main()

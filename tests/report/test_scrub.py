@@ -11,15 +11,12 @@ import os
 import re
 import subprocess
 import sys
-import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 import read_trace  # noqa: E402
 import whole_trace  # noqa: E402
-from tap import REPORT, ROOT, Skip, case, check, equal, main, report, sample  # noqa: E402
+from tap import REPORT, ROOT, Skip, case, check, equal, main, read_view, report, sample, scratch  # noqa: E402
 
-HERE = tempfile.TemporaryDirectory(prefix="cutrace-scrub-")  # pylint: disable=consider-using-with
-FOLDER = HERE.name
 VLLM = os.path.join(ROOT, "tests/report/vllm")
 HOME = "/home/alice.meier"
 SITE = HOME + "/venvs/gpu/lib/python3.11/site-packages"
@@ -48,14 +45,11 @@ def source(name="profile-run", **info):
     whole.stacks = [tuple(map(move_frame, s)) for s in whole.stacks]
     whole.info.update({"process.env.VLLM_CACHE_ROOT": HOME + "/cache:/data/Alice.Meier/x",
                        "process.env.NCCL_DEBUG_FILE": "/tmp/gpu-box-17.log", **info})
-    path = os.path.join(FOLDER, name + ".zst")
-    with open(path, "wb") as f:
-        f.write(b"".join(whole_trace.write(whole)))
-    return path
+    return scratch(name + ".zst", b"".join(whole_trace.write(whole)))
 
 
 def scrub(path, *args, level="paths", name="scrubbed.zst", code=0):
-    to = os.path.join(FOLDER, name)
+    to = scratch(name)
     got, out, err = report("copy", path, "--scrub=" + level, "--force", "-o", to, "--words=gpu-box-17", *args)
     equal(got, code, err.decode())
     return to, out.decode(), err.decode()
@@ -68,9 +62,7 @@ def raw(path):
 
 
 def view(path, *args):
-    code, out, err = report(*args, "--json", path)
-    equal(code, 0, err.decode())
-    return json.loads(out)
+    return read_view(*args, path, codes=(0,))
 
 
 def pairs(before, after):
@@ -155,7 +147,7 @@ def stable():
     check(one and one & two, "shared folders have one name")
     other = set(re.findall(rb"dir-[0-9a-f]{16}", raw(scrub(a, level="paths:y")[0])))
     check(not one & other, "another salt")
-    equal(report("copy", a, "--scrub=no:y", "--force", "-o", os.path.join(FOLDER, "x.zst"))[0], 2)
+    equal(report("copy", a, "--scrub=no:y", "--force", "-o", scratch("x.zst"))[0], 2)
     first = raw(scrub(a)[0])
     equal(first, raw(scrub(a)[0]), "the same bytes")
 
@@ -177,9 +169,7 @@ def no_collision():
     one, two = alike("x")
     whole = whole_trace.Whole(os.path.join(VLLM, "profile-run", "trace.zst"))
     whole.stacks = [(("python", "f", f"/home/alice.meier/{(one, two)[i % 2]}/train.py", 1),) for i in range(len(whole.stacks))]
-    path = os.path.join(FOLDER, "alike.zst")
-    with open(path, "wb") as f:
-        f.write(b"".join(whole_trace.write(whole)))
+    path = scratch("alike.zst", b"".join(whole_trace.write(whole)))
     found = set(re.findall(rb"~/dir-([0-9a-f]+)/train.py", raw(scrub(path, level="paths:x")[0])))
     equal((len(found), len({name[:8] for name in found})), (2, 1), (one, two))
 
@@ -187,9 +177,9 @@ def no_collision():
 @case("a copy says what it replaced, also one that goes nowhere")
 def replaced():
     path = source()
-    before = set(os.listdir(FOLDER))
+    before = set(os.listdir(scratch()))
     code, out, _ = report("copy", "--scrub=paths", "-o", "/dev/null", "--force", "--json", "--words=gpu-box-17", path)
-    equal((code, set(os.listdir(FOLDER))), (0, before))
+    equal((code, set(os.listdir(scratch()))), (0, before))
     said = json.loads(out)
     least = {"home": 1, "site": 1, "folder": 3, "word": 1, "hash": 3}
     counted = {r["class"]: r["names"] for r in said["replaced"]}
@@ -208,17 +198,17 @@ def variables():
 def fails_closed():
     # (scrub never changes keys of facts: a user's name in one is left)
     path = source(**{"hook.alice.meier.calls": "1"})
-    to = os.path.join(FOLDER, "refused.zst")
+    to = scratch("refused.zst")
     code, _, err = report("copy", "--scrub=paths", "-o", to, path)
     equal((code, os.path.exists(to)), (5, False))
     check(b"alice.meier is still in it" in err and len(err.splitlines()) == 1, err)
-    equal([n for n in os.listdir(FOLDER) if n.startswith("refused")], [])
+    equal([n for n in os.listdir(scratch()) if n.startswith("refused")], [])
 
 
 @case("the user and the host of this machine are names, too, whatever the trace says")
 def own_names():
     path = source(**{"process.env.VLLM_X": "/data/bobby/run by bobby"})
-    to = os.path.join(FOLDER, "own.zst")
+    to = scratch("own.zst")
     code, _, err = report("copy", "--scrub=paths", "--force", "-o", to, path, env={"USER": "bobby", "HOME": "/nowhere/carla99"})
     equal(code, 0, err)
     check(b"bobby" not in raw(to), "user")
@@ -228,7 +218,7 @@ def own_names():
 def own_host():
     renamed = "import os, socket, sys; socket.sethostname('trainer7.lab.example'); os.execv(sys.argv[1], sys.argv[1:])"
     path = source(**{"process.env.VLLM_X": "/data/trainer7/run at trainer7.lab.example"})
-    to = os.path.join(FOLDER, "host.zst")
+    to = scratch("host.zst")
     done = subprocess.run(["unshare", "--uts", sys.executable, "-c", renamed, REPORT, "copy", "--scrub=paths", "--force", "-o", to, path],
                           capture_output=True, text=True, check=False)
     if "unshare" in done.stderr or "sethostname" in done.stderr:

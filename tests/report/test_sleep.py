@@ -8,17 +8,15 @@ import json
 import os
 import re
 import sys
-import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 import check_ledger  # noqa: E402
 import make_checkpoint  # noqa: E402
 from mktrace import Trace, zstd_frame  # noqa: E402
-from tap import FULL, REPORT, ROOT, case, check, dice, equal, main, read_json, report, sample  # noqa: E402
+from tap import FULL, REPORT, ROOT, case, check, dice, equal, main, read_json, report, sample, scratch  # noqa: E402
 from whole_trace import Whole  # noqa: E402
 
 M = 1 << 20
-FOLDER = tempfile.TemporaryDirectory()
 REAL = sorted(glob.glob(os.path.join(os.environ.get("CUTRACE_TRACES") or os.path.join(ROOT, "tests/report/vllm"), "**/*.zst"), recursive=True))
 OWNERS = [("create_weights", "/m/linear.py", 194), ("allocate_kv_cache", "/m/utils.py", 596), ("__init__", "/m/states.py", 48)]
 WAKE = ("wake_up", "/m/gpu_worker.py", 342)
@@ -86,11 +84,7 @@ class Pool:
         self.allocations.remove(a)
 
     def write(self, name):
-        self.trace.flush(last=True)
-        path = os.path.join(FOLDER.name, name + ".zst")
-        with open(path, "wb") as f:
-            f.write(self.trace.bytes())
-        return path
+        return self.trace.save(scratch(name + ".zst"))
 
     def truth(self):
         """Of now: blocks asleep, segments asleep, and what each site holds and has had resumed, by block and by segment."""
@@ -197,9 +191,7 @@ def from_a_checkpoint():
         edge = len(Whole(pool.write("whole")).records)
         pool.wake(pool.allocations[-1])
         pool.run(seed % 4 * 5)
-        path = os.path.join(FOLDER.name, "wrapped-%d.zst" % seed)
-        with open(path, "wb") as f:
-            f.write(make_checkpoint.insert(Whole(pool.write("whole")), [edge])[-1])
+        path = scratch("wrapped-%d.zst" % seed, make_checkpoint.insert(Whole(pool.write("whole")), [edge])[-1])
         check_state(path, pool.truth())
         equal(pool_at_end(path)["unreconciled_bytes"], 0, path)
 

@@ -13,29 +13,24 @@ import re
 import struct
 import subprocess
 import sys
-import tempfile
 import zipfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "../lib"))
 import snapshots  # noqa: E402
-from tap import FULL, REPORT, ROOT, case, check, dice, dumped, equal, main, read_json, report, sample  # noqa: E402
+from tap import FULL, REPORT, ROOT, case, check, dice, dumped, equal, main, read_json, read_view, report, sample, scratch  # noqa: E402
 
-FOLDER = tempfile.mkdtemp(prefix="snapshots.")
 KEPT = sorted(glob.glob(os.path.join(HERE, "snapshots/*/*.pickle")))
 MIB = 1 << 20
 EVIL = "\x1b]0;x\x07\u202e\x9b31m\n\x00"
 
 
 def save(name, data):
-    path = os.path.join(FOLDER, name)
-    with open(path, "wb") as f:
-        f.write(data if isinstance(data, bytes) else pickle.dumps(data, protocol=4))
-    return path
+    return scratch(name, data if isinstance(data, bytes) else pickle.dumps(data, protocol=4))
 
 
 def explain(path):
-    return json.loads(read_json("explain", path))
+    return read_view("explain", path, codes=(0,))
 
 
 @case("real PyTorch: pools, blocks and the scenario of each snapshot, at the end and at the failure")
@@ -213,7 +208,7 @@ def exported():
         by_want.setdefault(want, []).append(trace)
     check(len(by_want) >= 9, by_want)
     for want, trace in [(want, trace) for want, traces_ in by_want.items() for trace in sample(traces_, 1)]:
-        out = os.path.join(FOLDER, "exported.pickle")
+        out = scratch("exported.pickle")
         code, said, error = report("export", "--format=torch", "--json", "--force", "-o", out, trace)
         check(code in (0, 4), error)
         document = explain(out)
@@ -234,7 +229,7 @@ def exported():
 def golden():
     failed = 0
     for trace in sorted(glob.glob(os.path.join(ROOT, "tests/report/golden/traces/*.zst"))):
-        out = os.path.join(FOLDER, "golden.pickle")
+        out = scratch("golden.pickle")
         code, said, _ = report("export", "--format=torch", "--json", "--force", "-o", out, trace)
         if code not in (0, 4):
             continue
@@ -269,7 +264,7 @@ class Runs:
 
 @case("a pickle that names a class or calls a function is refused, and nothing is called")
 def objects():
-    marker = os.path.join(FOLDER, "was.run")
+    marker = scratch("was.run")
     for protocol in range(2, 6):
         for how in ((os.system, ("touch " + marker,)), (eval, ("1",)), (getattr, ("x", "upper"))):
             data = pickle.dumps({"segments": [Runs(*how)], "device_traces": []}, protocol=protocol)
@@ -412,7 +407,7 @@ def kinds():
         refused(data, word)
     code, out, _ = report("explain", "-", data=bytes_of_trace)
     check(code == 0 and b"evidence" in out, (code, out))
-    code, _, said = report("explain", FOLDER)
+    code, _, said = report("explain", scratch())
     equal((code, said.count(b"\n")), (3, 1), said)
     for data in (text.encode(), text.encode() + b"\xe9\xe8\xff" * 10, ("\u4e2d\u6587" * 50 + text).encode(), b"\x80", b""):
         explain(save("text", data))

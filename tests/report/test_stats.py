@@ -8,15 +8,13 @@ import json
 import os
 import re
 import sys
-import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 from lifetimes import lifetimes_of  # noqa: E402
 from mktrace import Trace  # noqa: E402
-from tap import ROOT, case, check, dumped as dump, equal, main, report, sample  # noqa: E402
+from tap import ROOT, case, check, dumped as dump, equal, main, read_view, report, sample, scratch  # noqa: E402
 
-K, M, S = 1 << 10, 1 << 20, 10 ** 9
-FOLDER = tempfile.TemporaryDirectory()
+M, S = 1 << 20, 10 ** 9
 RECORDED = sorted(glob.glob(os.path.join(ROOT, "tests/gpu/results/*/*.zst")))
 GOLDEN = sorted(glob.glob(os.path.join(ROOT, "tests/report/golden/traces/*.zst")))
 CALLS = {"alloc", "free", "reserve", "unreserve", "create", "release", "map", "unmap", "register", "unregister", "import", "ipc-open",
@@ -25,9 +23,7 @@ TAKES = {"alloc", "reserve", "create", "map", "register", "import", "ipc-open", 
 
 
 def read(path, *more):
-    code, out, err = report("stats", "--json", *more, path)
-    check(code in (0, 4), "%s %s: exit status %d, %s" % (path, more, code, err))
-    return json.loads(out)
+    return read_view("stats", *more, path)
 
 
 def figures_of(rows, begin, end):
@@ -125,11 +121,7 @@ def example(*events):
     t = Trace()
     for e in events:
         t.event(**e)
-    t.flush(last=True)
-    path = os.path.join(FOLDER.name, "example.zst")
-    with open(path, "wb") as f:
-        f.write(t.bytes())
-    return path
+    return t.save(scratch("example.zst"))
 
 
 @case("bounds of sizes and lifetimes: 0 bytes, powers of two, one less, the largest, those that cannot be; 999 ns, 1 us, three hours")

@@ -9,15 +9,13 @@ import json
 import os
 import re
 import sys
-import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 from mktrace import Trace  # noqa: E402
-from tap import ROOT, case, check, equal, main, report, sample  # noqa: E402
+from tap import ROOT, case, check, equal, main, report, sample, scratch  # noqa: E402
 
 M, G, S = 1 << 20, 1 << 30, 10**9
 TOTAL = 80 * G
-FOLDER = tempfile.TemporaryDirectory()
 RECORDED = sorted(glob.glob(os.path.join(ROOT, "tests/gpu/results/*/*.zst")))
 GOLDEN = sorted(glob.glob(os.path.join(ROOT, "tests/report/golden/traces/*.zst")))
 
@@ -45,11 +43,7 @@ def save(events):
         if e.get("op", "alloc") == "alloc":
             fields = {"api": "cuMemAlloc_v2", "result": 0, "space": "device", **fields}
         t.event(e.get("op", "alloc"), S * (i + 1), **fields)
-    t.flush(last=True)
-    path = os.path.join(FOLDER.name, "t.zst")
-    with open(path, "wb") as f:
-        f.write(t.bytes())
-    return path
+    return t.save(scratch("t.zst"))
 
 
 def reading(free, own):
@@ -226,10 +220,7 @@ def driver_release():
         t = Trace()
         t.info = {"device.0.name": "Test GPU", **({"nvidia.driver_version": release} if release else {})}
         t.event("alloc", S, api="cuMemAlloc_v2", device=0, bytes=M, ptr=G, result=0, space="device")
-        t.flush(last=True)
-        path = os.path.join(FOLDER.name, "driver.zst")
-        with open(path, "wb") as f:
-            f.write(t.bytes())
+        path = t.save(scratch("driver.zst"))
         check(want in text("summary", path), text("summary", path))
 
 

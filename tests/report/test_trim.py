@@ -8,17 +8,14 @@ import glob
 import json
 import os
 import sys
-import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 import make_checkpoint  # noqa: E402
 import read_trace  # noqa: E402
 from mktrace import Trace  # noqa: E402
-from tap import ROOT, case, check, dumped as events, equal, main, report, sample  # noqa: E402
+from tap import ROOT, case, check, dumped as events, equal, main, report, sample, scratch  # noqa: E402
 from whole_trace import Whole  # noqa: E402
 
-HERE = tempfile.TemporaryDirectory(prefix="cutrace-trim-")  # pylint: disable=consider-using-with
-FOLDER = HERE.name
 GOLDEN = os.path.join(ROOT, "tests/report/golden/traces")
 VLLM = os.path.join(ROOT, "tests/report/vllm")
 # (sleep-1 maps and unmaps memory, speculative has frees that stay, leak grows)
@@ -32,7 +29,7 @@ def start(path):
 
 def trim(path, name, *args):
     """The copy of a range, and what the command says of it."""
-    to = os.path.join(FOLDER, name)
+    to = scratch(name)
     code, out, err = report("copy", path, "--force", "-o", to, "--json", *args)
     equal(code, 0, err.decode())
     return to, json.loads(out)["traces"][0]
@@ -136,7 +133,7 @@ def said(view, path, of, without=()):
 
 @case("a copy of everything says the same in every view: of rings, of killed processes, of every version of the format")
 def same():
-    path, problems = os.path.join(FOLDER, "same.zst"), []
+    path, problems = scratch("same.zst"), []
     for source in sample(SOURCES, 8) + [os.path.join(GOLDEN, n + ".zst") for n in ("ringed", "killed-2")]:
         equal(report("copy", source, "--force", "-o", path)[0], 0)
         equal(events(path), events(source), source)
@@ -148,7 +145,7 @@ def same():
 
 @case("what a damaged trace lacks is lost in the copy, too, and what a ring overwrote is overwritten")
 def lacking():
-    path, source, problems = os.path.join(FOLDER, "same.zst"), os.path.join(FOLDER, "lacking.zst"), []
+    path, source, problems = scratch("same.zst"), scratch("lacking.zst"), []
     for name in REAL[:2] + [os.path.join(GOLDEN, "ringed.zst")]:
         with open(name, "rb") as f:
             data = f.read()
@@ -158,8 +155,7 @@ def lacking():
         edges = [f"a damaged chunk at {at}" for at in hurt[1:]]  # of what it retained, the copy has what is left
         for what, bytes_ in (("no first chunk", data[cuts[0]:]), ("no second chunk", data[:cuts[0]] + data[cuts[1]:]),
                              *((f"a damaged chunk at {at}", data[:at + 140] + b"\xee" + data[at + 141:]) for at in hurt)):
-            with open(source, "wb") as f:
-                f.write(bytes_)
+            scratch("lacking.zst", bytes_)
             equal(report("copy", source, "--force", "-o", path)[0], 0)
             equal(events(path), events(source), what)
             problems += [f"{name}, {what}: {view}" for view in ("summary", "top", "timeline", "frag")
@@ -177,9 +173,7 @@ def exact_end():
     t.event("alloc", 1000, ptr=1 << 30, bytes=4096, device=0, result=0, space="device")
     t.event("free", 2000, ptr=1 << 30)
     t.flush(last=True, times=(1000, 2057))
-    source, path = os.path.join(FOLDER, "exact.zst"), os.path.join(FOLDER, "exact-copy.zst")
-    with open(source, "wb") as f:
-        f.write(t.bytes())
+    source, path = scratch("exact.zst", t.bytes()), scratch("exact-copy.zst")
     equal(report("copy", source, "--force", "-o", path)[0], 0)
     equal([json.loads(report("info", "--json", p)[1])["t_last_ns"] for p in (source, path)], [2057] * 2)
 
@@ -187,12 +181,12 @@ def exact_end():
 @case("a range, names and source lines go together in one pass, into a file and into a zip file")
 def together():
     path = REAL[1]
-    whole_copy = os.path.join(FOLDER, "whole.zst")
+    whole_copy = scratch("whole.zst")
     equal(report("copy", path, "--scrub=strict:x", "-o", whole_copy)[0], 0)
     _, apart = trim(whole_copy, "apart.zst", "--from=oom-100ms", "--to=oom+100ms")
     how = ("--from=oom-100ms", "--to=oom+100ms", "--scrub=strict:x", "--symbolize", "--sysroot=/nowhere", "--force", "--json")
     for name, inside in (("part.zst", ""), ("part.zip", "/trace-1.zst")):
-        part = os.path.join(FOLDER, name)
+        part = scratch(name)
         code, out, err = report("copy", path, *how, "-o", part)
         equal((code, err), (0, b""))
         d = json.loads(out)
@@ -203,7 +197,7 @@ def together():
         check(sum(r["names"] for r in d["replaced"]) > 0, d)
         equal([one[k] for k in ("trace", "events", "events_before", "events_after")],
               [path] + [apart[k] for k in ("events", "events_before", "events_after")])
-        equal(events(part + inside), events(os.path.join(FOLDER, "apart.zst")), name)
+        equal(events(part + inside), events(scratch("apart.zst")), name)
 
 
 def normal(record, stacks):

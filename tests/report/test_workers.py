@@ -11,13 +11,11 @@ import json
 import os
 import re
 import sys
-import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 from mktrace import FIRST_PART, LAST_PART, Trace  # noqa: E402
-from tap import FULL, case, check, dice, equal, main, report, sample  # noqa: E402
+from tap import FULL, case, check, dice, equal, main, report, sample, scratch  # noqa: E402
 
-FOLDER = tempfile.mkdtemp()
 K, M, G = 1 << 10, 1 << 20, 1 << 30
 CHUNKS, EVENTS = 24, 250
 STACKS = [[("f%d" % i, "/opt/app", 0x1000 + 16 * i), ("step", "/m/loop.py", 7 + i % 3), ("main", "/opt/app", 0x900)]
@@ -78,13 +76,6 @@ class Program:
             self.live[self.top] = number, self.t, size, stack
 
 
-def write(name, data):
-    path = os.path.join(FOLDER, name)
-    with open(path, "wb") as f:
-        f.write(data)
-    return path
-
-
 def damaged(chunk):
     return chunk[:-40] + bytes(b ^ 0x55 for b in chunk[-40:])
 
@@ -102,7 +93,7 @@ def variants(program):
 
 def printed(view, paths, workers):
     """Exit code, output and messages of a view; of an export and a page the file."""
-    to, more = os.path.join(FOLDER, "out"), ()
+    to, more = scratch("out"), ()
     if view[0] in ("export", "html"):
         if os.path.exists(to):
             os.remove(to)
@@ -138,7 +129,7 @@ def compare(view, paths, workers):
 def one_trace():
     r, codes = dice(5), set()
     for name, data in variants(Program(1)):
-        path = write(name + ".zst", data)
+        path = scratch(name + ".zst", data)
         for view in sample(VIEWS, 8, len(name)):
             view = view if view[0] in ("dump", "info") or r.random() < 0.5 else (*view, "--json")
             want = compare(view, [path], WORKERS if FULL else [r.choice(WORKERS[1:])])
@@ -153,7 +144,7 @@ def exports():
     for name, data in variants(Program(2)):
         if name not in ("whole", "damaged", "wrapped") and not FULL:
             continue
-        path = write(name + ".zst", data)
+        path = scratch(name + ".zst", data)
         for view in [("export", "--format=" + f) for f in ("torch", "folded", "speedscope", "csv", "ndjson", "sqlite", "pprof",
                                                            "openmetrics", "perfetto")] + [("html",)]:
             want = compare(view, [path], WORKERS if FULL else [r.choice(WORKERS[1:])])
@@ -168,11 +159,11 @@ def ranks():
     fewer events."""
     programs = [Program(seed, fails=seed % 2, gpu=seed) for seed in range(10, 15)]
     found = [dict(variants(p)) for p in programs]
-    paths = [write("rank0.zst", found[0]["whole"]), write("copy-less.zst", found[1]["killed"]),
-             write("rank1.zst", found[1]["whole"]), write("none.zst", b"no trace at all" * 100),
-             write("rank2.zst", found[2]["damaged"]), write("rank3.zst", found[3]["cut"]),
-             write("copy-more.zst", found[0]["killed"]), write("rank4.zst", found[4]["garbled"]),
-             os.path.join(FOLDER, "missing.zst")]
+    paths = [scratch("rank0.zst", found[0]["whole"]), scratch("copy-less.zst", found[1]["killed"]),
+             scratch("rank1.zst", found[1]["whole"]), scratch("none.zst", b"no trace at all" * 100),
+             scratch("rank2.zst", found[2]["damaged"]), scratch("rank3.zst", found[3]["cut"]),
+             scratch("copy-more.zst", found[0]["killed"]), scratch("rank4.zst", found[4]["garbled"]),
+             scratch("missing.zst")]
     check(sum(os.path.getsize(p) for p in paths[:-1]) > 256 * K, "they are too small for threads")
     return paths
 
@@ -209,7 +200,7 @@ def copies():
 
 @case("a number that is none or out of range stands for a possible one")
 def numbers():
-    path = write("whole.zst", b"".join(Program(3).chunks))
+    path = scratch("whole.zst", b"".join(Program(3).chunks))
     want = printed(("summary",), [path], 0)
     for text in ("", "-5", "many", "99999"):
         equal(printed(("summary",), [path], text), want, text)

@@ -8,7 +8,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../
 import traces  # noqa: E402
 from mktrace import FIRST_PART, LAST_PART, Trace, history  # noqa: E402
 
-K, M, G, S = 1 << 10, 1 << 20, 1 << 30, 10**9
+M, G, S = 1 << 20, 1 << 30, 10**9
 numbers = iter(range(1, 100))
 
 
@@ -24,26 +24,20 @@ def alloc(t, seconds, number, size, function="f", result=0, device=0):
             stack=[(function, "/x/m.py", 1), ("main", "/x/m.py", 9)], **where)
 
 
-def save(t, name):
-    t.flush(last=True)
-    with open(name + ".zst", "wb") as f:
-        f.write(t.bytes())
-
-
 def peak(name, size, device=0):
     """At most `size` bytes, then half of them."""
     t = new(devices=device + 1)
     alloc(t, 51, 1, size // 2, device=device)
     alloc(t, 52, 2, size - size // 2, device=device)
     t.event("free", 53 * S, ptr=2 << 32)
-    save(t, name)
+    t.save(name + ".zst")
 
 
 def nothing(name):
     """No GPU memory."""
     t = new()
     t.event("mark", 51 * S, tid=100, api="nvtxMarkA", text="start")
-    save(t, name)
+    t.save(name + ".zst")
 
 
 def growing(name, site_bytes, hours=6, with_sessions=False):
@@ -57,7 +51,7 @@ def growing(name, site_bytes, hours=6, with_sessions=False):
         if with_sessions and now + 2 < end:
             alloc(t, now + 2, 2 * i + 3, M, "session")
     t.event("memory-sample", (end + 3) * S, device=0, free_bytes=20 * G, total_bytes=80 * G)
-    save(t, name)
+    t.save(name + ".zst")
 
 
 def frag(name, free_block):
@@ -78,7 +72,7 @@ def frag(name, free_block):
             block(op, 40 * M, 24 * M)
     alloc(t, 90, 512, 36 * M)
     t.event("block-alloc", 90 * S + 1000, ptr=512 << 32, bytes=36 * M, device=0, stack=[("b", "/x/m.py", 4)])
-    save(t, name)
+    t.save(name + ".zst")
 
 
 def oom(name, succeeds_later):
@@ -87,21 +81,21 @@ def oom(name, succeeds_later):
     alloc(t, 52, 2, 3 * M, result=2)
     if succeeds_later:
         alloc(t, 53, 3, 3 * M)
-    save(t, name)
+    t.save(name + ".zst")
 
 
 def lost():
     t = new()
     alloc(t, 51, 1, M)
     t.event("lost", 52 * S, count=7)
-    save(t, "lost")
+    t.save("lost.zst")
 
 
 def sampled():
     t = new()
     t.info["option.SAMPLE"] = "10"
     alloc(t, 51, 1, M)
-    save(t, "sampled")
+    t.save("sampled.zst")
 
 
 def overwritten(name, refused):
@@ -137,4 +131,4 @@ oom("oom", False)
 oom("recovered", True)
 lost()
 sampled()
-save(new(), "nothing")
+new().save("nothing.zst")

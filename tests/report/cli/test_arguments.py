@@ -25,7 +25,7 @@ GOLDEN = sorted(glob.glob(os.path.join(ROOT, "tests/report/golden/traces/*.zst")
 RECORDED = sorted(glob.glob(os.path.join(ROOT, "tests/gpu/results/*/*.zst")))
 TRAINING = [path for path in RECORDED if path.endswith("training.zst")]
 REFUSED = os.path.join(ROOT, "tests/report/golden/traces/refused.zst")
-SECOND, DAY, M, G = 10**9, 86400 * 10**9, 1 << 20, 1 << 30
+SECOND, M, G = 10**9, 1 << 20, 1 << 30
 GROWING = os.path.join(FOLDER, "growing.zst")
 with open(GROWING, "wb") as growing_file:
     growing_file.write(traces.growing())

@@ -35,10 +35,7 @@ def save(events, name="t.zst"):
         op = e.pop("op", "alloc")
         defaults = {"api": "cuMemAlloc_v2", "result": 0, "space": "device"} if op == "alloc" else {}
         t.event(op, SECOND * (i + 1), **{"device": 0, **defaults, **e})
-    t.flush(last=True)
-    with open(name, "wb") as f:
-        f.write(t.bytes())
-    return name
+    return t.save(name)
 
 
 def story():

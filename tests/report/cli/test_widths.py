@@ -280,10 +280,7 @@ def write(path, times, stacks):
     for i, at in enumerate(times):
         t.event("alloc", int(at * 1e9) + 1, api="cuMemAlloc_v2", ptr=0x1000000 + (i << 24), bytes=(i + 1) << 20, device=0, result=0,
                 space="device", stack=[stacks[i % len(stacks)], ("main", "/src/main.py", 3)])
-    t.flush(last=True)
-    with open(path, "wb") as f:
-        f.write(t.bytes())
-    return path
+    return t.save(path)
 
 
 @case("a file has as many components of its path as tell it from the others, and so call sites are told apart")

@@ -3,7 +3,6 @@
 import functools
 import os
 import sys
-import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "../../lib"))
@@ -11,30 +10,22 @@ sys.path.append(os.path.join(HERE, "../../torch/export"))
 import pool  # noqa: E402
 import traces  # noqa: E402
 from mktrace import Trace  # noqa: E402
-from tap import report  # noqa: E402
+from tap import report, scratch  # noqa: E402
 
-FOLDER = tempfile.mkdtemp()
 GOLDEN = os.path.join(HERE, "../golden/traces")
 NASTY = ["a;b", "c,d", "a,\"b\"", "=1+1", "-2", "@x", "+3", "new\nline", "tab\t", "\x1b[31mred", "\\", "'", "<script>", "", "x" * 5000,
          "\udcff\udcfe", "\u202eleft", "{}", "a b", "7 9", "\u00fcber", "# EOF", "%s%n", "\r", "NULL", "../../x"]
 
 
-def save(name, data):
-    path = os.path.join(FOLDER, name)
-    with open(path, "wb") as f:
-        f.write(data)
-    return path
-
-
 def golden(name):
     with open(os.path.join(GOLDEN, name + ".zst"), "rb") as f:
-        return save(name + ".zst", f.read())
+        return scratch(name + ".zst", f.read())
 
 
 def pools(seed, expandable=False):
     process = pool.Process(seed, capacity=64 << 20, devices=1 + seed % 2, expandable=expandable)
     process.work(300)
-    return save("pool-%d-%d.zst" % (seed, expandable), process.done())
+    return scratch("pool-%d-%d.zst" % (seed, expandable), process.done())
 
 
 def hostile():
@@ -51,8 +42,7 @@ def hostile():
             stack=[("=x", "/m/=x.py", 1)], free_bytes=5, total_bytes=80 << 30)
     for i, result in enumerate((-5, -(1 << 31))):
         t.event("alloc", (54 + i) * traces.S, api="cuMemAlloc_v2", device=0, bytes=64, result=result, space="device")
-    t.flush(last=True)
-    return save("nasty.zst", t.bytes())
+    return t.save(scratch("nasty.zst"))
 
 
 @functools.lru_cache(maxsize=None)
@@ -60,7 +50,7 @@ def whole():
     """Those whose every event is there, so that lifetimes.py can follow them."""
     return [golden(n) for n in ("refused", "recovered", "pools", "python", "mixed", "annotated")] + [
         pools(1), pools(2), pools(3, True), hostile(),
-        os.path.join(HERE, "../vllm/sleep-1/trace.zst"), save("instance.zst", traces.on_an_instance())]
+        os.path.join(HERE, "../vllm/sleep-1/trace.zst"), scratch("instance.zst", traces.on_an_instance())]
 
 
 @functools.lru_cache(maxsize=None)
@@ -68,14 +58,13 @@ def broken():
     """Those with gaps, cut ends, damages, and one without events."""
     t = Trace()
     traces.begin(t)
-    t.flush(last=True)
-    return [golden(n) for n in ("ringed", "blocks", "killed", "hostile", "elsewhere")] + [save("empty.zst", t.bytes())]
+    return [golden(n) for n in ("ringed", "blocks", "killed", "hostile", "elsewhere")] + [t.save(scratch("empty.zst"))]
 
 
 @functools.lru_cache(maxsize=None)
 def export(path, form, *options):
     """The bytes of the file, made once."""
-    out = os.path.join(FOLDER, "out." + form)
+    out = scratch("out." + form)
     code, said, error = report("export", "--format=" + form, "--force", "-o", out, *options, path)
     if code not in (0, 4):
         raise RuntimeError("%s %s: exit %d: %s %s" % (form, path, code, said, error))

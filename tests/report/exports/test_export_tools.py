@@ -24,7 +24,7 @@ import browser  # noqa: E402
 import sources  # noqa: E402
 from perfetto_reader import perfetto as read_perfetto  # noqa: E402
 from sources import export  # noqa: E402
-from tap import ROOT, Skip, case, check, equal, fetched, main, report  # noqa: E402
+from tap import ROOT, Skip, case, check, equal, fetched, main, report, scratch  # noqa: E402
 
 TOOLS = os.path.join(browser.DEPS, "export-tools")
 subprocess.run([os.path.join(ROOT, "scripts/fetch-export-tools.sh"), browser.DEPS], check=False)
@@ -51,10 +51,6 @@ def run(*command, data=None, **environment):
                           env={**os.environ, "LD_LIBRARY_PATH": os.path.join(TOOLS, "debian"), **environment})
     equal(done.returncode, 0, "%s: %s" % (command[0], (done.stderr or done.stdout).decode(errors="replace")[-800:]))
     return done.stdout.decode(errors="replace")  # (flamegraph.pl cuts names anywhere)
-
-
-def save(name, data):
-    return sources.save(name, data)
 
 
 def held(path, moment):
@@ -97,7 +93,7 @@ def speedscope():
     if not chromium:
         return "without its page: Chromium is not installed"
     for path, data in documents[:1] + documents[3:5]:
-        script = save("profile.js", b"speedscope.loadFileFromBase64('x.speedscope.json', '%s')" % base64.b64encode(data))
+        script = scratch("profile.js", b"speedscope.loadFileFromBase64('x.speedscope.json', '%s')" % base64.b64encode(data))
         # (The path of a socket has at most 108 bytes.)
         with tempfile.TemporaryDirectory(dir="/tmp") as profile:
             page = run(chromium, "--headless", "--no-sandbox", "--disable-gpu", "--allow-file-access-from-files", "--disable-extensions",
@@ -166,7 +162,7 @@ def openmetrics():
         if any(s.timestamp is None for f in families for s in f.samples):
             continue  # (the trace does not have the time of day)
         with tempfile.TemporaryDirectory() as folder:
-            said = run(os.path.join(tool("debian"), "promtool"), "tsdb", "create-blocks-from", "openmetrics", save("x.om", text.encode()), folder)
+            said = run(os.path.join(tool("debian"), "promtool"), "tsdb", "create-blocks-from", "openmetrics", scratch("x.om", text.encode()), folder)
             samples = sum(len(f.samples) for f in families)
             check(samples == 0 or re.search(r"\b%d\b" % samples, said) or "BLOCK ULID" in said, said)
 
@@ -181,8 +177,7 @@ def fleet():
         for k in range(1 + i % 7):
             t.event("alloc", (51 + k) * 10**9, api="cudaMalloc", bytes=(1 + i) << 20, ptr=0x7F0000000000 + (k << 32), device=0, result=0,
                     space="device", stack=sources.traces.LOAD if i % 2 else sources.traces.CACHE)
-        t.flush(last=True)
-        out.append(save("fleet-%03d.zst" % i, t.bytes()))
+        out.append(t.save(scratch("fleet-%03d.zst" % i)))
     return out
 
 

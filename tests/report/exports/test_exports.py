@@ -21,11 +21,10 @@ import mktrace  # noqa: E402
 import protobuf  # noqa: E402
 from perfetto_reader import perfetto  # noqa: E402
 import sources  # noqa: E402
-import traces  # noqa: E402
 import whole_trace  # noqa: E402
 from lifetimes import lifetimes_of  # noqa: E402
 from sources import export  # noqa: E402
-from tap import PLAIN, REPORT, ROOT, case, check, equal, main, report  # noqa: E402
+from tap import PLAIN, REPORT, ROOT, case, check, equal, main, read_view, report, scratch  # noqa: E402
 
 MOMENTS = ("oom", "peak", "end")
 TABLES = "allocations events memory sites failed stacks devices info".split()
@@ -44,9 +43,7 @@ def read_csv(path, table, *options):
 @functools.lru_cache(maxsize=None)
 def said(*arguments):
     """What the report says in JSON, also of a trace whose end is missing."""
-    code, out, error = report(*arguments, "--json")
-    check(code in (0, 4), error)
-    return json.loads(out)
+    return read_view(*arguments)
 
 
 def top(path, moment):
@@ -364,8 +361,7 @@ def sides_of_perfetto():
         at = (60 + i) * 10**9
         t.event(op, at, api="cuCall", device=0, tid=100 + i, ptr=(1 << 40) + i * 4096, handle=7 + i, bytes=4096, result=0, duration_ns=1000)
         begin[i] = at if op in ENDING else at - 1000
-    t.flush(last=True)
-    path = sources.save("sides.zst", t.bytes())
+    path = t.save(scratch("sides.zst"))
     got = {}
     for track in perfetto(path).events.values():
         for (t0, one, _, _, notes), (t1, two, *_) in zip(track[::2], track[1::2]):
@@ -431,10 +427,7 @@ def database():
 
 
 def open_database(path):
-    out = os.path.join(sources.FOLDER, "open.sqlite")
-    with open(out, "wb") as f:
-        f.write(export(path, "sqlite"))
-    return sqlite3.connect(out)
+    return sqlite3.connect(scratch("open.sqlite", export(path, "sqlite")))
 
 
 @case("sqlite: its views answer as top, oom and timeline do")
@@ -598,9 +591,7 @@ def driver_release():
         whole.info.pop("nvidia.driver_version", None)
         if release:
             whole.info["nvidia.driver_version"] = release
-        path = os.path.join(sources.FOLDER, f"release-{release}.zst")
-        with open(path, "wb") as f:
-            f.write(b"".join(whole_trace.write(whole)))
+        path = scratch(f"release-{release}.zst", b"".join(whole_trace.write(whole)))
         (metric,) = (name for name in samples_of(export(path, "openmetrics").decode()) if name.startswith("cutrace_device_info"))
         equal(re.findall('driver="([^"]*)"', metric), [release] if release else [])
         equal([r["value"] for r in read_csv(path, "info") if r["key"] == "nvidia.driver_version"], [release] if release else [])
@@ -677,10 +668,10 @@ def refusals():
                           (["--format=speedscope", "--at=end"], b"--format=speedscope has no use"),
                           (["--format=nonsense"], b"torch|folded|speedscope|csv|ndjson|sqlite|pprof|openmetrics|perfetto"),
                           (["--format=csv:x"], b"allocations|events|memory|sites|failed|stacks|devices|info")]:
-        code, _, error = report("export", *options, "-o", os.path.join(sources.FOLDER, "none"), path)
+        code, _, error = report("export", *options, "-o", scratch("none"), path)
         equal(code, 2, options)
         check(word in error, error)
-        check(not os.path.exists(os.path.join(sources.FOLDER, "none")))
+        check(not os.path.exists(scratch("none")))
 
 
 FORMATS = ("folded", "speedscope", "csv", "ndjson", "perfetto", "sqlite", "pprof", "openmetrics")
@@ -690,7 +681,7 @@ FORMATS = ("folded", "speedscope", "csv", "ndjson", "perfetto", "sqlite", "pprof
 def files():
     path = sources.pools(1)
     for form in FORMATS:
-        out = os.path.join(sources.FOLDER, "mine." + form)
+        out = scratch("mine." + form)
         equal(report("export", "--format=" + form, "-o", out, path)[0], 0)
         equal(os.stat(out).st_mode & 0o777, 0o600, form)
         with open(out, "rb") as f:
@@ -704,7 +695,7 @@ def files():
         equal((done.returncode, b"cannot be written" in done.stderr), (5, True), form + done.stderr.decode())
         with open(out, "rb") as f:
             equal(f.read(), before, form)
-    equal([n for n in os.listdir(sources.FOLDER) if ".part" in n], [])
+    equal([n for n in os.listdir(scratch()) if ".part" in n], [])
 
 
 @case("a full device ends with exit code 5 and one line")

@@ -100,11 +100,6 @@ CUDA_ERROR = ("RuntimeError: CUDA error: out of memory\n"
               "be incorrect.\nFor debugging consider passing CUDA_LAUNCH_BLOCKING=1\n"
               "Compile with `TORCH_USE_CUDA_DSA` to enable device-side assertions.")
 
-V1 = {
-    "busy": ("v1/engine/core.py", ["run_engine_core", "__init__", "_initialize_kv_caches"]),
-    "serve": ("v1/engine/core.py", ["run_engine_core", "run_busy_loop", "_process_engine_step", "step"]),
-}
-
 
 def traceback(frames, root="/usr/local/lib/python3.12/dist-packages/vllm/"):
     """frames: (file, function) from the outermost on."""
