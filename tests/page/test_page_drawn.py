@@ -23,8 +23,9 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../
 import pages  # noqa: E402
 import traces  # noqa: E402
 from browser import Browser, require  # noqa: E402
+from lifetimes import lifetimes_of  # noqa: E402
 from mktrace import Trace  # noqa: E402
-from tap import ROOT, Skip, after_case, case, check, dumped, equal, main, read_json, report, sample  # noqa: E402
+from tap import ROOT, Skip, after_case, case, check, equal, main, read_json, report, sample  # noqa: E402
 
 FOLDER = tempfile.mkdtemp()
 H100 = os.path.join(ROOT, "tests/gpu/results/NVIDIA_H100_80GB_HBM3-580.159.04-2026-11-22")
@@ -979,30 +980,14 @@ def map_of_a_segment():
 
 
 def used_at(path, last):
-    """(start, bytes, time) of blocks and of allocations that are no segments behind an event, read from `dump`."""
-    blocks, others = {}, {}
-    for e in dumped("--sysroot=/nowhere", path):
-        if e["event"] > last:
-            break
-        if e["op"] == "block-alloc":
-            blocks[e["ptr"]] = e["bytes"], e["t_ns"]
-        elif e["op"] == "block-free":
-            blocks.pop(e["ptr"], None)
-        elif e["op"] == "alloc" and not e["result"] and e["space"] == "device":
-            others[e["ptr"]] = e["bytes"], e["t_ns"]
-        elif e["op"] == "free" and not e["result"]:
-            others.pop(e["ptr"], None)
-    starts = sorted(int(p, 16) if isinstance(p, str) else p for p in blocks)
+    """(start, bytes, time) of blocks, and of allocations that hold none, behind an event."""
+    live = [r for r in lifetimes_of(path).rows if r["event"] <= last and (r["end_event"] is None or r["end_event"] > last)]
+    starts = sorted(r["key"] for r in live if r["kind"] == "block")
 
-    def has_block(start, size):
-        at = bisect.bisect_left(starts, start)
-        return at < len(starts) and starts[at] < start + size
-    found = {(int(p, 16) if isinstance(p, str) else p, *rest) for p, rest in blocks.items()}
-    for p, (size, t) in others.items():
-        start = int(p, 16) if isinstance(p, str) else p
-        if not has_block(start, size):
-            found.add((start, size, t))
-    return found
+    def has_block(r):
+        at = bisect.bisect_left(starts, r["key"])
+        return at < len(starts) and starts[at] < r["key"] + r["bytes"]
+    return {(r["key"], r["bytes"], r["t_ns"]) for r in live if r["kind"] == "block" or not has_block(r)}
 
 
 @case("of more than 2000 blocks the largest are listed, and the page says so")

@@ -12,6 +12,7 @@ import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 import check_ledger  # noqa: E402
+from lifetimes import lifetimes_of  # noqa: E402
 from tap import BUILD, PLAIN, REPORT, ROOT, Skip, case, check, equal, main  # noqa: E402
 
 TRACE = os.path.join(ROOT, "tests/report/vllm/profile-run/trace.zst")
@@ -32,16 +33,9 @@ def taken():
     return bytes_
 
 
-def peak(events=None):
+def peak(path=TRACE):
     """Of the memory that was allocated on the device."""
-    live, most = {}, 0
-    for e in events or EVENTS:
-        if e["op"] == "alloc" and e["result"] == 0 and e["space"] == "device":
-            live[e["ptr"]] = e["bytes"]
-        elif e["op"] == "free" and e["result"] == 0:
-            live.pop(e["ptr"], None)
-        most = max(most, sum(live.values()))
-    return most
+    return lifetimes_of(path).peak[0][0]
 
 
 def is_scenario(lines):
@@ -72,7 +66,7 @@ WANT = [
     lambda lines: lines == ['{"event":%(event)d,"bytes":%(bytes)d}' % max(BLOCKS, key=lambda e: (e["bytes"], e["event"]))],
     lambda lines: "vLLM weight loading: " in lines[1] and int(lines[2].rsplit(" ", 1)[1]) == 0 and
     sum(int(line.rsplit(" ", 1)[1]) for line in lines) <= peak(),
-    lambda lines: [json.loads(line)["peak_bytes"] for line in lines] == [[peak()], [peak(check_ledger.read_trace(REPORT, RANK1))]],
+    lambda lines: [json.loads(line)["peak_bytes"] for line in lines] == [[peak()], [peak(RANK1)]],
 ]
 
 

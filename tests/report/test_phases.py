@@ -14,6 +14,7 @@ import traces as made_traces  # noqa: E402
 import vllm_judge  # noqa: E402
 import vllm_log  # noqa: E402
 import vllm_trace  # noqa: E402
+from lifetimes import lifetimes_of  # noqa: E402
 from mktrace import Trace as MadeTrace  # noqa: E402
 from tap import REPORT, ROOT, case, check, equal, main, report, sample  # noqa: E402
 
@@ -67,9 +68,7 @@ class Trace:
 
     def events(self):
         if "dump" not in self.documents:
-            events = self.documents["dump"] = check_ledger.read_trace(REPORT, self.path)
-            for e in events:
-                e["ptr"] = int(e["ptr"], 16) if e["ptr"] else None
+            self.documents["dump"] = check_ledger.read_trace(REPORT, self.path)
         return self.documents["dump"]
 
 
@@ -208,54 +207,32 @@ def read_phase(event):
     return bool(frames), None
 
 
-class Memory:
-    """Blocks, and allocations of the driver that hold none: what is taken and given back."""
+def moves(path):
+    """What events take and give back of blocks, and of the driver's allocations that hold none: by the number of an event, its
+    bytes; and (bytes, number of the event that took them) of what it gives back."""
+    rows = lifetimes_of(path).rows
+    blocks = [r for r in rows if r["kind"] == "block"]
 
-    def __init__(self, events):
-        self.blocks, self.calls, self.segments = {}, {}, set()
-        blocks = [(e["device"], e["ptr"]) for e in events if e["op"] == "block-alloc"]
-        live = {}
-        for number, e in enumerate(events):  # which allocations come to hold a block
-            if e["op"] == "alloc" and e["space"] != "host" and not e["result"]:
-                live[e["device"], e["ptr"]] = (number, e["bytes"])
-            elif e["op"] == "free":
-                live = {k: v for k, v in live.items() if k[1] != e["ptr"]}
-            elif e["op"] == "block-alloc":
-                for (device, ptr), (number_of, size) in live.items():
-                    if device == e["device"] and ptr <= e["ptr"] < ptr + size:
-                        self.segments.add(number_of)
-        self.has_blocks = bool(blocks)
-
-    def apply(self, number, e):
-        """(taken, given back, number of the event that took what is given back)"""
-        if e["op"] == "block-alloc":
-            self.blocks[e["device"], e["ptr"]] = (e["bytes"], number)
-            return e["bytes"], 0, None
-        if e["op"] == "block-free":
-            size, of = self.blocks.pop((e["device"], e["ptr"]), (0, None))
-            return 0, size, of
-        if e["op"] == "alloc" and e["space"] != "host" and not e["result"] and number not in self.segments:
-            self.calls[e["ptr"]] = (e["bytes"], number)
-            return e["bytes"], 0, None
-        if e["op"] == "free" and e["ptr"] in self.calls:
-            size, of = self.calls.pop(e["ptr"])
-            return 0, size, of
-        return 0, 0, None
+    def holds(r):
+        return any(b["device"] == r["device"] and r["key"] <= b["key"] < r["key"] + r["bytes"] and
+                   r["event"] <= b["event"] and (r["end_event"] is None or b["event"] <= r["end_event"]) for b in blocks)
+    rows = blocks + [r for r in rows if r["kind"] == "memory" and not holds(r)]
+    return {r["event"]: r["bytes"] for r in rows}, {r["end_event"]: (r["bytes"], r["event"]) for r in rows}
 
 
-def read_stretches(events):
+def read_stretches(path, events):
     """[phase, taken, kept, given back] of each stretch, by the events alone."""
-    memory, stretches, first = Memory(events), [], 0
+    (takes, gives), stretches, first = moves(path), [], 0
     for number, e in enumerate(events):
         says, phase = read_phase(e)
         if says and (not stretches or stretches[-1][0] != phase):
             stretches.append([phase, 0, 0, 0])
             first = number
-        taken, back, of = memory.apply(number, e)
+        taken, (back, of) = takes.get(number, 0), gives.get(number, (0, -1))
         if not stretches:
             continue
         stretches[-1][1] += taken
-        stretches[-1][2] += taken - (back if of is not None and of >= first else 0)
+        stretches[-1][2] += taken - (back if of >= first else 0)
         stretches[-1][3] += back
     return stretches
 
@@ -275,14 +252,14 @@ def of_times(trace):
     known = set(OF_WORKER.values()) | {to for _, _, to in PARTS}
     shown = [[p["phase"]["key"] if p["phase"] and p["phase"]["key"] in known else None, p["taken_bytes"],
               p["kept_bytes"], p["given_back_bytes"]] for p in said["phases"]]
-    want = sum_by_phase(read_stretches(events))
+    want = sum_by_phase(read_stretches(trace.path, events))
     have = sum_by_phase(shown)
     # (None: what vLLM does outside of its phases has stretches of its own in the report: what these kept may differ)
     problems = [f"{phase}: taken, kept, given back {have.get(phase)}, by the events {want.get(phase)}"
                 for phase in sorted(set(want) | set(have), key=str)
                 if phase and have.get(phase) != want.get(phase)]
     order = list(dict.fromkeys(p for p, *_ in shown if p))
-    if order != list(dict.fromkeys(p for p, *_ in read_stretches(events) if p)):
+    if order != list(dict.fromkeys(p for p, *_ in read_stretches(trace.path, events) if p)):
         problems.append(f"their order is {order}")
     return problems
 

@@ -11,6 +11,7 @@ import re
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
+from lifetimes import lifetimes_of  # noqa: E402
 from mktrace import Trace  # noqa: E402
 from tap import ROOT, case, check, equal, main, report, sample, scratch  # noqa: E402
 
@@ -160,16 +161,9 @@ def other_reasons():
 # ---- the table of a device's memory -------------------------------------------------------------
 
 def held_blocks(path, until):
-    """What PyTorch's blocks hold behind an event, by its reports."""
-    live = {}
-    for e in map(json.loads, text("dump", path, "--json").splitlines()):
-        if e["event"] > until:
-            break
-        if e["op"] == "block-alloc":
-            live[e["device"], e["ptr"]] = e["bytes"]
-        elif e["op"] == "block-free":
-            live.pop((e["device"], e["ptr"]), None)
-    return sum(size for (device, _), size in live.items() if device == 0)
+    """What PyTorch's blocks hold behind an event."""
+    return sum(r["bytes"] for r in lifetimes_of(path).rows if (r["kind"], r["device"]) == ("block", 0) and r["event"] <= until and
+               (r["end_event"] is None or r["end_event"] > until))
 
 
 @case("the rows of the memory table add up, indented ones to the row above them; PyTorch's blocks are those of its reports")

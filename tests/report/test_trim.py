@@ -13,7 +13,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../
 import make_checkpoint  # noqa: E402
 import read_trace  # noqa: E402
 from mktrace import Trace  # noqa: E402
-from tap import ROOT, case, check, dumped as events, equal, main, report, sample, scratch  # noqa: E402
+from tap import ROOT, case, check, dumped as events, equal, main, read_view, report, sample, scratch  # noqa: E402
 from whole_trace import Whole  # noqa: E402
 
 GOLDEN = os.path.join(ROOT, "tests/report/golden/traces")
@@ -178,6 +178,12 @@ def exact_end():
     equal([json.loads(report("info", "--json", p)[1])["t_last_ns"] for p in (source, path)], [2057] * 2)
 
 
+def crossing_of(path):
+    """Number and time of the event."""
+    crossing = read_view("summary", path)["crossing"]
+    return crossing["event"], crossing["t_ns"]
+
+
 @case("a range, names and source lines go together in one pass, into a file and into a zip file")
 def together():
     path = REAL[1]
@@ -198,6 +204,8 @@ def together():
         equal([one[k] for k in ("trace", "events", "events_before", "events_after")],
               [path] + [apart[k] for k in ("events", "events_before", "events_after")])
         equal(events(part + inside), events(scratch("apart.zst")), name)
+        equal(crossing_of(part + inside), crossing_of(path), name)
+        check(all(abs(e["t_ns"] - crossing_of(path)[1]) <= 10**8 for e in events(part + inside)), name)
 
 
 def normal(record, stacks):
@@ -310,17 +318,6 @@ def ends():
     reason = json.loads(report("info", "--json", killed)[1])["incomplete"]
     want = json.loads(report("info", "--json", os.path.join(GOLDEN, "killed.zst"))[1])["incomplete"]
     equal(reason and reason["reason"], want and "was_missing")
-
-
-@case("a range from before to after the failure keeps the time around it")
-def around():
-    path = REAL[1]
-    oom = json.loads(report("summary", "--json", path)[1])["crossing"]
-    part, said = trim(path, "around.zst", "--from=oom-100ms", "--to=oom+100ms")
-    times = [e["t_ns"] for e in events(part)]
-    check(min(times) >= oom["t_ns"] - 10**8 and max(times) <= oom["t_ns"] + 10**8, "range")
-    check(oom["t_ns"] in times and said["events_before"] > 0, "the failure")
-    equal(json.loads(report("summary", "--json", part)[1])["crossing"]["event"], oom["event"])
 
 
 main()

@@ -164,16 +164,13 @@ def growth():
 def closed():
     with Holder() as h:
         equal(h.tell("first", 2000 * M), 2)
-        with open("/dev/full", "w", encoding="ascii") as out:
+        reader, closed_pipe = os.pipe()
+        os.close(reader)
+        for out in (os.open("/dev/full", os.O_WRONLY), closed_pipe):
             done = subprocess.run([CUTRACE, "watch", "--log", "--interval=100ms", h.where], stdin=subprocess.DEVNULL, stdout=out, check=False,
                                   timeout=HANG)
-        equal(done.returncode, 5)
-        reader, writer = os.pipe()
-        os.close(reader)
-        done = subprocess.run([CUTRACE, "watch", "--log", "--interval=100ms", h.where], stdin=subprocess.DEVNULL, stdout=writer, check=False,
-                              timeout=HANG)
-        os.close(writer)
-        equal(done.returncode, 5)
+            os.close(out)
+            equal(done.returncode, 5)
 
 
 main()

@@ -209,43 +209,34 @@ def restarts():
     equal(read_back(path)["preemptions"], grown)
 
 
-def damaged(answers, why, *more):
-    """Answers that are no scrape, each behind a good one."""
-    server = Server(lambda handler, n: answers(handler, n) if n % 2 else send(handler, page(n)[0]))
-    path, process = start(f"http://127.0.0.1:{server.port}/metrics", "damaged." + re.sub(r"\W", "", why), *more)
-    has_scrapes(path, 3)
-    code, said = stop(process)
-    server.close()
-    equal(code, 0)
-    check(why in said, said)
-    for s in scrapes(path):
-        check(s in [{name: v for name, v in zip(NAMES["V1"], page(n)[1])} for n in range(0, 400, 2)], s)
+def endless(handler):
+    handler.send_response(200)
+    handler.end_headers()
+    for _ in range(40):
+        handler.wfile.write(b"vllm:num_requests_running{a=\"" + b"x" * (1 << 20))
 
 
-@case("500: no scrape, and it is said")
-def errors():
-    damaged(lambda handler, n: send(handler, page(n)[0], code=500), "answered with an error")
-
-
-@case("an answer that ends in the middle: no scrape")
-def cut():
-    damaged(lambda handler, n: send(handler, page(n)[0], length=100000), "in the middle")
-
-
-@case("a connection that ends without an answer: no scrape")
-def closed():
-    damaged(lambda handler, n: handler.connection.close(), "empty answer")
-
-
-@case("an answer of any size, with lines of any length: no scrape beyond 16 MiB, and little memory")
-def huge():
-    def endless(handler, _):
-        handler.send_response(200)
-        handler.end_headers()
-        for _ in range(40):
-            handler.wfile.write(b"vllm:num_requests_running{a=\"" + b"x" * (1 << 20))
-    damaged(endless, "more than 16 MiB", "--interval=150ms")
-    check(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss < 200 << 10, "memory")
+# What answers, and what is said of it.
+DAMAGED = {
+    "500": (lambda handler, n: send(handler, page(n)[0], code=500), "answered with an error"),
+    "an answer that ends in the middle": (lambda handler, n: send(handler, page(n)[0], length=100000), "in the middle"),
+    "a connection that ends without an answer": (lambda handler, n: handler.connection.close(), "empty answer"),
+    "an answer of any size, with lines of any length": (lambda handler, n: endless(handler), "more than 16 MiB"),
+}
+for what_, (answers_, why_) in DAMAGED.items():
+    @case(f"{what_}: no scrape, and it is said; little memory")
+    def damaged(answers=answers_, why=why_):
+        """Each behind a good one."""
+        server = Server(lambda handler, n: answers(handler, n) if n % 2 else send(handler, page(n)[0]))
+        path, process = start(f"http://127.0.0.1:{server.port}/metrics", "damaged." + re.sub(r"\W", "", why), "--interval=150ms")
+        has_scrapes(path, 3)
+        code, said = stop(process)
+        server.close()
+        equal(code, 0)
+        check(why in said, said)
+        for s in scrapes(path):
+            check(s in [{name: v for name, v in zip(NAMES["V1"], page(n)[1])} for n in range(0, 400, 2)], s)
+        check(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss < 200 << 10, "memory")
 
 
 @case("another page: it is said that it has none of the metrics, and the exit code is 4")
