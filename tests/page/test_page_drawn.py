@@ -130,6 +130,8 @@ def reading():
 
 
 def plot():
+    """Where the timeline is, in sight."""
+    BROWSER.box(selector="#timeline .plot")
     return BROWSER.do("""(() => { const over = document.querySelector("#timeline .plot .u-over").getBoundingClientRect();
         return {x: over.left, y: over.top, width: over.width, height: over.height}; })()""")
 
@@ -415,7 +417,6 @@ def hover_reads():
     for name in sample(("vllm", "h100", "fragmented"), 2):
         device = opened(name).device()
         times, rows = sums(device["t_ns"]), [sums(row) for row in device["bytes"]]
-        BROWSER.box(selector="#timeline .plot")
         area = plot()
         for part in (0.02, 0.3, 0.55, 0.7, 0.93):
             BROWSER.move(x=area["x"] + area["width"] * part, y=area["y"] + area["height"] / 2)
@@ -442,9 +443,7 @@ def click_chooses():
         page = opened(name)
         device, times = page.device(), sums(page.device()["t_ns"])
         known = [times[at] for at in device["live"]["at"]]
-        area = None
         for part in (0.25, 0.5, 0.8):
-            BROWSER.box(selector="#timeline .plot")
             area = plot()
             BROWSER.click(x=area["x"] + area["width"] * part, y=area["y"] + area["height"] / 2)
             t = address()["t"]
@@ -473,7 +472,6 @@ def band_is_read():
         device = (PAGES[name] if name == shown else opened(name)).device()
         shown, times, rows = name, sums(device["t_ns"]), [sums(row) for row in device["bytes"]]
         r = [row["key"] for row in device["rows"]].index(key)
-        BROWSER.box(selector="#timeline .plot")
         area, chart = plot(), max(device["capacity"], 1) * 1.04
         moment = max(i for i, t in enumerate(times) if t <= times[0] + (times[-1] - times[0]) * 1.01 * part)
         middle = sum(row[moment] for row in rows[:r]) + rows[r][moment] / 2
@@ -514,7 +512,6 @@ def site_bands_read():
         page = opened(name, bands="by call site")
         device, times = page.device(), sums(page.device()["t_ns"])
         known = [times[at] for at in device["live"]["at"]]
-        BROWSER.box(selector="#timeline .plot")
         area = plot()
         for part in (0.1, 0.35, 0.6, 0.8):
             BROWSER.move(x=area["x"] + area["width"] * part, y=area["y"] + area["height"] / 2)
@@ -618,7 +615,6 @@ def drag_zooms():
     page = opened("vllm")
     times = sums(page.device()["t_ns"])
     before = {section: BROWSER.pixels(selector)["sum"] for section, selector in FIGURES.items()}
-    BROWSER.box(selector="#timeline .plot")
     area = plot()
     BROWSER.drag(x=area["x"] + area["width"] * 0.4, y=area["y"] + 50, to=area["x"] + area["width"] * 0.6)
     shown, span = address(), times[-1] - times[0]
