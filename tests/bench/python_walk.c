@@ -52,8 +52,7 @@ static uint32_t by_walk(void) {
     return ids[hash % IDS].hash == hash ? ids[hash % IDS].id : new_id(hash, n);
 }
 
-// ---- as a hook takes it: with native frames
-// -----------------------------------------------------------
+// ---- as a hook takes it: with native frames -----------------------------------------------------
 
 static uint32_t by_hook(void) {
     return ct_capture_stack();
@@ -104,8 +103,7 @@ static uint32_t by_api(void) {
     return (uint32_t)sum;
 }
 
-// ---- what Python calls, without the GIL
-// -----------------------------------------------------------
+// ---- what Python calls, without the GIL ---------------------------------------------------------
 
 // name, file: where a code object has them. Returns 0 if all is there.
 EXPORT int bench_begin(unsigned name, unsigned file);

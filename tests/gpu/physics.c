@@ -48,8 +48,7 @@ static CUmemAllocationProp on_device(void) {
     return prop;
 }
 
-// ---- topics
-// ------------------------------------------------------------------------------------------
+// ---- topics -------------------------------------------------------------------------------------
 
 static void t_context(void) {
     struct {
@@ -319,8 +318,7 @@ static void t_capture(void) {
     }
 }
 
-// ---- costs: medians in nanoseconds
-// ----------------------------------------------------------------------
+// ---- costs: medians in nanoseconds --------------------------------------------------------------
 
 enum { ROUNDS = 200 };
 static uint64_t first_cost[ROUNDS], second_cost[ROUNDS];

@@ -250,8 +250,7 @@ static void step_module(void) {
     checkpoint("limit", "context");
 }
 
-// ---- two processes
-// -------------------------------------------------------------------------------
+// ---- two processes ------------------------------------------------------------------------------
 
 static void ipc_child(const char *file) {
     CUipcMemHandle handle;

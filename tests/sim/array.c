@@ -8,8 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// ---- sizes
-// ----------------------------------------------------------------------------------------
+// ---- sizes --------------------------------------------------------------------------------------
 
 static unsigned element_size(const CUDA_ARRAY3D_DESCRIPTOR *s) {
     switch ((int)s->Format) {
@@ -86,8 +85,7 @@ static unsigned most_levels(const CUDA_ARRAY3D_DESCRIPTOR *s) {
     return levels;
 }
 
-// ---- creating
-// ---------------------------------------------------------------------------------------
+// ---- creating -----------------------------------------------------------------------------------
 
 static struct sim_array *new_array(enum sim_kind kind, struct sim_context *ctx,
                                    const CUDA_ARRAY3D_DESCRIPTOR *shape, unsigned levels) {
@@ -111,8 +109,7 @@ static void create(struct sim_call *c, enum sim_kind kind, void **out,
     sim_set_bytes(c, without_memory(shape) ? 0 : total(shape, levels, plain_bytes));
     if (!c->result)
         c->result = sim_capture_unsafe();
-    if (!c->result && (!out || sim_array_bad(shape)))
-        c->result = CUDA_ERROR_INVALID_VALUE;
+    SIM_REFUSE_IF(c, !out || sim_array_bad(shape), CUDA_ERROR_INVALID_VALUE);
     if (!c->result && !without_memory(shape)) {
         memory = sim_memory_take(c->ctx->o.device, total(shape, levels, padded_bytes), &c->result);
         if (memory)
@@ -164,8 +161,7 @@ CUresult CUDAAPI cuMipmappedArrayCreate(CUmipmappedArray *pHandle,
     return sim_end(&c);
 }
 
-// ---- destroying
-// --------------------------------------------------------------------------------------
+// ---- destroying ---------------------------------------------------------------------------------
 
 static void unbind(struct sim_tile **link) {
     struct sim_tile *t = *link;
@@ -190,28 +186,22 @@ static void end(struct sim_array *a) {
 }
 
 static CUresult destroy(const char *api, void *handle, enum sim_kind kind) {
-    struct sim_call c;
-    sim_begin(&c, api, "free", SIM_NEED_CONTEXT);
+    SIM_BEGIN_AS(api, "free", CONTEXT);
     struct sim_array *a = sim_object_find(handle, kind);
     sim_set_object(&c, handle);
     if (a)
         sim_set_device(&c, a->o.device);
     if (!c.result)
         c.result = sim_capture_unsafe();
-    if (!c.result && (!a || a->parent))
-        c.result = CUDA_ERROR_INVALID_HANDLE;
+    SIM_REFUSE_IF(&c, !a || a->parent, CUDA_ERROR_INVALID_HANDLE);
     if (!c.result)
         end(a);
     return sim_end(&c);
 }
 
-CUresult CUDAAPI cuArrayDestroy(CUarray hArray) {
-    return destroy(__func__, hArray, SIM_ARRAY);
-}
-
-CUresult CUDAAPI cuMipmappedArrayDestroy(CUmipmappedArray hMipmappedArray) {
-    return destroy(__func__, hMipmappedArray, SIM_MIPMAP);
-}
+SIM_FORWARD(cuArrayDestroy, (CUarray hArray), destroy, hArray, SIM_ARRAY)
+SIM_FORWARD(cuMipmappedArrayDestroy, (CUmipmappedArray hMipmappedArray), destroy, hMipmappedArray,
+            SIM_MIPMAP)
 
 static struct sim_array *ending;
 
@@ -236,17 +226,14 @@ void sim_array_end_context(struct sim_context *ctx) {
     end_all(ctx, SIM_ARRAY);
 }
 
-// ---- questions
-// ------------------------------------------------------------------------------------
+// ---- questions ----------------------------------------------------------------------------------
 
 CUresult CUDAAPI cuMipmappedArrayGetLevel(CUarray *pLevelArray, CUmipmappedArray hMipmappedArray,
                                           unsigned int level) {
     SIM_BEGIN(NULL, CONTEXT);
     struct sim_array *a = sim_object_find(hMipmappedArray, SIM_MIPMAP);
-    if (!c.result && !a)
-        c.result = CUDA_ERROR_INVALID_HANDLE;
-    if (!c.result && (!pLevelArray || level >= a->levels))
-        c.result = CUDA_ERROR_INVALID_VALUE;
+    SIM_REFUSE_IF(&c, !a, CUDA_ERROR_INVALID_HANDLE);
+    SIM_REFUSE_IF(&c, !pLevelArray || level >= a->levels, CUDA_ERROR_INVALID_VALUE);
     if (!c.result) {
         if (!a->level[level]) {
             CUDA_ARRAY3D_DESCRIPTOR s = level_shape(&a->shape, level);
@@ -263,10 +250,8 @@ static struct sim_array *ask(struct sim_call *c, const char *api, const void *ou
                              const void *handle, enum sim_kind kind) {
     sim_begin(c, api, NULL, SIM_NEED_INIT);
     struct sim_array *a = sim_object_find(handle, kind);
-    if (!c->result && !a)
-        c->result = CUDA_ERROR_INVALID_HANDLE;
-    if (!c->result && !out)
-        c->result = CUDA_ERROR_INVALID_VALUE;
+    SIM_REFUSE_IF(c, !a, CUDA_ERROR_INVALID_HANDLE);
+    SIM_REFUSE_IF(c, !out, CUDA_ERROR_INVALID_VALUE);
     return a;
 }
 
@@ -274,8 +259,7 @@ static CUresult requirements(const char *api, CUDA_ARRAY_MEMORY_REQUIREMENTS *ou
                              const void *handle, enum sim_kind kind) {
     struct sim_call c;
     struct sim_array *a = ask(&c, api, out, handle, kind);
-    if (!c.result && !(a->shape.Flags & CUDA_ARRAY3D_DEFERRED_MAPPING))
-        c.result = CUDA_ERROR_INVALID_VALUE;
+    SIM_REFUSE_IF(&c, !(a->shape.Flags & CUDA_ARRAY3D_DEFERRED_MAPPING), CUDA_ERROR_INVALID_VALUE);
     if (!c.result) {
         memset(out, 0, sizeof *out);
         out->alignment = 64 << 10;
@@ -284,24 +268,19 @@ static CUresult requirements(const char *api, CUDA_ARRAY_MEMORY_REQUIREMENTS *ou
     return sim_end(&c);
 }
 
-CUresult CUDAAPI cuArrayGetMemoryRequirements(CUDA_ARRAY_MEMORY_REQUIREMENTS *memoryRequirements,
-                                              CUarray array, CUdevice device) {
-    (void)device;
-    return requirements(__func__, memoryRequirements, array, SIM_ARRAY);
-}
-
-CUresult CUDAAPI cuMipmappedArrayGetMemoryRequirements(
-    CUDA_ARRAY_MEMORY_REQUIREMENTS *memoryRequirements, CUmipmappedArray mipmap, CUdevice device) {
-    (void)device;
-    return requirements(__func__, memoryRequirements, mipmap, SIM_MIPMAP);
-}
+SIM_FORWARD(cuArrayGetMemoryRequirements,
+            (CUDA_ARRAY_MEMORY_REQUIREMENTS * memoryRequirements, CUarray array, CUdevice device),
+            requirements, memoryRequirements, array, SIM_ARRAY)
+SIM_FORWARD(cuMipmappedArrayGetMemoryRequirements,
+            (CUDA_ARRAY_MEMORY_REQUIREMENTS * memoryRequirements, CUmipmappedArray mipmap,
+             CUdevice device),
+            requirements, memoryRequirements, mipmap, SIM_MIPMAP)
 
 static CUresult sparse(const char *api, CUDA_ARRAY_SPARSE_PROPERTIES *out, const void *handle,
                        enum sim_kind kind) {
     struct sim_call c;
     struct sim_array *a = ask(&c, api, out, handle, kind);
-    if (!c.result && !(a->shape.Flags & CUDA_ARRAY3D_SPARSE))
-        c.result = CUDA_ERROR_INVALID_VALUE;
+    SIM_REFUSE_IF(&c, !(a->shape.Flags & CUDA_ARRAY3D_SPARSE), CUDA_ERROR_INVALID_VALUE);
     if (!c.result) {
         memset(out, 0, sizeof *out);
         out->tileExtent.width = out->tileExtent.height = 128;
@@ -310,20 +289,16 @@ static CUresult sparse(const char *api, CUDA_ARRAY_SPARSE_PROPERTIES *out, const
     return sim_end(&c);
 }
 
-CUresult CUDAAPI cuArrayGetSparseProperties(CUDA_ARRAY_SPARSE_PROPERTIES *sparseProperties,
-                                            CUarray array) {
-    return sparse(__func__, sparseProperties, array, SIM_ARRAY);
-}
-
-CUresult CUDAAPI cuMipmappedArrayGetSparseProperties(CUDA_ARRAY_SPARSE_PROPERTIES *sparseProperties,
-                                                     CUmipmappedArray mipmap) {
-    return sparse(__func__, sparseProperties, mipmap, SIM_MIPMAP);
-}
+SIM_FORWARD(cuArrayGetSparseProperties,
+            (CUDA_ARRAY_SPARSE_PROPERTIES * sparseProperties, CUarray array), sparse,
+            sparseProperties, array, SIM_ARRAY)
+SIM_FORWARD(cuMipmappedArrayGetSparseProperties,
+            (CUDA_ARRAY_SPARSE_PROPERTIES * sparseProperties, CUmipmappedArray mipmap), sparse,
+            sparseProperties, mipmap, SIM_MIPMAP)
 
 // Only planar video formats have planes, and those cannot be created here.
 CUresult CUDAAPI cuArrayGetPlane(CUarray *pPlaneArray, CUarray hArray, unsigned int planeIdx) {
     struct sim_call c;
-    (void)planeIdx;
     ask(&c, __func__, pPlaneArray, hArray, SIM_ARRAY);
     if (!c.result)
         c.result = CUDA_ERROR_INVALID_VALUE;
@@ -348,8 +323,7 @@ CUresult CUDAAPI cuArray3DGetDescriptor_v2(CUDA_ARRAY3D_DESCRIPTOR *pArrayDescri
     return sim_end(&c);
 }
 
-// ---- memory of sparse arrays
-// ----------------------------------------------------------------------
+// ---- memory of sparse arrays --------------------------------------------------------------------
 
 static struct sim_array *target(const CUarrayMapInfo *m) {
     struct sim_array *a = NULL;
@@ -407,13 +381,12 @@ static void do_tile(const CUarrayMapInfo *m) {
 }
 
 static CUresult map_array(const char *api, const CUarrayMapInfo *list, unsigned count,
-                          CUstream stream, bool per_thread) {
+                          CUstream stream) {
     struct sim_call c;
-    struct sim_stream *s = sim_stream_begin(&c, api, "map", stream, per_thread);
+    struct sim_stream *s = sim_stream_begin(&c, api, "map", stream);
     if (!c.result)
         sim_stream_use(s, &c.result);
-    if (!c.result && (!list || !count))
-        c.result = CUDA_ERROR_INVALID_VALUE;
+    SIM_REFUSE_IF(&c, !list || !count, CUDA_ERROR_INVALID_VALUE);
     uint64_t bytes = 0;
     for (unsigned i = 0; list && i < count; i++) {
         if (!c.result)
@@ -426,12 +399,6 @@ static CUresult map_array(const char *api, const CUarrayMapInfo *list, unsigned 
     return sim_end(&c);
 }
 
-CUresult CUDAAPI cuMemMapArrayAsync(CUarrayMapInfo *mapInfoList, unsigned int count,
-                                    CUstream hStream) {
-    return map_array(__func__, mapInfoList, count, hStream, false);
-}
-
-CUresult CUDAAPI cuMemMapArrayAsync_ptsz(CUarrayMapInfo *mapInfoList, unsigned int count,
-                                         CUstream hStream) {
-    return map_array(__func__, mapInfoList, count, hStream, true);
-}
+SIM_FORWARD_PTSZ(cuMemMapArrayAsync,
+                 (CUarrayMapInfo * mapInfoList, unsigned int count, CUstream hStream), map_array,
+                 mapInfoList, count, hStream)

@@ -15,8 +15,7 @@ static bool mine(const struct sim_capture *x) {
     return x->thread == (pid_t)syscall(SYS_gettid);
 }
 
-// ---- what is forbidden
-// ---------------------------------------------------------------------------
+// ---- what is forbidden --------------------------------------------------------------------------
 
 static bool forbids(const struct sim_capture *x) {
     bool my_strict_one = mine(x) && x->mode != CU_STREAM_CAPTURE_MODE_RELAXED;
@@ -78,8 +77,7 @@ CUresult sim_stream_wait(struct sim_stream *s) {
     return result;
 }
 
-// ---- forking and joining by events
-// ----------------------------------------------------------------
+// ---- forking and joining by events --------------------------------------------------------------
 
 struct sim_capture *sim_capture_by_id(uint64_t id) {
     struct sim_capture *x = captures;
@@ -107,20 +105,16 @@ CUresult sim_capture_wait(struct sim_stream *s, struct sim_event *e) {
     return CUDA_SUCCESS;
 }
 
-// ---- beginning and ending
-// --------------------------------------------------------------------------
+// ---- beginning and ending -----------------------------------------------------------------------
 
-static CUresult begin(const char *api, CUstream handle, bool per_thread, CUstreamCaptureMode mode,
-                      CUgraph to) {
+static CUresult begin(const char *api, CUstream handle, CUstreamCaptureMode mode, CUgraph to) {
     struct sim_call c;
-    struct sim_stream *s = sim_stream_begin(&c, api, NULL, handle, per_thread);
+    struct sim_stream *s = sim_stream_begin(&c, api, NULL, handle);
     struct sim_graph *graph = sim_object_find(to, SIM_GRAPH);
-    if (!c.result && ((unsigned)mode > CU_STREAM_CAPTURE_MODE_RELAXED || (to && !graph)))
-        c.result = CUDA_ERROR_INVALID_VALUE;
-    if (!c.result && s->o.ctx->legacy == s)
-        c.result = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
-    if (!c.result && s->capture)
-        c.result = CUDA_ERROR_ILLEGAL_STATE;
+    SIM_REFUSE_IF(&c, (unsigned)mode > CU_STREAM_CAPTURE_MODE_RELAXED || (to && !graph),
+                  CUDA_ERROR_INVALID_VALUE);
+    SIM_REFUSE_IF(&c, s->o.ctx->legacy == s, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+    SIM_REFUSE_IF(&c, s->capture, CUDA_ERROR_ILLEGAL_STATE);
     if (!c.result) {
         struct sim_capture *x = calloc(1, sizeof *x);
         if (!x)
@@ -137,50 +131,26 @@ static CUresult begin(const char *api, CUstream handle, bool per_thread, CUstrea
     return sim_end(&c);
 }
 
-CUresult CUDAAPI cuStreamBeginCapture(CUstream hStream) {
-    return begin(__func__, hStream, false, CU_STREAM_CAPTURE_MODE_GLOBAL, NULL);
-}
-
-CUresult CUDAAPI cuStreamBeginCapture_ptsz(CUstream hStream) {
-    return begin(__func__, hStream, true, CU_STREAM_CAPTURE_MODE_GLOBAL, NULL);
-}
-
-CUresult CUDAAPI cuStreamBeginCapture_v2(CUstream hStream, CUstreamCaptureMode mode) {
-    return begin(__func__, hStream, false, mode, NULL);
-}
-
-CUresult CUDAAPI cuStreamBeginCapture_v2_ptsz(CUstream hStream, CUstreamCaptureMode mode) {
-    return begin(__func__, hStream, true, mode, NULL);
-}
+SIM_FORWARD_PTSZ(cuStreamBeginCapture, (CUstream hStream), begin, hStream,
+                 CU_STREAM_CAPTURE_MODE_GLOBAL, NULL)
+SIM_FORWARD_PTSZ(cuStreamBeginCapture_v2, (CUstream hStream, CUstreamCaptureMode mode), begin,
+                 hStream, mode, NULL)
 
 #if CUDA_VERSION >= 12030
-static CUresult begin_to(const char *api, CUstream s, bool per_thread, CUstreamCaptureMode mode,
-                         CUgraph graph) {
+static CUresult begin_to(const char *api, CUstream s, CUstreamCaptureMode mode, CUgraph graph) {
     if (graph)
-        return begin(api, s, per_thread, mode, graph);
-    struct sim_call c;
-    sim_begin(&c, api, NULL, SIM_NEED_INIT);
+        return begin(api, s, mode, graph);
+    SIM_BEGIN_AS(api, NULL, INIT);
     if (!c.result)
         c.result = CUDA_ERROR_INVALID_VALUE;
     return sim_end(&c);
 }
 
-CUresult CUDAAPI cuStreamBeginCaptureToGraph(CUstream hStream, CUgraph hGraph,
-                                             const CUgraphNode *dependencies,
-                                             const CUgraphEdgeData *dependencyData,
-                                             size_t numDependencies, CUstreamCaptureMode mode) {
-    (void)dependencies, (void)dependencyData, (void)numDependencies;
-    return begin_to(__func__, hStream, false, mode, hGraph);
-}
-
-CUresult CUDAAPI cuStreamBeginCaptureToGraph_ptsz(CUstream hStream, CUgraph hGraph,
-                                                  const CUgraphNode *dependencies,
-                                                  const CUgraphEdgeData *dependencyData,
-                                                  size_t numDependencies,
-                                                  CUstreamCaptureMode mode) {
-    (void)dependencies, (void)dependencyData, (void)numDependencies;
-    return begin_to(__func__, hStream, true, mode, hGraph);
-}
+SIM_FORWARD_PTSZ(cuStreamBeginCaptureToGraph,
+                 (CUstream hStream, CUgraph hGraph, const CUgraphNode *dependencies,
+                  const CUgraphEdgeData *dependencyData, size_t numDependencies,
+                  CUstreamCaptureMode mode),
+                 begin_to, hStream, mode, hGraph)
 #endif
 
 static struct sim_capture *leaving;
@@ -214,18 +184,15 @@ static void forget(struct sim_capture *x, bool keep_graph) {
     free(x);
 }
 
-static CUresult end(const char *api, CUstream handle, bool per_thread, CUgraph *graph) {
+static CUresult end(const char *api, CUstream handle, CUgraph *graph) {
     struct sim_call c;
-    struct sim_stream *s = sim_stream_begin(&c, api, NULL, handle, per_thread);
+    struct sim_stream *s = sim_stream_begin(&c, api, NULL, handle);
     struct sim_capture *x = s ? s->capture : NULL;
-    if (!c.result && !graph)
-        c.result = CUDA_ERROR_INVALID_VALUE;
-    if (!c.result && !x)
-        c.result = CUDA_ERROR_ILLEGAL_STATE;
-    if (!c.result && x->origin != s)
-        c.result = CUDA_ERROR_STREAM_CAPTURE_UNMATCHED;
-    if (!c.result && x->mode != CU_STREAM_CAPTURE_MODE_RELAXED && !mine(x))
-        c.result = CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
+    SIM_REFUSE_IF(&c, !graph, CUDA_ERROR_INVALID_VALUE);
+    SIM_REFUSE_IF(&c, !x, CUDA_ERROR_ILLEGAL_STATE);
+    SIM_REFUSE_IF(&c, x->origin != s, CUDA_ERROR_STREAM_CAPTURE_UNMATCHED);
+    SIM_REFUSE_IF(&c, x->mode != CU_STREAM_CAPTURE_MODE_RELAXED && !mine(x),
+                  CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD);
     if (!c.result) {
         bool all_joined = finish(x);
         if (x->invalid)
@@ -238,13 +205,7 @@ static CUresult end(const char *api, CUstream handle, bool per_thread, CUgraph *
     return sim_end(&c);
 }
 
-CUresult CUDAAPI cuStreamEndCapture(CUstream hStream, CUgraph *phGraph) {
-    return end(__func__, hStream, false, phGraph);
-}
-
-CUresult CUDAAPI cuStreamEndCapture_ptsz(CUstream hStream, CUgraph *phGraph) {
-    return end(__func__, hStream, true, phGraph);
-}
+SIM_FORWARD_PTSZ(cuStreamEndCapture, (CUstream hStream, CUgraph *phGraph), end, hStream, phGraph)
 
 void sim_capture_drop(struct sim_stream *s) {
     struct sim_capture *x = s->capture;
@@ -259,8 +220,7 @@ void sim_capture_drop(struct sim_stream *s) {
     forget(x, false);
 }
 
-// ---- questions
-// ------------------------------------------------------------------------------------
+// ---- questions ----------------------------------------------------------------------------------
 
 static CUstreamCaptureStatus status(const struct sim_stream *s) {
     if (!s->capture)
@@ -269,12 +229,11 @@ static CUstreamCaptureStatus status(const struct sim_stream *s) {
                                : CU_STREAM_CAPTURE_STATUS_ACTIVE;
 }
 
-static CUresult ask(const char *api, CUstream handle, bool per_thread,
-                    CUstreamCaptureStatus *status_out, cuuint64_t *id, CUgraph *graph) {
+static CUresult ask(const char *api, CUstream handle, CUstreamCaptureStatus *status_out,
+                    cuuint64_t *id, CUgraph *graph) {
     struct sim_call c;
-    struct sim_stream *s = sim_stream_begin(&c, api, NULL, handle, per_thread);
-    if (!c.result && !status_out)
-        c.result = CUDA_ERROR_INVALID_VALUE;
+    struct sim_stream *s = sim_stream_begin(&c, api, NULL, handle);
+    SIM_REFUSE_IF(&c, !status_out, CUDA_ERROR_INVALID_VALUE);
     if (!c.result && !s->capture && s->o.ctx->legacy == s)
         for (struct sim_capture *x = captures; x && !c.result; x = x->next)
             if (x->origin->o.ctx == s->o.ctx && !(x->origin->flags & CU_STREAM_NON_BLOCKING))
@@ -289,84 +248,44 @@ static CUresult ask(const char *api, CUstream handle, bool per_thread,
     return sim_end(&c);
 }
 
-CUresult CUDAAPI cuStreamIsCapturing(CUstream hStream, CUstreamCaptureStatus *captureStatus) {
-    return ask(__func__, hStream, false, captureStatus, NULL, NULL);
-}
+SIM_FORWARD_PTSZ(cuStreamIsCapturing, (CUstream hStream, CUstreamCaptureStatus *captureStatus), ask,
+                 hStream, captureStatus, NULL, NULL)
+SIM_FORWARD_PTSZ(cuStreamGetCaptureInfo,
+                 (CUstream hStream, CUstreamCaptureStatus *captureStatus_out, cuuint64_t *id_out),
+                 ask, hStream, captureStatus_out, id_out, NULL)
 
-CUresult CUDAAPI cuStreamIsCapturing_ptsz(CUstream hStream, CUstreamCaptureStatus *captureStatus) {
-    return ask(__func__, hStream, true, captureStatus, NULL, NULL);
-}
-
-CUresult CUDAAPI cuStreamGetCaptureInfo(CUstream hStream, CUstreamCaptureStatus *captureStatus_out,
-                                        cuuint64_t *id_out) {
-    return ask(__func__, hStream, false, captureStatus_out, id_out, NULL);
-}
-
-CUresult CUDAAPI cuStreamGetCaptureInfo_ptsz(CUstream hStream,
-                                             CUstreamCaptureStatus *captureStatus_out,
-                                             cuuint64_t *id_out) {
-    return ask(__func__, hStream, true, captureStatus_out, id_out, NULL);
-}
-
-// Dependencies are not kept: none are reported.
-static CUresult ask_v2(const char *api, CUstream handle, bool per_thread,
-                       CUstreamCaptureStatus *status_out, cuuint64_t *id, CUgraph *graph,
-                       const CUgraphNode **dependencies, size_t *count) {
+// Dependencies are not kept: none are reported, and none of their data.
+static CUresult ask_all(const char *api, CUstream handle, CUstreamCaptureStatus *status_out,
+                        cuuint64_t *id, CUgraph *graph, const CUgraphNode **dependencies,
+                        const void **data, size_t *count) {
     if (dependencies)
         *dependencies = NULL;
+    if (data)
+        *data = NULL;
     if (count)
         *count = 0;
-    return ask(api, handle, per_thread, status_out, id, graph);
+    return ask(api, handle, status_out, id, graph);
 }
 
-CUresult CUDAAPI cuStreamGetCaptureInfo_v2(CUstream hStream,
-                                           CUstreamCaptureStatus *captureStatus_out,
-                                           cuuint64_t *id_out, CUgraph *graph_out,
-                                           const CUgraphNode **dependencies_out,
-                                           size_t *numDependencies_out) {
-    return ask_v2(__func__, hStream, false, captureStatus_out, id_out, graph_out, dependencies_out,
-                  numDependencies_out);
-}
-
-CUresult CUDAAPI cuStreamGetCaptureInfo_v2_ptsz(CUstream hStream,
-                                                CUstreamCaptureStatus *captureStatus_out,
-                                                cuuint64_t *id_out, CUgraph *graph_out,
-                                                const CUgraphNode **dependencies_out,
-                                                size_t *numDependencies_out) {
-    return ask_v2(__func__, hStream, true, captureStatus_out, id_out, graph_out, dependencies_out,
-                  numDependencies_out);
-}
-
+SIM_FORWARD_PTSZ(cuStreamGetCaptureInfo_v2,
+                 (CUstream hStream, CUstreamCaptureStatus *captureStatus_out, cuuint64_t *id_out,
+                  CUgraph *graph_out, const CUgraphNode **dependencies_out,
+                  size_t *numDependencies_out),
+                 ask_all, hStream, captureStatus_out, id_out, graph_out, dependencies_out, NULL,
+                 numDependencies_out)
 #if CUDA_VERSION >= 12030
-CUresult CUDAAPI cuStreamGetCaptureInfo_v3(CUstream hStream,
-                                           CUstreamCaptureStatus *captureStatus_out,
-                                           cuuint64_t *id_out, CUgraph *graph_out,
-                                           const CUgraphNode **dependencies_out,
-                                           const CUgraphEdgeData **edgeData_out,
-                                           size_t *numDependencies_out) {
-    if (edgeData_out)
-        *edgeData_out = NULL;
-    return ask_v2(__func__, hStream, false, captureStatus_out, id_out, graph_out, dependencies_out,
-                  numDependencies_out);
-}
-
-CUresult CUDAAPI cuStreamGetCaptureInfo_v3_ptsz(CUstream hStream,
-                                                CUstreamCaptureStatus *captureStatus_out,
-                                                cuuint64_t *id_out, CUgraph *graph_out,
-                                                const CUgraphNode **dependencies_out,
-                                                const CUgraphEdgeData **edgeData_out,
-                                                size_t *numDependencies_out) {
-    if (edgeData_out)
-        *edgeData_out = NULL;
-    return ask_v2(__func__, hStream, true, captureStatus_out, id_out, graph_out, dependencies_out,
-                  numDependencies_out);
-}
+SIM_FORWARD_PTSZ(cuStreamGetCaptureInfo_v3,
+                 (CUstream hStream, CUstreamCaptureStatus *captureStatus_out, cuuint64_t *id_out,
+                  CUgraph *graph_out, const CUgraphNode **dependencies_out,
+                  const CUgraphEdgeData **edgeData_out, size_t *numDependencies_out),
+                 ask_all, hStream, captureStatus_out, id_out, graph_out, dependencies_out,
+                 (const void **)edgeData_out, numDependencies_out)
 #endif
 
 CUresult CUDAAPI cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode) {
     SIM_BEGIN(NULL, INIT);
-    if (!c.result && (!mode || (unsigned)*mode > CU_STREAM_CAPTURE_MODE_RELAXED))
-        c.result = CUDA_ERROR_INVALID_VALUE;
+    SIM_REFUSE_IF(&c, !mode || (unsigned)*mode > CU_STREAM_CAPTURE_MODE_RELAXED,
+                  CUDA_ERROR_INVALID_VALUE);
     if (!c.result) {
         CUstreamCaptureMode was = thread_mode;
         thread_mode = *mode;
@@ -378,43 +297,25 @@ CUresult CUDAAPI cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode) {
 // ---- dependencies of what is captured next: checked, and not kept, as graphs have no edges here
 // -------
 
-static CUresult update(const char *api, CUstream handle, bool per_thread, const CUgraphNode *nodes,
-                       size_t count, unsigned flags) {
+static CUresult update(const char *api, CUstream handle, const CUgraphNode *nodes, size_t count,
+                       unsigned flags) {
     struct sim_call c;
-    struct sim_stream *s = sim_stream_begin(&c, api, NULL, handle, per_thread);
-    if (!c.result && (flags > CU_STREAM_SET_CAPTURE_DEPENDENCIES || (count && !nodes)))
-        c.result = CUDA_ERROR_INVALID_VALUE;
-    if (!c.result && status(s) != CU_STREAM_CAPTURE_STATUS_ACTIVE)
-        c.result = CUDA_ERROR_ILLEGAL_STATE;
+    struct sim_stream *s = sim_stream_begin(&c, api, NULL, handle);
+    SIM_REFUSE_IF(&c, flags > CU_STREAM_SET_CAPTURE_DEPENDENCIES || (count && !nodes),
+                  CUDA_ERROR_INVALID_VALUE);
+    SIM_REFUSE_IF(&c, status(s) != CU_STREAM_CAPTURE_STATUS_ACTIVE, CUDA_ERROR_ILLEGAL_STATE);
     for (size_t i = 0; i < count && !c.result; i++)
         if (!sim_object_find(nodes[i], SIM_NODE))
             c.result = CUDA_ERROR_INVALID_VALUE;
     return sim_end(&c);
 }
 
-CUresult CUDAAPI cuStreamUpdateCaptureDependencies(CUstream hStream, CUgraphNode *dependencies,
-                                                   size_t numDependencies, unsigned int flags) {
-    return update(__func__, hStream, false, dependencies, numDependencies, flags);
-}
-
-CUresult CUDAAPI cuStreamUpdateCaptureDependencies_ptsz(CUstream hStream, CUgraphNode *dependencies,
-                                                        size_t numDependencies,
-                                                        unsigned int flags) {
-    return update(__func__, hStream, true, dependencies, numDependencies, flags);
-}
-
-CUresult CUDAAPI cuStreamUpdateCaptureDependencies_v2(CUstream hStream, CUgraphNode *dependencies,
-                                                      const CUgraphEdgeData *dependencyData,
-                                                      size_t numDependencies, unsigned int flags) {
-    (void)dependencyData;
-    return update(__func__, hStream, false, dependencies, numDependencies, flags);
-}
-
-CUresult CUDAAPI cuStreamUpdateCaptureDependencies_v2_ptsz(CUstream hStream,
-                                                           CUgraphNode *dependencies,
-                                                           const CUgraphEdgeData *dependencyData,
-                                                           size_t numDependencies,
-                                                           unsigned int flags) {
-    (void)dependencyData;
-    return update(__func__, hStream, true, dependencies, numDependencies, flags);
-}
+SIM_FORWARD_PTSZ(cuStreamUpdateCaptureDependencies,
+                 (CUstream hStream, CUgraphNode *dependencies, size_t numDependencies,
+                  unsigned int flags),
+                 update, hStream, dependencies, numDependencies, flags)
+SIM_FORWARD_PTSZ(cuStreamUpdateCaptureDependencies_v2,
+                 (CUstream hStream, CUgraphNode *dependencies,
+                  const CUgraphEdgeData *dependencyData, size_t numDependencies,
+                  unsigned int flags),
+                 update, hStream, dependencies, numDependencies, flags)

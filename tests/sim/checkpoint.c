@@ -11,16 +11,13 @@ static uint64_t saved[SIM_MAX_DEVICES];
 
 static void step(struct sim_call *c, const char *api, int pid, CUprocessState from) {
     sim_begin(c, api, NULL, SIM_NEED_INIT);
-    if (!c->result && pid != getpid())
-        c->result = CUDA_ERROR_INVALID_VALUE;
-    if (!c->result && state != from)
-        c->result = CUDA_ERROR_ILLEGAL_STATE;
+    SIM_REFUSE_IF(c, pid != getpid(), CUDA_ERROR_INVALID_VALUE);
+    SIM_REFUSE_IF(c, state != from, CUDA_ERROR_ILLEGAL_STATE);
 }
 
 CUresult CUDAAPI cuCheckpointProcessGetState(int pid, CUprocessState *out) {
     SIM_BEGIN(NULL, INIT);
-    if (!c.result && (!out || pid != getpid()))
-        c.result = CUDA_ERROR_INVALID_VALUE;
+    SIM_REFUSE_IF(&c, !out || pid != getpid(), CUDA_ERROR_INVALID_VALUE);
     if (!c.result)
         *out = state;
     return sim_end(&c);
@@ -28,7 +25,6 @@ CUresult CUDAAPI cuCheckpointProcessGetState(int pid, CUprocessState *out) {
 
 CUresult CUDAAPI cuCheckpointProcessLock(int pid, CUcheckpointLockArgs *args) {
     struct sim_call c;
-    (void)args;
     step(&c, __func__, pid, CU_PROCESS_STATE_RUNNING);
     if (!c.result)
         state = CU_PROCESS_STATE_LOCKED;
@@ -37,7 +33,6 @@ CUresult CUDAAPI cuCheckpointProcessLock(int pid, CUcheckpointLockArgs *args) {
 
 CUresult CUDAAPI cuCheckpointProcessCheckpoint(int pid, CUcheckpointCheckpointArgs *args) {
     struct sim_call c;
-    (void)args;
     step(&c, __func__, pid, CU_PROCESS_STATE_LOCKED);
     if (!c.result) {
         for (int i = 0; i < sim_param.devices; i++) {
@@ -51,7 +46,6 @@ CUresult CUDAAPI cuCheckpointProcessCheckpoint(int pid, CUcheckpointCheckpointAr
 
 CUresult CUDAAPI cuCheckpointProcessRestore(int pid, CUcheckpointRestoreArgs *args) {
     struct sim_call c;
-    (void)args;
     step(&c, __func__, pid, CU_PROCESS_STATE_CHECKPOINTED);
     int done = 0;
     while (!c.result && done < sim_param.devices)
@@ -70,7 +64,6 @@ CUresult CUDAAPI cuCheckpointProcessRestore(int pid, CUcheckpointRestoreArgs *ar
 
 CUresult CUDAAPI cuCheckpointProcessUnlock(int pid, CUcheckpointUnlockArgs *args) {
     struct sim_call c;
-    (void)args;
     step(&c, __func__, pid, CU_PROCESS_STATE_LOCKED);
     if (!c.result)
         state = CU_PROCESS_STATE_RUNNING;

@@ -16,12 +16,11 @@ CUresult CUDAAPI cuGraphConditionalHandleCreate(CUgraphConditionalHandle *pHandl
                                                 unsigned int flags) {
     static CUgraphConditionalHandle last;
     SIM_BEGIN(NULL, INIT);
-    (void)defaultLaunchValue;
-    if (!c.result && (!pHandle_out || !sim_object_find(hGraph, SIM_GRAPH) ||
-                      flags > CU_GRAPH_COND_ASSIGN_DEFAULT))
-        c.result = CUDA_ERROR_INVALID_VALUE;
-    if (!c.result && ctx && !sim_context_find(ctx))
-        c.result = CUDA_ERROR_INVALID_CONTEXT;
+    SIM_REFUSE_IF(&c,
+                  !pHandle_out || !sim_object_find(hGraph, SIM_GRAPH) ||
+                      flags > CU_GRAPH_COND_ASSIGN_DEFAULT,
+                  CUDA_ERROR_INVALID_VALUE);
+    SIM_REFUSE_IF(&c, ctx && !sim_context_find(ctx), CUDA_ERROR_INVALID_CONTEXT);
     if (!c.result)
         *pHandle_out = ++last;
     return sim_end(&c);

@@ -119,14 +119,12 @@ void sim_primary_release(struct sim_context *ctx, bool *destroyed) {
         destroy(ctx);
 }
 
-// ---- primary contexts
-// ----------------------------------------------------------------------------
+// ---- primary contexts ---------------------------------------------------------------------------
 
 static void begin_primary(struct sim_call *c, const char *api, int device) {
     sim_begin(c, api, NULL, SIM_NEED_INIT);
     c->has &= ~(unsigned)(SIM_HAS_CONTEXT | SIM_HAS_DEVICE);
-    if (!c->result && !sim_device_valid(device))
-        c->result = CUDA_ERROR_INVALID_DEVICE;
+    SIM_REFUSE_IF(c, !sim_device_valid(device), CUDA_ERROR_INVALID_DEVICE);
     if (sim_device_valid(device))
         sim_set_device(c, device);
 }
@@ -136,8 +134,7 @@ CUresult CUDAAPI cuDevicePrimaryCtxRetain(CUcontext *pctx, CUdevice dev) {
     struct sim_context *ctx = NULL;
     bool created = true;
     begin_primary(&c, __func__, dev);
-    if (!c.result && !pctx)
-        c.result = CUDA_ERROR_INVALID_VALUE;
+    SIM_REFUSE_IF(&c, !pctx, CUDA_ERROR_INVALID_VALUE);
     if (!c.result)
         c.result = sim_primary_retain(dev, &created, &ctx);
     // One more reference is no creation; a refusal is one that failed.
@@ -157,8 +154,7 @@ static CUresult release(const char *api, CUdevice dev) {
     bool destroyed;
     begin_primary(&c, api, dev);
     struct sim_context *ctx = sim_device_valid(dev) ? sim_devices[dev].primary : NULL;
-    if (!c.result && (!ctx || !ctx->active))
-        c.result = CUDA_ERROR_INVALID_CONTEXT;
+    SIM_REFUSE_IF(&c, !ctx || !ctx->active, CUDA_ERROR_INVALID_CONTEXT);
     if (!c.result) {
         sim_set_context(&c, ctx);
         sim_primary_release(ctx, &destroyed);
@@ -167,13 +163,8 @@ static CUresult release(const char *api, CUdevice dev) {
     return sim_end(&c);
 }
 
-CUresult CUDAAPI cuDevicePrimaryCtxRelease(CUdevice dev) {
-    return release(__func__, dev);
-}
-
-CUresult CUDAAPI cuDevicePrimaryCtxRelease_v2(CUdevice dev) {
-    return release(__func__, dev);
-}
+SIM_FORWARD(cuDevicePrimaryCtxRelease, (CUdevice dev), release, dev)
+SIM_FORWARD(cuDevicePrimaryCtxRelease_v2, (CUdevice dev), release, dev)
 
 static CUresult reset(const char *api, CUdevice dev) {
     struct sim_call c;
@@ -190,13 +181,8 @@ static CUresult reset(const char *api, CUdevice dev) {
     return sim_end(&c);
 }
 
-CUresult CUDAAPI cuDevicePrimaryCtxReset(CUdevice dev) {
-    return reset(__func__, dev);
-}
-
-CUresult CUDAAPI cuDevicePrimaryCtxReset_v2(CUdevice dev) {
-    return reset(__func__, dev);
-}
+SIM_FORWARD(cuDevicePrimaryCtxReset, (CUdevice dev), reset, dev)
+SIM_FORWARD(cuDevicePrimaryCtxReset_v2, (CUdevice dev), reset, dev)
 
 static CUresult set_flags(const char *api, CUdevice dev, unsigned int flags) {
     struct sim_call c;
@@ -206,19 +192,14 @@ static CUresult set_flags(const char *api, CUdevice dev, unsigned int flags) {
     return sim_end(&c);
 }
 
-CUresult CUDAAPI cuDevicePrimaryCtxSetFlags(CUdevice dev, unsigned int flags) {
-    return set_flags(__func__, dev, flags);
-}
-
-CUresult CUDAAPI cuDevicePrimaryCtxSetFlags_v2(CUdevice dev, unsigned int flags) {
-    return set_flags(__func__, dev, flags);
-}
+SIM_FORWARD(cuDevicePrimaryCtxSetFlags, (CUdevice dev, unsigned int flags), set_flags, dev, flags)
+SIM_FORWARD(cuDevicePrimaryCtxSetFlags_v2, (CUdevice dev, unsigned int flags), set_flags, dev,
+            flags)
 
 CUresult CUDAAPI cuDevicePrimaryCtxGetState(CUdevice dev, unsigned int *flags, int *active) {
     struct sim_call c;
     begin_primary(&c, __func__, dev);
-    if (!c.result && (!flags || !active))
-        c.result = CUDA_ERROR_INVALID_VALUE;
+    SIM_REFUSE_IF(&c, !flags || !active, CUDA_ERROR_INVALID_VALUE);
     if (!c.result) {
         struct sim_context *ctx = sim_devices[dev].primary;
         *flags = ctx ? ctx->flags : 0;
@@ -227,16 +208,14 @@ CUresult CUDAAPI cuDevicePrimaryCtxGetState(CUdevice dev, unsigned int *flags, i
     return sim_end(&c);
 }
 
-// ---- contexts that a program creates
-// -------------------------------------------------------------
+// ---- contexts that a program creates ------------------------------------------------------------
 
 static CUresult create(const char *api, CUcontext *pctx, unsigned int flags, CUdevice dev,
                        unsigned version) {
     struct sim_call c;
     begin_primary(&c, api, dev);
     c.op = "context-create";
-    if (!c.result && !pctx)
-        c.result = CUDA_ERROR_INVALID_VALUE;
+    SIM_REFUSE_IF(&c, !pctx, CUDA_ERROR_INVALID_VALUE);
     if (!c.result) {
         struct sim_context *ctx = sim_object_new(sizeof *ctx, SIM_CONTEXT, NULL, dev);
         c.result = charge(ctx, dev);
@@ -259,38 +238,30 @@ static CUresult create(const char *api, CUcontext *pctx, unsigned int flags, CUd
     return c.result;
 }
 
-CUresult CUDAAPI cuCtxCreate(CUcontext *pctx, unsigned int flags, CUdevice dev) {
-    return create(__func__, pctx, flags, dev, 3010);
-}
-
-CUresult CUDAAPI cuCtxCreate_v2(CUcontext *pctx, unsigned int flags, CUdevice dev) {
-    return create(__func__, pctx, flags, dev, 3020);
-}
-
-CUresult CUDAAPI cuCtxCreate_v3(CUcontext *pctx, CUexecAffinityParam *paramsArray, int numParams,
-                                unsigned int flags, CUdevice dev) {
-    (void)paramsArray, (void)numParams;
-    return create(__func__, pctx, flags, dev, 3020);
-}
+SIM_FORWARD(cuCtxCreate, (CUcontext * pctx, unsigned int flags, CUdevice dev), create, pctx, flags,
+            dev, 3010)
+SIM_FORWARD(cuCtxCreate_v2, (CUcontext * pctx, unsigned int flags, CUdevice dev), create, pctx,
+            flags, dev, 3020)
+SIM_FORWARD(cuCtxCreate_v3,
+            (CUcontext * pctx, CUexecAffinityParam *paramsArray, int numParams, unsigned int flags,
+             CUdevice dev),
+            create, pctx, flags, dev, 3020)
 
 #if CUDA_VERSION >= 12050
-CUresult CUDAAPI cuCtxCreate_v4(CUcontext *pctx, CUctxCreateParams *ctxCreateParams,
-                                unsigned int flags, CUdevice dev) {
-    (void)ctxCreateParams;
-    return create(__func__, pctx, flags, dev, 3020);
-}
+SIM_FORWARD(cuCtxCreate_v4,
+            (CUcontext * pctx, CUctxCreateParams *ctxCreateParams, unsigned int flags,
+             CUdevice dev),
+            create, pctx, flags, dev, 3020)
 #endif
 
 static CUresult destroy_created(const char *api, CUcontext handle) {
-    struct sim_call c;
-    sim_begin(&c, api, "context-destroy", SIM_NEED_INIT);
+    SIM_BEGIN_AS(api, "context-destroy", INIT);
     struct sim_context *ctx = sim_context_find(handle);
     sim_set_context(&c, handle);
     c.has &= ~(unsigned)SIM_HAS_DEVICE;
     if (ctx)
         sim_set_device(&c, ctx->o.device);
-    if (!c.result && (!ctx || ctx->primary || ctx->green))
-        c.result = CUDA_ERROR_INVALID_CONTEXT;
+    SIM_REFUSE_IF(&c, !ctx || ctx->primary || ctx->green, CUDA_ERROR_INVALID_CONTEXT);
     if (!c.result) {
         if (height && stack[height - 1].ctx == ctx)
             height--;
@@ -299,18 +270,12 @@ static CUresult destroy_created(const char *api, CUcontext handle) {
     return sim_end(&c);
 }
 
-CUresult CUDAAPI cuCtxDestroy(CUcontext ctx) {
-    return destroy_created(__func__, ctx);
-}
-
-CUresult CUDAAPI cuCtxDestroy_v2(CUcontext ctx) {
-    return destroy_created(__func__, ctx);
-}
+SIM_FORWARD(cuCtxDestroy, (CUcontext ctx), destroy_created, ctx)
+SIM_FORWARD(cuCtxDestroy_v2, (CUcontext ctx), destroy_created, ctx)
 
 CUresult CUDAAPI cuCtxAttach(CUcontext *pctx, unsigned int flags) {
     SIM_BEGIN(NULL, CONTEXT);
-    if (!c.result && (!pctx || flags))
-        c.result = CUDA_ERROR_INVALID_VALUE;
+    SIM_REFUSE_IF(&c, !pctx || flags, CUDA_ERROR_INVALID_VALUE);
     if (!c.result) {
         c.ctx->references++;
         *pctx = (CUcontext)c.ctx;
@@ -321,8 +286,7 @@ CUresult CUDAAPI cuCtxAttach(CUcontext *pctx, unsigned int flags) {
 CUresult CUDAAPI cuCtxDetach(CUcontext handle) {
     SIM_BEGIN(NULL, INIT);
     struct sim_context *ctx = sim_context_find(handle);
-    if (!c.result && (!ctx || ctx->primary || ctx->green))
-        c.result = CUDA_ERROR_INVALID_CONTEXT;
+    SIM_REFUSE_IF(&c, !ctx || ctx->primary || ctx->green, CUDA_ERROR_INVALID_CONTEXT);
     if (!c.result && --ctx->references == 0) {
         c.op = "context-destroy";
         sim_set_context(&c, ctx);
@@ -338,8 +302,7 @@ CUresult CUDAAPI cuCtxDetach(CUcontext handle) {
 
 CUresult CUDAAPI cuCtxGetCurrent(CUcontext *pctx) {
     SIM_BEGIN(NULL, INIT);
-    if (!c.result && !pctx)
-        c.result = CUDA_ERROR_INVALID_VALUE;
+    SIM_REFUSE_IF(&c, !pctx, CUDA_ERROR_INVALID_VALUE);
     if (!c.result)
         *pctx = height ? (CUcontext)stack[height - 1].ctx : NULL;
     return sim_end(&c);
@@ -348,8 +311,7 @@ CUresult CUDAAPI cuCtxGetCurrent(CUcontext *pctx) {
 CUresult CUDAAPI cuCtxSetCurrent(CUcontext handle) {
     SIM_BEGIN(NULL, INIT);
     struct sim_context *ctx = sim_context_find(handle);
-    if (!c.result && handle && !ctx)
-        c.result = CUDA_ERROR_INVALID_CONTEXT;
+    SIM_REFUSE_IF(&c, handle && !ctx, CUDA_ERROR_INVALID_CONTEXT);
     if (!c.result) {
         if (height)
             height--;
@@ -360,27 +322,19 @@ CUresult CUDAAPI cuCtxSetCurrent(CUcontext handle) {
 }
 
 static CUresult push_current(const char *api, CUcontext handle) {
-    struct sim_call c;
-    sim_begin(&c, api, NULL, SIM_NEED_INIT);
+    SIM_BEGIN_AS(api, NULL, INIT);
     struct sim_context *ctx = sim_context_find(handle);
     if (!c.result)
         c.result = ctx ? push(ctx) : CUDA_ERROR_INVALID_CONTEXT;
     return sim_end(&c);
 }
 
-CUresult CUDAAPI cuCtxPushCurrent(CUcontext ctx) {
-    return push_current(__func__, ctx);
-}
-
-CUresult CUDAAPI cuCtxPushCurrent_v2(CUcontext ctx) {
-    return push_current(__func__, ctx);
-}
+SIM_FORWARD(cuCtxPushCurrent, (CUcontext ctx), push_current, ctx)
+SIM_FORWARD(cuCtxPushCurrent_v2, (CUcontext ctx), push_current, ctx)
 
 static CUresult pop_current(const char *api, CUcontext *pctx) {
-    struct sim_call c;
-    sim_begin(&c, api, NULL, SIM_NEED_INIT);
-    if (!c.result && height == 0)
-        c.result = CUDA_ERROR_INVALID_CONTEXT;
+    SIM_BEGIN_AS(api, NULL, INIT);
+    SIM_REFUSE_IF(&c, height == 0, CUDA_ERROR_INVALID_CONTEXT);
     if (!c.result) {
         height--;
         if (pctx)
@@ -389,18 +343,12 @@ static CUresult pop_current(const char *api, CUcontext *pctx) {
     return sim_end(&c);
 }
 
-CUresult CUDAAPI cuCtxPopCurrent(CUcontext *pctx) {
-    return pop_current(__func__, pctx);
-}
-
-CUresult CUDAAPI cuCtxPopCurrent_v2(CUcontext *pctx) {
-    return pop_current(__func__, pctx);
-}
+SIM_FORWARD(cuCtxPopCurrent, (CUcontext * pctx), pop_current, pctx)
+SIM_FORWARD(cuCtxPopCurrent_v2, (CUcontext * pctx), pop_current, pctx)
 
 CUresult CUDAAPI cuCtxGetDevice(CUdevice *device) {
     SIM_BEGIN(NULL, CONTEXT);
-    if (!c.result && !device)
-        c.result = CUDA_ERROR_INVALID_VALUE;
+    SIM_REFUSE_IF(&c, !device, CUDA_ERROR_INVALID_VALUE);
     if (!c.result)
         *device = c.ctx->o.device;
     return sim_end(&c);
@@ -420,10 +368,8 @@ CUresult CUDAAPI cuCtxGetDevice_v2(CUdevice *device, CUcontext handle) {
     SIM_BEGIN(NULL, INIT);
     CUresult why_not = CUDA_SUCCESS;
     struct sim_context *ctx = handle ? sim_context_find(handle) : sim_current(&why_not);
-    if (!c.result && !device)
-        c.result = CUDA_ERROR_INVALID_VALUE;
-    if (!c.result && !ctx)
-        c.result = handle ? CUDA_ERROR_INVALID_CONTEXT : why_not;
+    SIM_REFUSE_IF(&c, !device, CUDA_ERROR_INVALID_VALUE);
+    SIM_REFUSE_IF(&c, !ctx, handle ? CUDA_ERROR_INVALID_CONTEXT : why_not);
     if (!c.result)
         *device = ctx->o.device;
     return sim_end(&c);
@@ -433,8 +379,7 @@ CUresult CUDAAPI cuCtxSynchronize_v2(CUcontext handle) {
     SIM_BEGIN(NULL, INIT);
     CUresult why_not = CUDA_SUCCESS;
     struct sim_context *ctx = handle ? sim_context_find(handle) : sim_current(&why_not);
-    if (!c.result && !ctx)
-        c.result = handle ? CUDA_ERROR_INVALID_CONTEXT : why_not;
+    SIM_REFUSE_IF(&c, !ctx, handle ? CUDA_ERROR_INVALID_CONTEXT : why_not);
     if (!c.result)
         c.result = sim_capture_unsafe();
     if (!c.result)
@@ -445,8 +390,7 @@ CUresult CUDAAPI cuCtxSynchronize_v2(CUcontext handle) {
 
 CUresult CUDAAPI cuCtxGetFlags(unsigned int *flags) {
     SIM_BEGIN(NULL, CONTEXT);
-    if (!c.result && !flags)
-        c.result = CUDA_ERROR_INVALID_VALUE;
+    SIM_REFUSE_IF(&c, !flags, CUDA_ERROR_INVALID_VALUE);
     if (!c.result)
         *flags = c.ctx->flags;
     return sim_end(&c);
@@ -455,10 +399,8 @@ CUresult CUDAAPI cuCtxGetFlags(unsigned int *flags) {
 CUresult CUDAAPI cuCtxGetApiVersion(CUcontext handle, unsigned int *version) {
     SIM_BEGIN(NULL, INIT);
     struct sim_context *ctx = handle ? sim_context_find(handle) : c.ctx;
-    if (!c.result && !version)
-        c.result = CUDA_ERROR_INVALID_VALUE;
-    if (!c.result && !ctx)
-        c.result = CUDA_ERROR_INVALID_CONTEXT;
+    SIM_REFUSE_IF(&c, !version, CUDA_ERROR_INVALID_VALUE);
+    SIM_REFUSE_IF(&c, !ctx, CUDA_ERROR_INVALID_CONTEXT);
     if (!c.result)
         *version = ctx->api_version ? ctx->api_version : 3020;
     return sim_end(&c);
@@ -467,10 +409,8 @@ CUresult CUDAAPI cuCtxGetApiVersion(CUcontext handle, unsigned int *version) {
 CUresult CUDAAPI cuCtxGetId(CUcontext handle, unsigned long long *ctxId) {
     SIM_BEGIN(NULL, INIT);
     struct sim_context *ctx = handle ? sim_context_find(handle) : c.ctx;
-    if (!c.result && !ctxId)
-        c.result = CUDA_ERROR_INVALID_VALUE;
-    if (!c.result && !ctx)
-        c.result = handle ? CUDA_ERROR_CONTEXT_IS_DESTROYED : CUDA_ERROR_INVALID_CONTEXT;
+    SIM_REFUSE_IF(&c, !ctxId, CUDA_ERROR_INVALID_VALUE);
+    SIM_REFUSE_IF(&c, !ctx, handle ? CUDA_ERROR_CONTEXT_IS_DESTROYED : CUDA_ERROR_INVALID_CONTEXT);
     if (!c.result)
         *ctxId = ctx->o.serial;
     return sim_end(&c);
@@ -497,24 +437,15 @@ CUresult CUDAAPI cuProfilerStop(void) {
 }
 
 static CUresult peer(const char *api, CUcontext handle) {
-    struct sim_call c;
-    sim_begin(&c, api, NULL, SIM_NEED_CONTEXT);
+    SIM_BEGIN_AS(api, NULL, CONTEXT);
     struct sim_context *ctx = sim_context_find(handle);
-    if (!c.result && !ctx)
-        c.result = CUDA_ERROR_INVALID_CONTEXT;
-    if (!c.result && ctx->o.device == c.ctx->o.device)
-        c.result = CUDA_ERROR_INVALID_DEVICE;
+    SIM_REFUSE_IF(&c, !ctx, CUDA_ERROR_INVALID_CONTEXT);
+    SIM_REFUSE_IF(&c, ctx->o.device == c.ctx->o.device, CUDA_ERROR_INVALID_DEVICE);
     return sim_end(&c);
 }
 
-CUresult CUDAAPI cuCtxEnablePeerAccess(CUcontext peerContext, unsigned int Flags) {
-    (void)Flags;
-    return peer(__func__, peerContext);
-}
-
-CUresult CUDAAPI cuCtxDisablePeerAccess(CUcontext peerContext) {
-    return peer(__func__, peerContext);
-}
+SIM_FORWARD(cuCtxEnablePeerAccess, (CUcontext peerContext, unsigned int Flags), peer, peerContext)
+SIM_FORWARD(cuCtxDisablePeerAccess, (CUcontext peerContext), peer, peerContext)
 
 // ---- limits -------------------------------------------------------------------------------------
 
@@ -566,26 +497,21 @@ CUresult CUDAAPI cuCtxSetLimit(CUlimit limit, size_t value) {
 
 CUresult CUDAAPI cuCtxGetLimit(size_t *pvalue, CUlimit limit) {
     SIM_BEGIN(NULL, CONTEXT);
-    if (!c.result && !pvalue)
-        c.result = CUDA_ERROR_INVALID_VALUE;
-    if (!c.result && !known_limit(limit))
-        c.result = CUDA_ERROR_UNSUPPORTED_LIMIT;
+    SIM_REFUSE_IF(&c, !pvalue, CUDA_ERROR_INVALID_VALUE);
+    SIM_REFUSE_IF(&c, !known_limit(limit), CUDA_ERROR_UNSUPPORTED_LIMIT);
     if (!c.result)
         *pvalue = c.ctx->limits[limit];
     return sim_end(&c);
 }
 
-// ---- green contexts: a share of the device's multiprocessors, on top of the primary context
-// --------
+// ---- green contexts: a share of the device's multiprocessors, on top of the primary context -----
 
 #if CUDA_VERSION >= 12040
 CUresult CUDAAPI cuDeviceGetDevResource(CUdevice device, CUdevResource *resource,
                                         CUdevResourceType type) {
     SIM_BEGIN(NULL, INIT);
-    if (!c.result && (!resource || type != CU_DEV_RESOURCE_TYPE_SM))
-        c.result = CUDA_ERROR_INVALID_VALUE;
-    if (!c.result && !sim_device_valid(device))
-        c.result = CUDA_ERROR_INVALID_DEVICE;
+    SIM_REFUSE_IF(&c, !resource || type != CU_DEV_RESOURCE_TYPE_SM, CUDA_ERROR_INVALID_VALUE);
+    SIM_REFUSE_IF(&c, !sim_device_valid(device), CUDA_ERROR_INVALID_DEVICE);
     if (!c.result) {
         memset(resource, 0, sizeof *resource);
         resource->type = CU_DEV_RESOURCE_TYPE_SM;
@@ -597,8 +523,7 @@ CUresult CUDAAPI cuDeviceGetDevResource(CUdevice device, CUdevResource *resource
 CUresult CUDAAPI cuDevResourceGenerateDesc(CUdevResourceDesc *phDesc, CUdevResource *resources,
                                            unsigned int nbResources) {
     SIM_BEGIN(NULL, INIT);
-    if (!c.result && (!phDesc || !resources || !nbResources))
-        c.result = CUDA_ERROR_INVALID_VALUE;
+    SIM_REFUSE_IF(&c, !phDesc || !resources || !nbResources, CUDA_ERROR_INVALID_VALUE);
     if (!c.result)
         *phDesc = sim_object_new(sizeof(struct sim_object), SIM_DESCRIPTOR, NULL, 0);
     return sim_end(&c);
@@ -611,9 +536,10 @@ CUresult CUDAAPI cuGreenCtxCreate(CUgreenCtx *phCtx, CUdevResourceDesc desc, CUd
     bool created;
     begin_primary(&c, __func__, dev);
     c.op = "context-create";
-    if (!c.result && (!phCtx || !sim_object_find(desc, SIM_DESCRIPTOR) ||
-                      !(flags & CU_GREEN_CTX_DEFAULT_STREAM)))
-        c.result = CUDA_ERROR_INVALID_VALUE;
+    SIM_REFUSE_IF(&c,
+                  !phCtx || !sim_object_find(desc, SIM_DESCRIPTOR) ||
+                      !(flags & CU_GREEN_CTX_DEFAULT_STREAM),
+                  CUDA_ERROR_INVALID_VALUE);
     if (!c.result)
         c.result = sim_primary_retain(dev, &created, &primary);
     if (!c.result) {
@@ -637,8 +563,7 @@ CUresult CUDAAPI cuGreenCtxDestroy(CUgreenCtx hCtx) {
     struct sim_context *ctx = find_green(hCtx);
     sim_set_context(&c, hCtx);
     sim_set_object(&c, hCtx);
-    if (!c.result && !ctx)
-        c.result = CUDA_ERROR_INVALID_CONTEXT;
+    SIM_REFUSE_IF(&c, !ctx, CUDA_ERROR_INVALID_CONTEXT);
     if (!c.result) {
         bool destroyed;
         struct sim_context *primary = sim_devices[ctx->o.device].primary;
@@ -654,10 +579,8 @@ CUresult CUDAAPI cuGreenCtxDestroy(CUgreenCtx hCtx) {
 CUresult CUDAAPI cuCtxFromGreenCtx(CUcontext *pContext, CUgreenCtx hCtx) {
     SIM_BEGIN(NULL, INIT);
     struct sim_context *ctx = find_green(hCtx);
-    if (!c.result && !pContext)
-        c.result = CUDA_ERROR_INVALID_VALUE;
-    if (!c.result && !ctx)
-        c.result = CUDA_ERROR_INVALID_CONTEXT;
+    SIM_REFUSE_IF(&c, !pContext, CUDA_ERROR_INVALID_VALUE);
+    SIM_REFUSE_IF(&c, !ctx, CUDA_ERROR_INVALID_CONTEXT);
     if (!c.result)
         *pContext = (CUcontext)ctx;
     return sim_end(&c);

@@ -35,13 +35,14 @@ void sim_copy_do(const struct sim_copy *m) {
         sim_pages_copy(m->to, m->from, m->bytes);
 }
 
-static CUresult run(const char *api, const struct sim_copy *m, CUstream stream, bool per_thread) {
+static CUresult run(const char *api, const struct sim_copy *m, CUstream stream) {
     struct sim_call c;
-    struct sim_stream *s = sim_stream_begin(&c, api, NULL, stream, per_thread);
+    struct sim_stream *s = sim_stream_begin(&c, api, NULL, stream);
     struct sim_capture *capture = c.result ? NULL : sim_stream_use(s, &c.result);
-    if (!c.result && (!sim_copy_accepts(m->to, m->bytes, m->to_side) ||
-                      !sim_copy_accepts(m->from, m->bytes, m->from_side)))
-        c.result = CUDA_ERROR_INVALID_VALUE;
+    SIM_REFUSE_IF(&c,
+                  !sim_copy_accepts(m->to, m->bytes, m->to_side) ||
+                      !sim_copy_accepts(m->from, m->bytes, m->from_side),
+                  CUDA_ERROR_INVALID_VALUE);
     if (!c.result && capture)
         sim_graph_capture_other(capture->graph, CU_GRAPH_NODE_TYPE_MEMCPY);
     else if (!c.result)
@@ -51,56 +52,41 @@ static CUresult run(const char *api, const struct sim_copy *m, CUstream stream, 
 
 #define ADDRESS(p) ((uint64_t)(uintptr_t)(p))
 
-static CUresult to_device(const char *api, CUdeviceptr to, const void *from, size_t n, CUstream s,
-                          bool per_thread) {
-    return run(api, &(struct sim_copy){to, ADDRESS(from), n, SIM_SIDE_DEVICE, SIM_SIDE_HOST}, s,
-               per_thread);
+static CUresult to_device(const char *api, CUdeviceptr to, const void *from, size_t n, CUstream s) {
+    return run(api, &(struct sim_copy){to, ADDRESS(from), n, SIM_SIDE_DEVICE, SIM_SIDE_HOST}, s);
 }
 
-static CUresult to_host(const char *api, void *to, CUdeviceptr from, size_t n, CUstream s,
-                        bool per_thread) {
-    return run(api, &(struct sim_copy){ADDRESS(to), from, n, SIM_SIDE_HOST, SIM_SIDE_DEVICE}, s,
-               per_thread);
+static CUresult to_host(const char *api, void *to, CUdeviceptr from, size_t n, CUstream s) {
+    return run(api, &(struct sim_copy){ADDRESS(to), from, n, SIM_SIDE_HOST, SIM_SIDE_DEVICE}, s);
 }
 
-static CUresult on_device(const char *api, CUdeviceptr to, CUdeviceptr from, size_t n, CUstream s,
-                          bool per_thread) {
-    return run(api, &(struct sim_copy){to, from, n, SIM_SIDE_DEVICE, SIM_SIDE_DEVICE}, s,
-               per_thread);
+static CUresult on_device(const char *api, CUdeviceptr to, CUdeviceptr from, size_t n, CUstream s) {
+    return run(api, &(struct sim_copy){to, from, n, SIM_SIDE_DEVICE, SIM_SIDE_DEVICE}, s);
 }
 
-static CUresult anywhere(const char *api, CUdeviceptr to, CUdeviceptr from, size_t n, CUstream s,
-                         bool per_thread) {
-    return run(api, &(struct sim_copy){to, from, n, SIM_SIDE_ANY, SIM_SIDE_ANY}, s, per_thread);
+static CUresult anywhere(const char *api, CUdeviceptr to, CUdeviceptr from, size_t n, CUstream s) {
+    return run(api, &(struct sim_copy){to, from, n, SIM_SIDE_ANY, SIM_SIDE_ANY}, s);
 }
 
 // Each with its two variants of the default stream.
-#define COPY(name, suffix, helper, to_type, from_type)                            \
-    CUresult CUDAAPI name(to_type to, from_type from, size_t ByteCount) {         \
-        return helper(__func__, to, from, ByteCount, NULL, false);                \
-    }                                                                             \
-    CUresult CUDAAPI name##suffix(to_type to, from_type from, size_t ByteCount) { \
-        return helper(__func__, to, from, ByteCount, NULL, true);                 \
-    }
-#define COPY_ASYNC(name, helper, to_type, from_type)                                               \
-    CUresult CUDAAPI name(to_type to, from_type from, size_t ByteCount, CUstream hStream) {        \
-        return helper(__func__, to, from, ByteCount, hStream, false);                              \
-    }                                                                                              \
-    CUresult CUDAAPI name##_ptsz(to_type to, from_type from, size_t ByteCount, CUstream hStream) { \
-        return helper(__func__, to, from, ByteCount, hStream, true);                               \
-    }
+#define COPY(name, helper, to_type, from_type)                                                    \
+    SIM_FORWARD(name, (to_type to, from_type from, size_t count), helper, to, from, count, NULL)  \
+    SIM_FORWARD(name##_ptds, (to_type to, from_type from, size_t count), helper, to, from, count, \
+                NULL)
+#define COPY_ASYNC(name, helper, to_type, from_type)                                            \
+    SIM_FORWARD_PTSZ(name, (to_type to, from_type from, size_t count, CUstream stream), helper, \
+                     to, from, count, stream)
 
-COPY(cuMemcpyHtoD_v2, _ptds, to_device, CUdeviceptr, const void *)
-COPY(cuMemcpyDtoH_v2, _ptds, to_host, void *, CUdeviceptr)
-COPY(cuMemcpyDtoD_v2, _ptds, on_device, CUdeviceptr, CUdeviceptr)
-COPY(cuMemcpy, _ptds, anywhere, CUdeviceptr, CUdeviceptr)
+COPY(cuMemcpyHtoD_v2, to_device, CUdeviceptr, const void *)
+COPY(cuMemcpyDtoH_v2, to_host, void *, CUdeviceptr)
+COPY(cuMemcpyDtoD_v2, on_device, CUdeviceptr, CUdeviceptr)
+COPY(cuMemcpy, anywhere, CUdeviceptr, CUdeviceptr)
 COPY_ASYNC(cuMemcpyHtoDAsync_v2, to_device, CUdeviceptr, const void *)
 COPY_ASYNC(cuMemcpyDtoHAsync_v2, to_host, void *, CUdeviceptr)
 COPY_ASYNC(cuMemcpyDtoDAsync_v2, on_device, CUdeviceptr, CUdeviceptr)
 COPY_ASYNC(cuMemcpyAsync, anywhere, CUdeviceptr, CUdeviceptr)
 
-// ---- fills
-// --------------------------------------------------------------------------------------------
+// ---- fills --------------------------------------------------------------------------------------
 
 static void do_fill(CUdeviceptr p, const void *value, size_t width, size_t n) {
     static const char zeros[8];
@@ -115,9 +101,9 @@ static void do_fill(CUdeviceptr p, const void *value, size_t width, size_t n) {
 }
 
 static CUresult fill(const char *api, CUdeviceptr p, const void *value, size_t width, size_t n,
-                     CUstream stream, bool per_thread) {
+                     CUstream stream) {
     struct sim_call c;
-    struct sim_stream *s = sim_stream_begin(&c, api, NULL, stream, per_thread);
+    struct sim_stream *s = sim_stream_begin(&c, api, NULL, stream);
     struct sim_capture *capture = c.result ? NULL : sim_stream_use(s, &c.result);
     if (!c.result &&
         (p % width || n > SIZE_MAX / width || !sim_copy_accepts(p, n * width, SIM_SIDE_DEVICE)))
@@ -129,34 +115,22 @@ static CUresult fill(const char *api, CUdeviceptr p, const void *value, size_t w
     return sim_end(&c);
 }
 
-#define FILL(name, type)                                                                          \
-    CUresult CUDAAPI name##_v2(CUdeviceptr dstDevice, type value, size_t N) {                     \
-        return fill(__func__, dstDevice, &value, sizeof value, N, NULL, false);                   \
-    }                                                                                             \
-    CUresult CUDAAPI name##_v2_ptds(CUdeviceptr dstDevice, type value, size_t N) {                \
-        return fill(__func__, dstDevice, &value, sizeof value, N, NULL, true);                    \
-    }                                                                                             \
-    CUresult CUDAAPI name##Async(CUdeviceptr dstDevice, type value, size_t N, CUstream hStream) { \
-        return fill(__func__, dstDevice, &value, sizeof value, N, hStream, false);                \
-    }                                                                                             \
-    CUresult CUDAAPI name##Async_ptsz(CUdeviceptr dstDevice, type value, size_t N,                \
-                                      CUstream hStream) {                                         \
-        return fill(__func__, dstDevice, &value, sizeof value, N, hStream, true);                 \
-    }
+#define FILL(name, type)                                                                           \
+    SIM_FORWARD(name##_v2, (CUdeviceptr p, type value, size_t n), fill, p, &value, sizeof value,   \
+                n, NULL)                                                                           \
+    SIM_FORWARD(name##_v2_ptds, (CUdeviceptr p, type value, size_t n), fill, p, &value,            \
+                sizeof value, n, NULL)                                                             \
+    SIM_FORWARD_PTSZ(name##Async, (CUdeviceptr p, type value, size_t n, CUstream stream), fill, p, \
+                     &value, sizeof value, n, stream)
 
 FILL(cuMemsetD8, unsigned char)
 FILL(cuMemsetD16, unsigned short)
 FILL(cuMemsetD32, unsigned int)
 
 // Beside nothing else that happens later: a fill of one word.
-#define WRITE_VALUE(name, per_thread)                                             \
-    CUresult CUDAAPI name(CUstream stream, CUdeviceptr addr, cuuint32_t value,    \
-                          unsigned int flags) {                                   \
-        (void)flags;                                                              \
-        return fill(__func__, addr, &value, sizeof value, 1, stream, per_thread); \
-    }
+#define WRITE_VALUE(name)                                                                          \
+    SIM_FORWARD_PTSZ(name, (CUstream stream, CUdeviceptr p, cuuint32_t value, unsigned int flags), \
+                     fill, p, &value, sizeof value, 1, stream)
 
-WRITE_VALUE(cuStreamWriteValue32, false)
-WRITE_VALUE(cuStreamWriteValue32_ptsz, true)
-WRITE_VALUE(cuStreamWriteValue32_v2, false)
-WRITE_VALUE(cuStreamWriteValue32_v2_ptsz, true)
+WRITE_VALUE(cuStreamWriteValue32)
+WRITE_VALUE(cuStreamWriteValue32_v2)

@@ -47,9 +47,9 @@ static void copy_rows(const struct side *to, const struct side *from, size_t wid
                                        whole ? width * height : width, kind(to), kind(from)});
 }
 
-static CUresult run(const char *api, const CUDA_MEMCPY2D *m, CUstream stream, bool per_thread) {
+static CUresult run(const char *api, const CUDA_MEMCPY2D *m, CUstream stream) {
     struct sim_call c;
-    struct sim_stream *s = sim_stream_begin(&c, api, NULL, stream, per_thread);
+    struct sim_stream *s = sim_stream_begin(&c, api, NULL, stream);
     struct sim_capture *capture = c.result ? NULL : sim_stream_use(s, &c.result);
     struct side to = {0}, from = {0};
     if (m) {
@@ -58,9 +58,10 @@ static CUresult run(const char *api, const CUDA_MEMCPY2D *m, CUstream stream, bo
         from = side_of(m->srcMemoryType, m->srcHost, m->srcDevice, m->srcArray, m->srcPitch,
                        m->srcXInBytes, m->srcY);
     }
-    if (!c.result && (!m || !valid(&to, m->WidthInBytes, m->Height) ||
-                      !valid(&from, m->WidthInBytes, m->Height)))
-        c.result = CUDA_ERROR_INVALID_VALUE;
+    SIM_REFUSE_IF(&c,
+                  !m || !valid(&to, m->WidthInBytes, m->Height) ||
+                      !valid(&from, m->WidthInBytes, m->Height),
+                  CUDA_ERROR_INVALID_VALUE);
     if (!c.result && capture)
         sim_graph_capture_other(capture->graph, CU_GRAPH_NODE_TYPE_MEMCPY);
     else if (!c.result)
@@ -68,19 +69,10 @@ static CUresult run(const char *api, const CUDA_MEMCPY2D *m, CUstream stream, bo
     return sim_end(&c);
 }
 
-#define COPY(name, per_thread)                          \
-    CUresult CUDAAPI name(const CUDA_MEMCPY2D *pCopy) { \
-        return run(__func__, pCopy, NULL, per_thread);  \
-    }
-COPY(cuMemcpy2D_v2, false)
-COPY(cuMemcpy2D_v2_ptds, true)
-COPY(cuMemcpy2DUnaligned_v2, false)
-COPY(cuMemcpy2DUnaligned_v2_ptds, true)
+SIM_FORWARD(cuMemcpy2D_v2, (const CUDA_MEMCPY2D *pCopy), run, pCopy, NULL)
+SIM_FORWARD(cuMemcpy2D_v2_ptds, (const CUDA_MEMCPY2D *pCopy), run, pCopy, NULL)
+SIM_FORWARD(cuMemcpy2DUnaligned_v2, (const CUDA_MEMCPY2D *pCopy), run, pCopy, NULL)
+SIM_FORWARD(cuMemcpy2DUnaligned_v2_ptds, (const CUDA_MEMCPY2D *pCopy), run, pCopy, NULL)
 
-CUresult CUDAAPI cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D *pCopy, CUstream hStream) {
-    return run(__func__, pCopy, hStream, false);
-}
-
-CUresult CUDAAPI cuMemcpy2DAsync_v2_ptsz(const CUDA_MEMCPY2D *pCopy, CUstream hStream) {
-    return run(__func__, pCopy, hStream, true);
-}
+SIM_FORWARD_PTSZ(cuMemcpy2DAsync_v2, (const CUDA_MEMCPY2D *pCopy, CUstream hStream), run, pCopy,
+                 hStream)

@@ -12,10 +12,8 @@ bool sim_device_valid(int device) {
 
 CUresult CUDAAPI cuInit(unsigned int Flags) {
     SIM_BEGIN(NULL, NOTHING);
-    if (!c.result && Flags)
-        c.result = CUDA_ERROR_INVALID_VALUE;
-    if (!c.result && sim_param.devices == 0)
-        c.result = CUDA_ERROR_NO_DEVICE;
+    SIM_REFUSE_IF(&c, Flags, CUDA_ERROR_INVALID_VALUE);
+    SIM_REFUSE_IF(&c, sim_param.devices == 0, CUDA_ERROR_NO_DEVICE);
     if (!c.result)
         c.result = sim_cu_init();
     const CUresult result = sim_end(&c);
@@ -26,8 +24,7 @@ CUresult CUDAAPI cuInit(unsigned int Flags) {
 
 CUresult CUDAAPI cuDriverGetVersion(int *driverVersion) {
     SIM_BEGIN(NULL, NOTHING);
-    if (!c.result && !driverVersion)
-        c.result = CUDA_ERROR_INVALID_VALUE;
+    SIM_REFUSE_IF(&c, !driverVersion, CUDA_ERROR_INVALID_VALUE);
     if (!c.result)
         *driverVersion = sim_param.driver_version;
     return sim_end(&c);
@@ -35,8 +32,7 @@ CUresult CUDAAPI cuDriverGetVersion(int *driverVersion) {
 
 CUresult CUDAAPI cuDeviceGetCount(int *count) {
     SIM_BEGIN(NULL, INIT);
-    if (!c.result && !count)
-        c.result = CUDA_ERROR_INVALID_VALUE;
+    SIM_REFUSE_IF(&c, !count, CUDA_ERROR_INVALID_VALUE);
     if (!c.result)
         *count = sim_param.devices;
     return sim_end(&c);
@@ -44,10 +40,8 @@ CUresult CUDAAPI cuDeviceGetCount(int *count) {
 
 CUresult CUDAAPI cuDeviceGet(CUdevice *device, int ordinal) {
     SIM_BEGIN(NULL, INIT);
-    if (!c.result && !device)
-        c.result = CUDA_ERROR_INVALID_VALUE;
-    if (!c.result && !sim_device_valid(ordinal))
-        c.result = CUDA_ERROR_INVALID_DEVICE;
+    SIM_REFUSE_IF(&c, !device, CUDA_ERROR_INVALID_VALUE);
+    SIM_REFUSE_IF(&c, !sim_device_valid(ordinal), CUDA_ERROR_INVALID_DEVICE);
     if (!c.result)
         *device = ordinal;
     return sim_end(&c);
@@ -56,10 +50,8 @@ CUresult CUDAAPI cuDeviceGet(CUdevice *device, int ordinal) {
 // Begins a question about a device and checks what all of them check.
 static void ask(struct sim_call *c, const char *api, const void *out, int device) {
     sim_begin(c, api, NULL, SIM_NEED_INIT);
-    if (!c->result && !out)
-        c->result = CUDA_ERROR_INVALID_VALUE;
-    if (!c->result && !sim_device_valid(device))
-        c->result = CUDA_ERROR_INVALID_DEVICE;
+    SIM_REFUSE_IF(c, !out, CUDA_ERROR_INVALID_VALUE);
+    SIM_REFUSE_IF(c, !sim_device_valid(device), CUDA_ERROR_INVALID_DEVICE);
 }
 
 CUresult CUDAAPI cuDeviceGetName(char *name, int len, CUdevice dev) {
@@ -102,13 +94,8 @@ static CUresult uuid(const char *api, CUuuid *out, CUdevice dev, int of_card) {
     return sim_end(&c);
 }
 
-CUresult CUDAAPI cuDeviceGetUuid(CUuuid *out, CUdevice dev) {
-    return uuid(__func__, out, dev, 1);
-}
-
-CUresult CUDAAPI cuDeviceGetUuid_v2(CUuuid *out, CUdevice dev) {
-    return uuid(__func__, out, dev, 0);
-}
+SIM_FORWARD(cuDeviceGetUuid, (CUuuid * out, CUdevice dev), uuid, out, dev, 1)
+SIM_FORWARD(cuDeviceGetUuid_v2, (CUuuid * out, CUdevice dev), uuid, out, dev, 0)
 
 CUresult CUDAAPI cuDeviceGetPCIBusId(char *pciBusId, int len, CUdevice dev) {
     struct sim_call c;
@@ -121,10 +108,9 @@ CUresult CUDAAPI cuDeviceGetPCIBusId(char *pciBusId, int len, CUdevice dev) {
 CUresult CUDAAPI cuDeviceGetByPCIBusId(CUdevice *dev, const char *pciBusId) {
     SIM_BEGIN(NULL, INIT);
     unsigned domain, bus;
-    if (!c.result && (!dev || !pciBusId || sscanf(pciBusId, "%x:%x", &domain, &bus) != 2))
-        c.result = CUDA_ERROR_INVALID_VALUE;
-    if (!c.result && !sim_device_valid((int)bus - 1))
-        c.result = CUDA_ERROR_INVALID_DEVICE;
+    SIM_REFUSE_IF(&c, !dev || !pciBusId || sscanf(pciBusId, "%x:%x", &domain, &bus) != 2,
+                  CUDA_ERROR_INVALID_VALUE);
+    SIM_REFUSE_IF(&c, !sim_device_valid((int)bus - 1), CUDA_ERROR_INVALID_DEVICE);
     if (!c.result)
         *dev = (int)bus - 1;
     return sim_end(&c);
@@ -227,8 +213,7 @@ int sim_device_attribute(CUdevice_attribute attribute, int device) {
 CUresult CUDAAPI cuDeviceGetAttribute(int *pi, CUdevice_attribute attrib, CUdevice dev) {
     struct sim_call c;
     ask(&c, __func__, pi, dev);
-    if (!c.result && ((int)attrib < 1 || (int)attrib > 1000))
-        c.result = CUDA_ERROR_INVALID_VALUE;
+    SIM_REFUSE_IF(&c, (int)attrib < 1 || (int)attrib > 1000, CUDA_ERROR_INVALID_VALUE);
     if (!c.result)
         *pi = sim_device_attribute(attrib, dev);
     return sim_end(&c);
@@ -237,8 +222,7 @@ CUresult CUDAAPI cuDeviceGetAttribute(int *pi, CUdevice_attribute attrib, CUdevi
 CUresult CUDAAPI cuDeviceCanAccessPeer(int *canAccessPeer, CUdevice dev, CUdevice peerDev) {
     struct sim_call c;
     ask(&c, __func__, canAccessPeer, dev);
-    if (!c.result && !sim_device_valid(peerDev))
-        c.result = CUDA_ERROR_INVALID_DEVICE;
+    SIM_REFUSE_IF(&c, !sim_device_valid(peerDev), CUDA_ERROR_INVALID_DEVICE);
     if (!c.result)
         *canAccessPeer = dev != peerDev;
     return sim_end(&c);
@@ -249,7 +233,6 @@ CUresult CUDAAPI cuDeviceRegisterAsyncNotification(CUdevice device, CUasyncCallb
                                                    void *userData,
                                                    CUasyncCallbackHandle *callback) {
     struct sim_call c;
-    (void)userData;
     ask(&c, __func__, callbackFunc ? (void *)callback : NULL, device);
     if (!c.result)
         *callback = sim_object_new(sizeof(struct sim_object), SIM_CALLBACK, NULL, device);
@@ -261,8 +244,8 @@ CUresult CUDAAPI cuDeviceUnregisterAsyncNotification(CUdevice device,
     struct sim_call c;
     void *object = NULL;
     ask(&c, __func__, callback, device);
-    if (!c.result && !(object = sim_object_find(callback, SIM_CALLBACK)))
-        c.result = CUDA_ERROR_INVALID_VALUE;
+    SIM_REFUSE_IF(&c, !(object = sim_object_find(callback, SIM_CALLBACK)),
+                  CUDA_ERROR_INVALID_VALUE);
     if (!c.result)
         sim_object_delete(object);
     return sim_end(&c);

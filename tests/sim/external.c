@@ -22,10 +22,10 @@ CUresult CUDAAPI cuImportExternalMemory(CUexternalMemory *extMem_out,
     SIM_BEGIN("import", CONTEXT);
     if (memHandleDesc)
         sim_set_bytes(&c, memHandleDesc->size);
-    if (!c.result && (!extMem_out || !memHandleDesc || !memHandleDesc->size))
-        c.result = CUDA_ERROR_INVALID_VALUE;
-    if (!c.result && by_descriptor(memHandleDesc->type) && memHandleDesc->handle.fd < 0)
-        c.result = CUDA_ERROR_INVALID_HANDLE;
+    SIM_REFUSE_IF(&c, !extMem_out || !memHandleDesc || !memHandleDesc->size,
+                  CUDA_ERROR_INVALID_VALUE);
+    SIM_REFUSE_IF(&c, by_descriptor(memHandleDesc->type) && memHandleDesc->handle.fd < 0,
+                  CUDA_ERROR_INVALID_HANDLE);
     if (!c.result) {
         struct external *e = sim_object_new(sizeof *e, SIM_EXTERNAL, NULL, c.ctx->o.device);
         e->size = memHandleDesc->size;
@@ -42,8 +42,7 @@ static struct external *begin(struct sim_call *c, const char *api, const char *o
     sim_begin(c, api, op, SIM_NEED_CONTEXT);
     sim_set_object(c, handle);
     struct external *e = sim_object_find(handle, SIM_EXTERNAL);
-    if (!c->result && !e)
-        c->result = CUDA_ERROR_INVALID_HANDLE;
+    SIM_REFUSE_IF(c, !e, CUDA_ERROR_INVALID_HANDLE);
     return e;
 }
 
@@ -57,9 +56,10 @@ cuExternalMemoryGetMappedBuffer(CUdeviceptr *devPtr, CUexternalMemory extMem,
         sim_set_bytes(&c, bufferDesc->size);
         sim_set_offset(&c, bufferDesc->offset);
     }
-    if (!c.result && (!devPtr || !bufferDesc || !bufferDesc->size || bufferDesc->size > e->size ||
-                      bufferDesc->offset > e->size - bufferDesc->size))
-        c.result = CUDA_ERROR_INVALID_VALUE;
+    SIM_REFUSE_IF(&c,
+                  !devPtr || !bufferDesc || !bufferDesc->size || bufferDesc->size > e->size ||
+                      bufferDesc->offset > e->size - bufferDesc->size,
+                  CUDA_ERROR_INVALID_VALUE);
     if (!c.result) {
         space = sim_round_up(bufferDesc->size, 2 << 20);
         if (!sim_space_take(space, 0, &base))
@@ -85,9 +85,10 @@ CUresult CUDAAPI cuExternalMemoryGetMappedMipmappedArray(
         sim_set_bytes(&c, sim_mipmap_bytes(&mipmapDesc->arrayDesc, mipmapDesc->numLevels & 31));
         sim_set_offset(&c, mipmapDesc->offset);
     }
-    if (!c.result && (!mipmap || !mipmapDesc || !mipmapDesc->numLevels ||
-                      mipmapDesc->numLevels > 31 || sim_array_bad(&mipmapDesc->arrayDesc)))
-        c.result = CUDA_ERROR_INVALID_VALUE;
+    SIM_REFUSE_IF(&c,
+                  !mipmap || !mipmapDesc || !mipmapDesc->numLevels || mipmapDesc->numLevels > 31 ||
+                      sim_array_bad(&mipmapDesc->arrayDesc),
+                  CUDA_ERROR_INVALID_VALUE);
     if (!c.result)
         *mipmap = (CUmipmappedArray)sim_mipmap_new(sim_owner(c.ctx), &mipmapDesc->arrayDesc,
                                                    mipmapDesc->numLevels);
@@ -102,8 +103,7 @@ CUresult CUDAAPI cuDestroyExternalMemory(CUexternalMemory extMem) {
     return sim_end(&c);
 }
 
-// ---- graphics
-// ---------------------------------------------------------------------------------------
+// ---- graphics -----------------------------------------------------------------------------------
 
 #define BUFFER_SIZE (64 << 10) // of every simulated GL buffer
 
@@ -117,11 +117,8 @@ CUresult CUDAAPI cuGraphicsGLRegisterBuffer(CUgraphicsResource *out, unsigned bu
                                             unsigned flags) {
     SIM_BEGIN(NULL, CONTEXT);
     uint64_t base;
-    (void)buffer, (void)flags;
-    if (!c.result && !out)
-        c.result = CUDA_ERROR_INVALID_VALUE;
-    if (!c.result && !sim_space_take(BUFFER_SIZE, 0, &base))
-        c.result = CUDA_ERROR_OUT_OF_MEMORY;
+    SIM_REFUSE_IF(&c, !out, CUDA_ERROR_INVALID_VALUE);
+    SIM_REFUSE_IF(&c, !sim_space_take(BUFFER_SIZE, 0, &base), CUDA_ERROR_OUT_OF_MEMORY);
     if (!c.result) {
         struct graphics *g = sim_object_new(sizeof *g, SIM_GRAPHICS, NULL, c.ctx->o.device);
         g->range = sim_range_new(SIM_RANGE_EXTERNAL, base, BUFFER_SIZE);
@@ -135,8 +132,7 @@ CUresult CUDAAPI cuGraphicsGLRegisterBuffer(CUgraphicsResource *out, unsigned bu
 CUresult CUDAAPI cuGraphicsUnregisterResource(CUgraphicsResource resource) {
     SIM_BEGIN(NULL, CONTEXT);
     struct graphics *g = sim_object_find(resource, SIM_GRAPHICS);
-    if (!c.result && !g)
-        c.result = CUDA_ERROR_INVALID_HANDLE;
+    SIM_REFUSE_IF(&c, !g, CUDA_ERROR_INVALID_HANDLE);
     if (!c.result) {
         sim_space_give(g->range->base, g->range->space);
         sim_range_delete(g->range);
@@ -146,13 +142,12 @@ CUresult CUDAAPI cuGraphicsUnregisterResource(CUgraphicsResource resource) {
 }
 
 static CUresult map_graphics(const char *api, unsigned count, CUgraphicsResource *resources,
-                             CUstream stream, bool per_thread, bool map) {
+                             CUstream stream, bool map) {
     struct sim_call c;
-    sim_stream_begin(&c, api, map ? "map" : "unmap", stream, per_thread);
+    sim_stream_begin(&c, api, map ? "map" : "unmap", stream);
     if (resources && count)
         sim_set_object(&c, resources[0]);
-    if (!c.result && (!count || !resources))
-        c.result = CUDA_ERROR_INVALID_VALUE;
+    SIM_REFUSE_IF(&c, !count || !resources, CUDA_ERROR_INVALID_VALUE);
     for (unsigned i = 0; !c.result && i < count; i++) {
         struct graphics *g = sim_object_find(resources[i], SIM_GRAPHICS);
         if (!g)
@@ -165,34 +160,19 @@ static CUresult map_graphics(const char *api, unsigned count, CUgraphicsResource
     return sim_end(&c);
 }
 
-CUresult CUDAAPI cuGraphicsMapResources(unsigned int count, CUgraphicsResource *resources,
-                                        CUstream hStream) {
-    return map_graphics(__func__, count, resources, hStream, false, true);
-}
-
-CUresult CUDAAPI cuGraphicsMapResources_ptsz(unsigned int count, CUgraphicsResource *resources,
-                                             CUstream hStream) {
-    return map_graphics(__func__, count, resources, hStream, true, true);
-}
-
-CUresult CUDAAPI cuGraphicsUnmapResources(unsigned int count, CUgraphicsResource *resources,
-                                          CUstream hStream) {
-    return map_graphics(__func__, count, resources, hStream, false, false);
-}
-
-CUresult CUDAAPI cuGraphicsUnmapResources_ptsz(unsigned int count, CUgraphicsResource *resources,
-                                               CUstream hStream) {
-    return map_graphics(__func__, count, resources, hStream, true, false);
-}
+SIM_FORWARD_PTSZ(cuGraphicsMapResources,
+                 (unsigned int count, CUgraphicsResource *resources, CUstream hStream),
+                 map_graphics, count, resources, hStream, true)
+SIM_FORWARD_PTSZ(cuGraphicsUnmapResources,
+                 (unsigned int count, CUgraphicsResource *resources, CUstream hStream),
+                 map_graphics, count, resources, hStream, false)
 
 CUresult CUDAAPI cuGraphicsResourceGetMappedPointer_v2(CUdeviceptr *pDevPtr, size_t *pSize,
                                                        CUgraphicsResource resource) {
     SIM_BEGIN(NULL, CONTEXT);
     struct graphics *g = sim_object_find(resource, SIM_GRAPHICS);
-    if (!c.result && !g)
-        c.result = CUDA_ERROR_INVALID_HANDLE;
-    if (!c.result && !g->mapped)
-        c.result = CUDA_ERROR_NOT_MAPPED;
+    SIM_REFUSE_IF(&c, !g, CUDA_ERROR_INVALID_HANDLE);
+    SIM_REFUSE_IF(&c, !g->mapped, CUDA_ERROR_NOT_MAPPED);
     if (!c.result) {
         if (pDevPtr)
             *pDevPtr = g->range->base;

@@ -49,10 +49,8 @@ int sim_function_attribute(const struct sim_function *f, CUfunction_attribute at
 
 static CUresult get(struct sim_call *c, int *out, CUfunction_attribute attribute,
                     const struct sim_function *f) {
-    if (!c->result && (!out || !known(attribute)))
-        c->result = CUDA_ERROR_INVALID_VALUE;
-    if (!c->result && !f)
-        c->result = CUDA_ERROR_INVALID_HANDLE;
+    SIM_REFUSE_IF(c, !out || !known(attribute), CUDA_ERROR_INVALID_VALUE);
+    SIM_REFUSE_IF(c, !f, CUDA_ERROR_INVALID_HANDLE);
     if (!c->result)
         *out = sim_function_attribute(f, attribute);
     return sim_end(c);
@@ -60,8 +58,7 @@ static CUresult get(struct sim_call *c, int *out, CUfunction_attribute attribute
 
 static CUresult set(struct sim_call *c, struct sim_function *f, CUfunction_attribute attribute,
                     int value) {
-    if (!c->result && !f)
-        c->result = CUDA_ERROR_INVALID_HANDLE;
+    SIM_REFUSE_IF(c, !f, CUDA_ERROR_INVALID_HANDLE);
     if (!c->result &&
         (!known(attribute) || value < rules[attribute].lowest || value > rules[attribute].highest))
         c->result = CUDA_ERROR_INVALID_VALUE;
@@ -80,8 +77,8 @@ static bool needs_code(CUfunction_attribute attribute) {
 CUresult CUDAAPI cuFuncGetAttribute(int *pi, CUfunction_attribute attrib, CUfunction hfunc) {
     SIM_BEGIN(NULL, CONTEXT);
     const struct sim_function *f = sim_function_find(hfunc);
-    if (!c.result && f && f->module && !f->module->loaded && needs_code(attrib))
-        c.result = CUDA_ERROR_FUNCTION_NOT_LOADED;
+    SIM_REFUSE_IF(&c, f && f->module && !f->module->loaded && needs_code(attrib),
+                  CUDA_ERROR_FUNCTION_NOT_LOADED);
     return get(&c, pi, attrib, f);
 }
 
@@ -94,8 +91,7 @@ CUresult CUDAAPI cuFuncSetAttribute(CUfunction hfunc, CUfunction_attribute attri
 static struct sim_function *begin_kernel(struct sim_call *c, const char *api, CUkernel kernel,
                                          CUdevice device) {
     sim_begin(c, api, NULL, SIM_NEED_INIT);
-    if (!c->result && !sim_device_valid(device))
-        c->result = CUDA_ERROR_INVALID_DEVICE;
+    SIM_REFUSE_IF(c, !sim_device_valid(device), CUDA_ERROR_INVALID_DEVICE);
     return sim_object_find(kernel, SIM_KERNEL);
 }
 
@@ -113,15 +109,12 @@ CUresult CUDAAPI cuKernelSetAttribute(CUfunction_attribute attrib, int val, CUke
     return set(&c, k, attrib, val);
 }
 
-// ---- preferences: checked, and without an effect
-// --------------------------------------------------
+// ---- preferences: checked, and without an effect ------------------------------------------------
 
 static CUresult prefer(struct sim_call *c, const struct sim_function *f, unsigned value,
                        unsigned most) {
-    if (!c->result && !f)
-        c->result = CUDA_ERROR_INVALID_HANDLE;
-    if (!c->result && value > most)
-        c->result = CUDA_ERROR_INVALID_VALUE;
+    SIM_REFUSE_IF(c, !f, CUDA_ERROR_INVALID_HANDLE);
+    SIM_REFUSE_IF(c, value > most, CUDA_ERROR_INVALID_VALUE);
     return sim_end(c);
 }
 
@@ -141,35 +134,25 @@ CUresult CUDAAPI cuKernelSetCacheConfig(CUkernel kernel, CUfunc_cache config, CU
     return prefer(&c, k, config, CU_FUNC_CACHE_PREFER_EQUAL);
 }
 
-// ---- what it is and where it is from
-// --------------------------------------------------------------
+// ---- what it is and where it is from ------------------------------------------------------------
 
 static CUresult name(const char *api, const char **out, const void *handle, enum sim_kind kind) {
-    struct sim_call c;
-    sim_begin(&c, api, NULL, SIM_NEED_INIT);
+    SIM_BEGIN_AS(api, NULL, INIT);
     const struct sim_function *f = sim_object_find(handle, kind);
-    if (!c.result && (!out || !f))
-        c.result = CUDA_ERROR_INVALID_VALUE;
+    SIM_REFUSE_IF(&c, !out || !f, CUDA_ERROR_INVALID_VALUE);
     if (!c.result)
         *out = f->name;
     return sim_end(&c);
 }
 
-CUresult CUDAAPI cuFuncGetName(const char **out, CUfunction hfunc) {
-    return name(__func__, out, hfunc, SIM_FUNCTION);
-}
-
-CUresult CUDAAPI cuKernelGetName(const char **out, CUkernel hfunc) {
-    return name(__func__, out, hfunc, SIM_KERNEL);
-}
+SIM_FORWARD(cuFuncGetName, (const char **out, CUfunction hfunc), name, out, hfunc, SIM_FUNCTION)
+SIM_FORWARD(cuKernelGetName, (const char **out, CUkernel hfunc), name, out, hfunc, SIM_KERNEL)
 
 CUresult CUDAAPI cuFuncGetModule(CUmodule *hmod, CUfunction hfunc) {
     SIM_BEGIN(NULL, CONTEXT);
     const struct sim_function *f = sim_object_find(hfunc, SIM_FUNCTION);
-    if (!c.result && !hmod)
-        c.result = CUDA_ERROR_INVALID_VALUE;
-    if (!c.result && !f)
-        c.result = CUDA_ERROR_NOT_FOUND;
+    SIM_REFUSE_IF(&c, !hmod, CUDA_ERROR_INVALID_VALUE);
+    SIM_REFUSE_IF(&c, !f, CUDA_ERROR_NOT_FOUND);
     if (!c.result)
         *hmod = (CUmodule)f->module;
     return sim_end(&c);
@@ -179,10 +162,8 @@ CUresult CUDAAPI cuFuncGetModule(CUmodule *hmod, CUfunction hfunc) {
 CUresult CUDAAPI cuKernelGetLibrary(CUlibrary *pLib, CUkernel kernel) {
     SIM_BEGIN(NULL, INIT);
     const struct sim_function *k = sim_object_find(kernel, SIM_KERNEL);
-    if (!c.result && !pLib)
-        c.result = CUDA_ERROR_INVALID_VALUE;
-    if (!c.result && !k)
-        c.result = CUDA_ERROR_INVALID_HANDLE;
+    SIM_REFUSE_IF(&c, !pLib, CUDA_ERROR_INVALID_VALUE);
+    SIM_REFUSE_IF(&c, !k, CUDA_ERROR_INVALID_HANDLE);
     if (!c.result)
         *pLib = (CUlibrary)k->library;
     return sim_end(&c);
@@ -192,10 +173,8 @@ CUresult CUDAAPI cuKernelGetLibrary(CUlibrary *pLib, CUkernel kernel) {
 CUresult CUDAAPI cuFuncIsLoaded(CUfunctionLoadingState *state, CUfunction function) {
     SIM_BEGIN(NULL, INIT);
     const struct sim_function *f = sim_object_find(function, SIM_FUNCTION);
-    if (!c.result && !f)
-        c.result = CUDA_ERROR_INVALID_HANDLE;
-    if (!c.result && !state)
-        c.result = CUDA_ERROR_INVALID_VALUE;
+    SIM_REFUSE_IF(&c, !f, CUDA_ERROR_INVALID_HANDLE);
+    SIM_REFUSE_IF(&c, !state, CUDA_ERROR_INVALID_VALUE);
     if (!c.result)
         *state = f->module->loaded ? CU_FUNCTION_LOADING_STATE_LOADED
                                    : CU_FUNCTION_LOADING_STATE_UNLOADED;
@@ -223,14 +202,11 @@ static void collect(void *object) {
 // Into `out`, or only their number into *count.
 static CUresult list(const char *api, const void *owner, bool kernels, void *out, size_t capacity,
                      unsigned *count) {
-    struct sim_call c;
-    sim_begin(&c, api, NULL, SIM_NEED_INIT);
+    SIM_BEGIN_AS(api, NULL, INIT);
     struct sim_module *m = kernels ? NULL : sim_object_find(owner, SIM_MODULE);
     struct sim_library *l = kernels ? sim_object_find(owner, SIM_LIBRARY) : NULL;
-    if (!c.result && !out && !count)
-        c.result = CUDA_ERROR_INVALID_VALUE;
-    if (!c.result && !m && !l)
-        c.result = CUDA_ERROR_INVALID_HANDLE;
+    SIM_REFUSE_IF(&c, !out && !count, CUDA_ERROR_INVALID_VALUE);
+    SIM_REFUSE_IF(&c, !m && !l, CUDA_ERROR_INVALID_HANDLE);
     if (!c.result) {
         sim_function_get(m, l, "kernel");
         found.owner = owner;
@@ -244,20 +220,12 @@ static CUresult list(const char *api, const void *owner, bool kernels, void *out
     return sim_end(&c);
 }
 
-CUresult CUDAAPI cuModuleGetFunctionCount(unsigned int *count, CUmodule mod) {
-    return list(__func__, mod, false, NULL, 0, count);
-}
-
-CUresult CUDAAPI cuModuleEnumerateFunctions(CUfunction *functions, unsigned int numFunctions,
-                                            CUmodule mod) {
-    return list(__func__, mod, false, functions, numFunctions, NULL);
-}
-
-CUresult CUDAAPI cuLibraryGetKernelCount(unsigned int *count, CUlibrary lib) {
-    return list(__func__, lib, true, NULL, 0, count);
-}
-
-CUresult CUDAAPI cuLibraryEnumerateKernels(CUkernel *kernels, unsigned int numKernels,
-                                           CUlibrary lib) {
-    return list(__func__, lib, true, kernels, numKernels, NULL);
-}
+SIM_FORWARD(cuModuleGetFunctionCount, (unsigned int *count, CUmodule mod), list, mod, false, NULL,
+            0, count)
+SIM_FORWARD(cuModuleEnumerateFunctions,
+            (CUfunction * functions, unsigned int numFunctions, CUmodule mod), list, mod, false,
+            functions, numFunctions, NULL)
+SIM_FORWARD(cuLibraryGetKernelCount, (unsigned int *count, CUlibrary lib), list, lib, true, NULL, 0,
+            count)
+SIM_FORWARD(cuLibraryEnumerateKernels, (CUkernel * kernels, unsigned int numKernels, CUlibrary lib),
+            list, lib, true, kernels, numKernels, NULL)

@@ -101,8 +101,7 @@ static struct sim_graph *begin_add(struct sim_call *c, const char *api, const ch
                                    size_t count) {
     sim_begin(c, api, op, SIM_NEED_INIT);
     struct sim_graph *g = sim_object_find(graph, SIM_GRAPH);
-    if (!c->result && (!node || !g || (count && !dependencies)))
-        c->result = CUDA_ERROR_INVALID_VALUE;
+    SIM_REFUSE_IF(c, !node || !g || (count && !dependencies), CUDA_ERROR_INVALID_VALUE);
     return g;
 }
 
@@ -149,8 +148,7 @@ CUresult CUDAAPI cuGraphAddMemAllocNode(CUgraphNode *phGraphNode, CUgraph hGraph
     struct sim_call c;
     struct sim_graph *g =
         begin_add(&c, __func__, "graph-alloc", phGraphNode, hGraph, dependencies, numDependencies);
-    if (!c.result && !nodeParams)
-        c.result = CUDA_ERROR_INVALID_VALUE;
+    SIM_REFUSE_IF(&c, !nodeParams, CUDA_ERROR_INVALID_VALUE);
     if (nodeParams)
         c.result = add_alloc_node(&c, g, phGraphNode, &nodeParams->poolProps, nodeParams->bytesize,
                                   &nodeParams->dptr);
@@ -215,52 +213,43 @@ static CUresult add_any(const char *api, CUgraphNode *node, CUgraph graph, const
     return sim_end(&c);
 }
 
-CUresult CUDAAPI cuGraphAddNode(CUgraphNode *phGraphNode, CUgraph hGraph,
-                                const CUgraphNode *dependencies, size_t numDependencies,
-                                CUgraphNodeParams *nodeParams) {
-    return add_any(__func__, phGraphNode, hGraph, dependencies, numDependencies, nodeParams);
-}
+SIM_FORWARD(cuGraphAddNode,
+            (CUgraphNode * phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies,
+             size_t numDependencies, CUgraphNodeParams *nodeParams),
+            add_any, phGraphNode, hGraph, dependencies, numDependencies, nodeParams)
 
 #if CUDA_VERSION >= 12030
-CUresult CUDAAPI cuGraphAddNode_v2(CUgraphNode *phGraphNode, CUgraph hGraph,
-                                   const CUgraphNode *dependencies,
-                                   const CUgraphEdgeData *dependencyData, size_t numDependencies,
-                                   CUgraphNodeParams *nodeParams) {
-    (void)dependencyData;
-    return add_any(__func__, phGraphNode, hGraph, dependencies, numDependencies, nodeParams);
-}
+SIM_FORWARD(cuGraphAddNode_v2,
+            (CUgraphNode * phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies,
+             const CUgraphEdgeData *dependencyData, size_t numDependencies,
+             CUgraphNodeParams *nodeParams),
+            add_any, phGraphNode, hGraph, dependencies, numDependencies, nodeParams)
 #endif
 
 #if CUDA_VERSION >= 13040
-CUresult CUDAAPI cuGraphAddNode_v3(CUgraphNode *phGraphNode, CUgraph hGraph,
-                                   const CUgraphNode *dependencies,
-                                   const CUgraphEdgeData *dependencyData, size_t numDependencies,
-                                   CUgraphNodeParams *nodeParams) {
-    (void)dependencyData;
-    return add_any(__func__, phGraphNode, hGraph, dependencies, numDependencies, nodeParams);
-}
+SIM_FORWARD(cuGraphAddNode_v3,
+            (CUgraphNode * phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies,
+             const CUgraphEdgeData *dependencyData, size_t numDependencies,
+             CUgraphNodeParams *nodeParams),
+            add_any, phGraphNode, hGraph, dependencies, numDependencies, nodeParams)
 #endif
 
-CUresult CUDAAPI cuGraphAddEmptyNode(CUgraphNode *phGraphNode, CUgraph hGraph,
-                                     const CUgraphNode *dependencies, size_t numDependencies) {
-    return add_other(__func__, phGraphNode, hGraph, dependencies, numDependencies,
-                     CU_GRAPH_NODE_TYPE_EMPTY);
-}
-
-CUresult CUDAAPI cuGraphAddKernelNode_v2(CUgraphNode *phGraphNode, CUgraph hGraph,
-                                         const CUgraphNode *dependencies, size_t numDependencies,
-                                         const CUDA_KERNEL_NODE_PARAMS *nodeParams) {
-    (void)nodeParams;
-    return add_other(__func__, phGraphNode, hGraph, dependencies, numDependencies,
-                     CU_GRAPH_NODE_TYPE_KERNEL);
-}
+SIM_FORWARD(cuGraphAddEmptyNode,
+            (CUgraphNode * phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies,
+             size_t numDependencies),
+            add_other, phGraphNode, hGraph, dependencies, numDependencies, CU_GRAPH_NODE_TYPE_EMPTY)
+SIM_FORWARD(cuGraphAddKernelNode_v2,
+            (CUgraphNode * phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies,
+             size_t numDependencies, const CUDA_KERNEL_NODE_PARAMS *nodeParams),
+            add_other, phGraphNode, hGraph, dependencies, numDependencies,
+            CU_GRAPH_NODE_TYPE_KERNEL)
 
 CUresult CUDAAPI cuGraphMemAllocNodeGetParams(CUgraphNode hNode,
                                               CUDA_MEM_ALLOC_NODE_PARAMS *params_out) {
     SIM_BEGIN(NULL, INIT);
     struct sim_node *n = sim_object_find(hNode, SIM_NODE);
-    if (!c.result && (!params_out || !n || n->type != CU_GRAPH_NODE_TYPE_MEM_ALLOC))
-        c.result = CUDA_ERROR_INVALID_VALUE;
+    SIM_REFUSE_IF(&c, !params_out || !n || n->type != CU_GRAPH_NODE_TYPE_MEM_ALLOC,
+                  CUDA_ERROR_INVALID_VALUE);
     if (!c.result) {
         memset(params_out, 0, sizeof *params_out);
         params_out->poolProps.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
@@ -275,8 +264,8 @@ CUresult CUDAAPI cuGraphMemAllocNodeGetParams(CUgraphNode hNode,
 CUresult CUDAAPI cuGraphMemFreeNodeGetParams(CUgraphNode hNode, CUdeviceptr *dptr_out) {
     SIM_BEGIN(NULL, INIT);
     struct sim_node *n = sim_object_find(hNode, SIM_NODE);
-    if (!c.result && (!dptr_out || !n || n->type != CU_GRAPH_NODE_TYPE_MEM_FREE))
-        c.result = CUDA_ERROR_INVALID_VALUE;
+    SIM_REFUSE_IF(&c, !dptr_out || !n || n->type != CU_GRAPH_NODE_TYPE_MEM_FREE,
+                  CUDA_ERROR_INVALID_VALUE);
     if (!c.result)
         *dptr_out = n->dptr;
     return sim_end(&c);
@@ -285,8 +274,7 @@ CUresult CUDAAPI cuGraphMemFreeNodeGetParams(CUgraphNode hNode, CUdeviceptr *dpt
 CUresult CUDAAPI cuGraphNodeGetType(CUgraphNode hNode, CUgraphNodeType *type) {
     SIM_BEGIN(NULL, INIT);
     struct sim_node *n = sim_object_find(hNode, SIM_NODE);
-    if (!c.result && (!type || !n))
-        c.result = CUDA_ERROR_INVALID_VALUE;
+    SIM_REFUSE_IF(&c, !type || !n, CUDA_ERROR_INVALID_VALUE);
     if (!c.result)
         *type = n->type;
     return sim_end(&c);
@@ -295,8 +283,7 @@ CUresult CUDAAPI cuGraphNodeGetType(CUgraphNode hNode, CUgraphNodeType *type) {
 CUresult CUDAAPI cuGraphGetNodes(CUgraph hGraph, CUgraphNode *nodes, size_t *numNodes) {
     SIM_BEGIN(NULL, INIT);
     struct sim_graph *g = sim_object_find(hGraph, SIM_GRAPH);
-    if (!c.result && (!g || !numNodes))
-        c.result = CUDA_ERROR_INVALID_VALUE;
+    SIM_REFUSE_IF(&c, !g || !numNodes, CUDA_ERROR_INVALID_VALUE);
     if (!c.result) {
         size_t count = 0;
         for (struct sim_node *n = g->first; n; n = n->next, count++)
@@ -309,8 +296,7 @@ CUresult CUDAAPI cuGraphGetNodes(CUgraph hGraph, CUgraphNode *nodes, size_t *num
 
 CUresult CUDAAPI cuGraphCreate(CUgraph *phGraph, unsigned int flags) {
     SIM_BEGIN(NULL, INIT);
-    if (!c.result && (!phGraph || flags))
-        c.result = CUDA_ERROR_INVALID_VALUE;
+    SIM_REFUSE_IF(&c, !phGraph || flags, CUDA_ERROR_INVALID_VALUE);
     if (!c.result)
         *phGraph = (CUgraph)sim_graph_new(c.ctx);
     return sim_end(&c);
@@ -319,8 +305,7 @@ CUresult CUDAAPI cuGraphCreate(CUgraph *phGraph, unsigned int flags) {
 CUresult CUDAAPI cuGraphDestroy(CUgraph hGraph) {
     SIM_BEGIN(NULL, INIT);
     struct sim_graph *g = sim_object_find(hGraph, SIM_GRAPH);
-    if (!c.result && !g)
-        c.result = CUDA_ERROR_INVALID_VALUE;
+    SIM_REFUSE_IF(&c, !g, CUDA_ERROR_INVALID_VALUE);
     if (!c.result)
         sim_graph_delete(g);
     return sim_end(&c);

@@ -54,17 +54,13 @@ static void collect_steps(struct sim_exec *x, struct sim_graph *g) {
 
 static CUresult instantiate(const char *api, CUgraphExec *out, CUgraph graph,
                             unsigned long long flags) {
-    struct sim_call c;
-    sim_begin(&c, api, NULL, SIM_NEED_CONTEXT);
+    SIM_BEGIN_AS(api, NULL, CONTEXT);
     struct sim_graph *g = sim_object_find(graph, SIM_GRAPH);
     if (!c.result)
         c.result = sim_capture_unsafe();
-    if (!c.result && (!out || !g))
-        c.result = CUDA_ERROR_INVALID_VALUE;
-    if (!c.result && g->executables && sim_graph_has_memory(g))
-        c.result = CUDA_ERROR_NOT_SUPPORTED;
-    if (!c.result && !sim_charge(c.ctx->o.device, sim_param.graph))
-        c.result = CUDA_ERROR_OUT_OF_MEMORY;
+    SIM_REFUSE_IF(&c, !out || !g, CUDA_ERROR_INVALID_VALUE);
+    SIM_REFUSE_IF(&c, g->executables && sim_graph_has_memory(g), CUDA_ERROR_NOT_SUPPORTED);
+    SIM_REFUSE_IF(&c, !sim_charge(c.ctx->o.device, sim_param.graph), CUDA_ERROR_OUT_OF_MEMORY);
     if (!c.result) {
         struct sim_exec *x = sim_object_new(sizeof *x, SIM_EXEC, NULL, c.ctx->o.device);
         x->graph = g;
@@ -78,41 +74,26 @@ static CUresult instantiate(const char *api, CUgraphExec *out, CUgraph graph,
     return sim_end(&c);
 }
 
-CUresult CUDAAPI cuGraphInstantiate(CUgraphExec *phGraphExec, CUgraph hGraph,
-                                    CUgraphNode *phErrorNode, char *logBuffer, size_t bufferSize) {
-    (void)phErrorNode, (void)logBuffer, (void)bufferSize;
-    return instantiate(__func__, phGraphExec, hGraph, 0);
-}
-
-CUresult CUDAAPI cuGraphInstantiate_v2(CUgraphExec *phGraphExec, CUgraph hGraph,
-                                       CUgraphNode *phErrorNode, char *logBuffer,
-                                       size_t bufferSize) {
-    (void)phErrorNode, (void)logBuffer, (void)bufferSize;
-    return instantiate(__func__, phGraphExec, hGraph, 0);
-}
-
-CUresult CUDAAPI cuGraphInstantiateWithFlags(CUgraphExec *phGraphExec, CUgraph hGraph,
-                                             unsigned long long flags) {
-    return instantiate(__func__, phGraphExec, hGraph, flags);
-}
-
-CUresult CUDAAPI cuGraphInstantiateWithParams(CUgraphExec *phGraphExec, CUgraph hGraph,
-                                              CUDA_GRAPH_INSTANTIATE_PARAMS *instantiateParams) {
-    return instantiate(__func__, phGraphExec, hGraph,
-                       instantiateParams ? instantiateParams->flags : 0);
-}
-
-CUresult CUDAAPI cuGraphInstantiateWithParams_ptsz(
-    CUgraphExec *phGraphExec, CUgraph hGraph, CUDA_GRAPH_INSTANTIATE_PARAMS *instantiateParams) {
-    return instantiate(__func__, phGraphExec, hGraph,
-                       instantiateParams ? instantiateParams->flags : 0);
-}
+SIM_FORWARD(cuGraphInstantiate,
+            (CUgraphExec * phGraphExec, CUgraph hGraph, CUgraphNode *phErrorNode, char *logBuffer,
+             size_t bufferSize),
+            instantiate, phGraphExec, hGraph, 0)
+SIM_FORWARD(cuGraphInstantiate_v2,
+            (CUgraphExec * phGraphExec, CUgraph hGraph, CUgraphNode *phErrorNode, char *logBuffer,
+             size_t bufferSize),
+            instantiate, phGraphExec, hGraph, 0)
+SIM_FORWARD(cuGraphInstantiateWithFlags,
+            (CUgraphExec * phGraphExec, CUgraph hGraph, unsigned long long flags), instantiate,
+            phGraphExec, hGraph, flags)
+SIM_FORWARD_PTSZ(cuGraphInstantiateWithParams,
+                 (CUgraphExec * phGraphExec, CUgraph hGraph,
+                  CUDA_GRAPH_INSTANTIATE_PARAMS *instantiateParams),
+                 instantiate, phGraphExec, hGraph, instantiateParams ? instantiateParams->flags : 0)
 
 CUresult CUDAAPI cuGraphExecDestroy(CUgraphExec hGraphExec) {
     SIM_BEGIN(NULL, INIT);
     struct sim_exec *x = sim_object_find(hGraphExec, SIM_EXEC);
-    if (!c.result && !x)
-        c.result = CUDA_ERROR_INVALID_VALUE;
+    SIM_REFUSE_IF(&c, !x, CUDA_ERROR_INVALID_VALUE);
     if (!c.result) {
         for (size_t i = 0; i < x->count; i++)
             if (x->steps[i].alloc) {
@@ -184,14 +165,12 @@ static CUresult run(struct sim_exec *x) {
     return result;
 }
 
-static CUresult launch(const char *api, CUgraphExec exec, CUstream stream, bool per_thread,
-                       bool upload) {
+static CUresult launch(const char *api, CUgraphExec exec, CUstream stream, bool upload) {
     struct sim_call c;
-    struct sim_stream *s = sim_stream_begin(&c, api, NULL, stream, per_thread);
+    struct sim_stream *s = sim_stream_begin(&c, api, NULL, stream);
     struct sim_exec *x = sim_object_find(exec, SIM_EXEC);
     struct sim_capture *capture = c.result ? NULL : sim_stream_use(s, &c.result);
-    if (!c.result && !x)
-        c.result = CUDA_ERROR_INVALID_VALUE;
+    SIM_REFUSE_IF(&c, !x, CUDA_ERROR_INVALID_VALUE);
     if (!c.result && capture)
         sim_graph_capture_other(capture->graph, CU_GRAPH_NODE_TYPE_GRAPH);
     else if (!c.result)
@@ -199,31 +178,17 @@ static CUresult launch(const char *api, CUgraphExec exec, CUstream stream, bool 
     return sim_end(&c);
 }
 
-CUresult CUDAAPI cuGraphLaunch(CUgraphExec hGraphExec, CUstream hStream) {
-    return launch(__func__, hGraphExec, hStream, false, false);
-}
-
-CUresult CUDAAPI cuGraphLaunch_ptsz(CUgraphExec hGraphExec, CUstream hStream) {
-    return launch(__func__, hGraphExec, hStream, true, false);
-}
-
-CUresult CUDAAPI cuGraphUpload(CUgraphExec hGraphExec, CUstream hStream) {
-    return launch(__func__, hGraphExec, hStream, false, true);
-}
-
-CUresult CUDAAPI cuGraphUpload_ptsz(CUgraphExec hGraphExec, CUstream hStream) {
-    return launch(__func__, hGraphExec, hStream, true, true);
-}
+SIM_FORWARD_PTSZ(cuGraphLaunch, (CUgraphExec hGraphExec, CUstream hStream), launch, hGraphExec,
+                 hStream, false)
+SIM_FORWARD_PTSZ(cuGraphUpload, (CUgraphExec hGraphExec, CUstream hStream), launch, hGraphExec,
+                 hStream, true)
 
 static CUresult update(const char *api, CUgraphExec exec, CUgraph graph) {
-    struct sim_call c;
-    sim_begin(&c, api, NULL, SIM_NEED_INIT);
+    SIM_BEGIN_AS(api, NULL, INIT);
     struct sim_graph *g = sim_object_find(graph, SIM_GRAPH);
     struct sim_exec *x = sim_object_find(exec, SIM_EXEC);
-    if (!c.result && (!x || !g))
-        c.result = CUDA_ERROR_INVALID_VALUE;
-    if (!c.result && sim_graph_has_memory(g))
-        c.result = CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE;
+    SIM_REFUSE_IF(&c, !x || !g, CUDA_ERROR_INVALID_VALUE);
+    SIM_REFUSE_IF(&c, sim_graph_has_memory(g), CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE);
     if (!c.result) { // the graph's references take the place of the executable's
         struct sim_held *was = x->held;
         x->held = NULL;

@@ -64,8 +64,7 @@ void sim_graph_reset_device(int device) {
 
 CUresult CUDAAPI cuDeviceGraphMemTrim(CUdevice device) {
     SIM_BEGIN("pool-trim", INIT);
-    if (!c.result && !sim_device_valid(device))
-        c.result = CUDA_ERROR_INVALID_DEVICE;
+    SIM_REFUSE_IF(&c, !sim_device_valid(device), CUDA_ERROR_INVALID_DEVICE);
     if (sim_device_valid(device))
         sim_set_device(&c, device);
     if (!c.result)
@@ -75,12 +74,9 @@ CUresult CUDAAPI cuDeviceGraphMemTrim(CUdevice device) {
 
 static CUresult attribute(const char *api, CUdevice device, CUgraphMem_attribute attr, void *value,
                           bool set) {
-    struct sim_call c;
-    sim_begin(&c, api, NULL, SIM_NEED_INIT);
-    if (!c.result && !sim_device_valid(device))
-        c.result = CUDA_ERROR_INVALID_DEVICE;
-    if (!c.result && !value)
-        c.result = CUDA_ERROR_INVALID_VALUE;
+    SIM_BEGIN_AS(api, NULL, INIT);
+    SIM_REFUSE_IF(&c, !sim_device_valid(device), CUDA_ERROR_INVALID_DEVICE);
+    SIM_REFUSE_IF(&c, !value, CUDA_ERROR_INVALID_VALUE);
     if (c.result)
         return sim_end(&c);
     struct sim_device *d = &sim_devices[device];
@@ -100,12 +96,7 @@ static CUresult attribute(const char *api, CUdevice device, CUgraphMem_attribute
     return sim_end(&c);
 }
 
-CUresult CUDAAPI cuDeviceGetGraphMemAttribute(CUdevice device, CUgraphMem_attribute attr,
-                                              void *value) {
-    return attribute(__func__, device, attr, value, false);
-}
-
-CUresult CUDAAPI cuDeviceSetGraphMemAttribute(CUdevice device, CUgraphMem_attribute attr,
-                                              void *value) {
-    return attribute(__func__, device, attr, value, true);
-}
+SIM_FORWARD(cuDeviceGetGraphMemAttribute, (CUdevice device, CUgraphMem_attribute attr, void *value),
+            attribute, device, attr, value, false)
+SIM_FORWARD(cuDeviceSetGraphMemAttribute, (CUdevice device, CUgraphMem_attribute attr, void *value),
+            attribute, device, attr, value, true)

@@ -66,8 +66,8 @@ CUresult CUDAAPI cuMemFreeHost(void *p) {
     sim_set_ptr(&c, address);
     if (!c.result)
         c.result = sim_capture_unsafe();
-    if (!c.result && p && (!r || r->kind != SIM_RANGE_HOST || r->base != address))
-        c.result = CUDA_ERROR_INVALID_VALUE;
+    SIM_REFUSE_IF(&c, p && (!r || r->kind != SIM_RANGE_HOST || r->base != address),
+                  CUDA_ERROR_INVALID_VALUE);
     if (!c.result && p)
         release(r);
     return sim_end(&c);
@@ -86,16 +86,15 @@ void sim_host_end_context(struct sim_context *ctx) {
 }
 
 static CUresult register_range(const char *api, void *p, size_t bytes, unsigned flags) {
-    struct sim_call c;
-    sim_begin(&c, api, "register", SIM_NEED_CONTEXT);
+    SIM_BEGIN_AS(api, "register", CONTEXT);
     uint64_t base = (uint64_t)(uintptr_t)p;
     sim_set_ptr(&c, base);
     sim_set_bytes(&c, bytes);
-    if (!c.result && (!p || !bytes || bytes > UINT64_MAX - base || flags > 0xf ||
-                      sim_space_touches(base, bytes)))
-        c.result = CUDA_ERROR_INVALID_VALUE;
-    if (!c.result && sim_range_overlap(base, bytes))
-        c.result = CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
+    SIM_REFUSE_IF(&c,
+                  !p || !bytes || bytes > UINT64_MAX - base || flags > 0xf ||
+                      sim_space_touches(base, bytes),
+                  CUDA_ERROR_INVALID_VALUE);
+    SIM_REFUSE_IF(&c, sim_range_overlap(base, bytes), CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED);
     if (!c.result) {
         struct sim_range *r = sim_range_new(SIM_RANGE_REGISTERED, base, bytes);
         r->ctx = sim_owner(c.ctx);
@@ -104,21 +103,18 @@ static CUresult register_range(const char *api, void *p, size_t bytes, unsigned 
     return sim_end(&c);
 }
 
-CUresult CUDAAPI cuMemHostRegister(void *p, size_t bytesize, unsigned int Flags) {
-    return register_range(__func__, p, bytesize, Flags);
-}
-
-CUresult CUDAAPI cuMemHostRegister_v2(void *p, size_t bytesize, unsigned int Flags) {
-    return register_range(__func__, p, bytesize, Flags);
-}
+SIM_FORWARD(cuMemHostRegister, (void *p, size_t bytesize, unsigned int Flags), register_range, p,
+            bytesize, Flags)
+SIM_FORWARD(cuMemHostRegister_v2, (void *p, size_t bytesize, unsigned int Flags), register_range, p,
+            bytesize, Flags)
 
 CUresult CUDAAPI cuMemHostUnregister(void *p) {
     SIM_BEGIN("unregister", CONTEXT);
     uint64_t base = (uint64_t)(uintptr_t)p;
     struct sim_range *r = sim_range_at(base);
     sim_set_ptr(&c, base);
-    if (!c.result && (!r || r->kind != SIM_RANGE_REGISTERED || r->base != base))
-        c.result = CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
+    SIM_REFUSE_IF(&c, !r || r->kind != SIM_RANGE_REGISTERED || r->base != base,
+                  CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);
     if (!c.result)
         sim_range_delete(r);
     return sim_end(&c);
@@ -131,8 +127,7 @@ static struct sim_range *find(const void *p) {
 
 CUresult CUDAAPI cuMemHostGetDevicePointer_v2(CUdeviceptr *pdptr, void *p, unsigned int Flags) {
     SIM_BEGIN(NULL, CONTEXT);
-    if (!c.result && (!pdptr || Flags || !find(p)))
-        c.result = CUDA_ERROR_INVALID_VALUE;
+    SIM_REFUSE_IF(&c, !pdptr || Flags || !find(p), CUDA_ERROR_INVALID_VALUE);
     if (!c.result)
         *pdptr = (CUdeviceptr)(uintptr_t)p; // unified addressing
     return sim_end(&c);
@@ -141,8 +136,7 @@ CUresult CUDAAPI cuMemHostGetDevicePointer_v2(CUdeviceptr *pdptr, void *p, unsig
 CUresult CUDAAPI cuMemHostGetFlags(unsigned int *pFlags, void *p) {
     SIM_BEGIN(NULL, CONTEXT);
     struct sim_range *r = find(p);
-    if (!c.result && (!pFlags || !r))
-        c.result = CUDA_ERROR_INVALID_VALUE;
+    SIM_REFUSE_IF(&c, !pFlags || !r, CUDA_ERROR_INVALID_VALUE);
     if (!c.result)
         *pFlags = r->flags | CU_MEMHOSTALLOC_DEVICEMAP;
     return sim_end(&c);

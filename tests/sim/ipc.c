@@ -18,8 +18,7 @@ CUresult CUDAAPI cuIpcGetMemHandle(CUipcMemHandle *pHandle, CUdeviceptr dptr) {
     sim_set_ptr(&c, dptr);
     if (r && r->device >= 0)
         sim_set_device(&c, r->device);
-    if (!c.result && (!pHandle || !r || r->kind != SIM_RANGE_DEVICE))
-        c.result = CUDA_ERROR_INVALID_VALUE;
+    SIM_REFUSE_IF(&c, !pHandle || !r || r->kind != SIM_RANGE_DEVICE, CUDA_ERROR_INVALID_VALUE);
     if (!c.result) {
         if (!r->export_key)
             r->export_key = sim_export_new(0, r->size, r->device);
@@ -67,28 +66,23 @@ static CUresult open_any(const char *api, CUdeviceptr *out, CUipcMemHandle handl
     struct content content;
     sim_begin(&c, api, "ipc-open", SIM_NEED_CONTEXT);
     memcpy(&content, &handle, sizeof content);
-    if (!c.result && (!out || flags != CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS))
-        c.result = CUDA_ERROR_INVALID_VALUE;
+    SIM_REFUSE_IF(&c, !out || flags != CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS,
+                  CUDA_ERROR_INVALID_VALUE);
     if (!c.result)
         c.result = open_handle(&c, out, &content);
     return sim_end(&c);
 }
 
-CUresult CUDAAPI cuIpcOpenMemHandle(CUdeviceptr *pdptr, CUipcMemHandle handle, unsigned int Flags) {
-    return open_any(__func__, pdptr, handle, Flags);
-}
-
-CUresult CUDAAPI cuIpcOpenMemHandle_v2(CUdeviceptr *pdptr, CUipcMemHandle handle,
-                                       unsigned int Flags) {
-    return open_any(__func__, pdptr, handle, Flags);
-}
+SIM_FORWARD(cuIpcOpenMemHandle, (CUdeviceptr * pdptr, CUipcMemHandle handle, unsigned int Flags),
+            open_any, pdptr, handle, Flags)
+SIM_FORWARD(cuIpcOpenMemHandle_v2, (CUdeviceptr * pdptr, CUipcMemHandle handle, unsigned int Flags),
+            open_any, pdptr, handle, Flags)
 
 CUresult CUDAAPI cuIpcCloseMemHandle(CUdeviceptr dptr) {
     SIM_BEGIN("ipc-close", CONTEXT);
     struct sim_range *r = sim_range_at(dptr);
     sim_set_ptr(&c, dptr);
-    if (!c.result && (!r || r->kind != SIM_RANGE_IPC || r->base != dptr))
-        c.result = CUDA_ERROR_INVALID_VALUE;
+    SIM_REFUSE_IF(&c, !r || r->kind != SIM_RANGE_IPC || r->base != dptr, CUDA_ERROR_INVALID_VALUE);
     if (!c.result) {
         sim_set_device(&c, r->device);
         if (--r->references == 0) {

@@ -18,10 +18,8 @@ static const char magic[8] = "SIMEVNT";
 CUresult CUDAAPI cuIpcGetEventHandle(CUipcEventHandle *pHandle, CUevent event) {
     SIM_BEGIN(NULL, CONTEXT);
     const struct sim_event *e = sim_object_find(event, SIM_EVENT);
-    if (!c.result && (!e || !(e->flags & CU_EVENT_INTERPROCESS)))
-        c.result = CUDA_ERROR_INVALID_HANDLE;
-    if (!c.result && !pHandle)
-        c.result = CUDA_ERROR_INVALID_VALUE;
+    SIM_REFUSE_IF(&c, !e || !(e->flags & CU_EVENT_INTERPROCESS), CUDA_ERROR_INVALID_HANDLE);
+    SIM_REFUSE_IF(&c, !pHandle, CUDA_ERROR_INVALID_VALUE);
     if (!c.result) {
         struct content content = {.pid = getpid(), .serial = e->o.serial};
         memcpy(content.magic, magic, sizeof magic);
@@ -33,12 +31,11 @@ CUresult CUDAAPI cuIpcGetEventHandle(CUipcEventHandle *pHandle, CUevent event) {
 
 CUresult CUDAAPI cuIpcOpenEventHandle(CUevent *phEvent, CUipcEventHandle handle) {
     SIM_BEGIN(NULL, CONTEXT);
-    if (!c.result && (!phEvent || memcmp(&handle, magic, sizeof magic) != 0))
-        c.result = CUDA_ERROR_INVALID_VALUE;
+    SIM_REFUSE_IF(&c, !phEvent || memcmp(&handle, magic, sizeof magic) != 0,
+                  CUDA_ERROR_INVALID_VALUE);
     const unsigned flags = CU_EVENT_INTERPROCESS | CU_EVENT_DISABLE_TIMING;
     struct sim_event *e = c.result ? NULL : sim_event_new(c.ctx, flags);
-    if (!c.result && !e)
-        c.result = CUDA_ERROR_OUT_OF_MEMORY;
+    SIM_REFUSE_IF(&c, !e, CUDA_ERROR_OUT_OF_MEMORY);
     if (e)
         *phEvent = (CUevent)e;
     return sim_end(&c);

@@ -65,17 +65,16 @@ static struct sim_range *managed(uint64_t base, uint64_t size) {
     return inside ? r : NULL;
 }
 
-static CUresult prefetch(const char *api, CUdeviceptr p, size_t count, int device, CUstream stream,
-                         bool per_thread) {
+static CUresult prefetch(const char *api, CUdeviceptr p, size_t count, int device,
+                         CUstream stream) {
     struct sim_call c;
-    struct sim_stream *s = sim_stream_begin(&c, api, NULL, stream, per_thread);
+    struct sim_stream *s = sim_stream_begin(&c, api, NULL, stream);
     struct sim_range *r = managed(p, count);
     if (!c.result)
         sim_stream_use(s, &c.result);
-    if (!c.result && !r)
-        c.result = CUDA_ERROR_INVALID_VALUE;
-    if (!c.result && device != CU_DEVICE_CPU && !sim_device_valid(device))
-        c.result = CUDA_ERROR_INVALID_DEVICE;
+    SIM_REFUSE_IF(&c, !r, CUDA_ERROR_INVALID_VALUE);
+    SIM_REFUSE_IF(&c, device != CU_DEVICE_CPU && !sim_device_valid(device),
+                  CUDA_ERROR_INVALID_DEVICE);
     if (!c.result)
         move_to(r, device);
     return sim_end(&c);
@@ -85,28 +84,13 @@ static int device_of(CUmemLocation location) {
     return location.type == CU_MEM_LOCATION_TYPE_DEVICE ? location.id : CU_DEVICE_CPU;
 }
 
-CUresult CUDAAPI cuMemPrefetchAsync(CUdeviceptr devPtr, size_t count, CUdevice dstDevice,
-                                    CUstream hStream) {
-    return prefetch(__func__, devPtr, count, dstDevice, hStream, false);
-}
-
-CUresult CUDAAPI cuMemPrefetchAsync_ptsz(CUdeviceptr devPtr, size_t count, CUdevice dstDevice,
-                                         CUstream hStream) {
-    return prefetch(__func__, devPtr, count, dstDevice, hStream, true);
-}
-
-CUresult CUDAAPI cuMemPrefetchAsync_v2(CUdeviceptr devPtr, size_t count, CUmemLocation location,
-                                       unsigned int flags, CUstream hStream) {
-    (void)flags;
-    return prefetch(__func__, devPtr, count, device_of(location), hStream, false);
-}
-
-CUresult CUDAAPI cuMemPrefetchAsync_v2_ptsz(CUdeviceptr devPtr, size_t count,
-                                            CUmemLocation location, unsigned int flags,
-                                            CUstream hStream) {
-    (void)flags;
-    return prefetch(__func__, devPtr, count, device_of(location), hStream, true);
-}
+SIM_FORWARD_PTSZ(cuMemPrefetchAsync,
+                 (CUdeviceptr devPtr, size_t count, CUdevice dstDevice, CUstream hStream), prefetch,
+                 devPtr, count, dstDevice, hStream)
+SIM_FORWARD_PTSZ(cuMemPrefetchAsync_v2,
+                 (CUdeviceptr devPtr, size_t count, CUmemLocation location, unsigned int flags,
+                  CUstream hStream),
+                 prefetch, devPtr, count, device_of(location), hStream)
 
 #if CUDA_VERSION >= 13000
 struct batch {
@@ -124,14 +108,12 @@ static const CUmemLocation *location_of(const struct batch *b, size_t i) {
     return b->location_count ? &b->locations[at] : NULL;
 }
 
-static CUresult run_batch(const char *api, const struct batch *b, CUstream stream,
-                          bool per_thread) {
+static CUresult run_batch(const char *api, const struct batch *b, CUstream stream) {
     struct sim_call c;
-    struct sim_stream *s = sim_stream_begin(&c, api, NULL, stream, per_thread);
+    struct sim_stream *s = sim_stream_begin(&c, api, NULL, stream);
     if (!c.result)
         sim_stream_use(s, &c.result);
-    if (!c.result && (!b->pointers || !b->sizes || !b->count))
-        c.result = CUDA_ERROR_INVALID_VALUE;
+    SIM_REFUSE_IF(&c, !b->pointers || !b->sizes || !b->count, CUDA_ERROR_INVALID_VALUE);
     for (size_t i = 0; !c.result && i < b->count; i++)
         if (!managed(b->pointers[i], b->sizes[i]))
             c.result = CUDA_ERROR_INVALID_VALUE;
@@ -146,95 +128,44 @@ static CUresult run_batch(const char *api, const struct batch *b, CUstream strea
     return sim_end(&c);
 }
 
-CUresult CUDAAPI cuMemPrefetchBatchAsync(CUdeviceptr *dptrs, size_t *sizes, size_t count,
-                                         CUmemLocation *prefetchLocs, size_t *prefetchLocIdxs,
-                                         size_t numPrefetchLocs, unsigned long long flags,
-                                         CUstream hStream) {
-    struct batch b = {dptrs, sizes, count, prefetchLocs, prefetchLocIdxs, numPrefetchLocs, false};
-    (void)flags;
-    return run_batch(__func__, &b, hStream, false);
-}
+#define BATCH CUdeviceptr *dptrs, size_t *sizes, size_t count
+#define PLACES CUmemLocation *prefetchLocs, size_t *prefetchLocIdxs, size_t numPrefetchLocs
 
-CUresult CUDAAPI cuMemPrefetchBatchAsync_ptsz(CUdeviceptr *dptrs, size_t *sizes, size_t count,
-                                              CUmemLocation *prefetchLocs, size_t *prefetchLocIdxs,
-                                              size_t numPrefetchLocs, unsigned long long flags,
-                                              CUstream hStream) {
-    struct batch b = {dptrs, sizes, count, prefetchLocs, prefetchLocIdxs, numPrefetchLocs, false};
-    (void)flags;
-    return run_batch(__func__, &b, hStream, true);
-}
-
-CUresult CUDAAPI cuMemDiscardBatchAsync(CUdeviceptr *dptrs, size_t *sizes, size_t count,
-                                        unsigned long long flags, CUstream hStream) {
-    struct batch b = {dptrs, sizes, count, NULL, NULL, 0, true};
-    (void)flags;
-    return run_batch(__func__, &b, hStream, false);
-}
-
-CUresult CUDAAPI cuMemDiscardBatchAsync_ptsz(CUdeviceptr *dptrs, size_t *sizes, size_t count,
-                                             unsigned long long flags, CUstream hStream) {
-    struct batch b = {dptrs, sizes, count, NULL, NULL, 0, true};
-    (void)flags;
-    return run_batch(__func__, &b, hStream, true);
-}
-
-CUresult CUDAAPI cuMemDiscardAndPrefetchBatchAsync(CUdeviceptr *dptrs, size_t *sizes, size_t count,
-                                                   CUmemLocation *prefetchLocs,
-                                                   size_t *prefetchLocIdxs, size_t numPrefetchLocs,
-                                                   unsigned long long flags, CUstream hStream) {
-    struct batch b = {dptrs, sizes, count, prefetchLocs, prefetchLocIdxs, numPrefetchLocs, true};
-    (void)flags;
-    return run_batch(__func__, &b, hStream, false);
-}
-
-CUresult CUDAAPI cuMemDiscardAndPrefetchBatchAsync_ptsz(
-    CUdeviceptr *dptrs, size_t *sizes, size_t count, CUmemLocation *prefetchLocs,
-    size_t *prefetchLocIdxs, size_t numPrefetchLocs, unsigned long long flags, CUstream hStream) {
-    struct batch b = {dptrs, sizes, count, prefetchLocs, prefetchLocIdxs, numPrefetchLocs, true};
-    (void)flags;
-    return run_batch(__func__, &b, hStream, true);
-}
+SIM_FORWARD_PTSZ(cuMemPrefetchBatchAsync,
+                 (BATCH, PLACES, unsigned long long flags, CUstream hStream), run_batch,
+                 &(struct batch){dptrs, sizes, count, prefetchLocs, prefetchLocIdxs,
+                                 numPrefetchLocs, false},
+                 hStream)
+SIM_FORWARD_PTSZ(cuMemDiscardBatchAsync, (BATCH, unsigned long long flags, CUstream hStream),
+                 run_batch, &(struct batch){dptrs, sizes, count, NULL, NULL, 0, true}, hStream)
+SIM_FORWARD_PTSZ(cuMemDiscardAndPrefetchBatchAsync,
+                 (BATCH, PLACES, unsigned long long flags, CUstream hStream), run_batch,
+                 &(struct batch){dptrs, sizes, count, prefetchLocs, prefetchLocIdxs,
+                                 numPrefetchLocs, true},
+                 hStream)
 #endif
 
-// ---- hints: checked and forgotten
-// -------------------------------------------------------------------
+// ---- hints: checked and forgotten ---------------------------------------------------------------
 
 static CUresult advise(const char *api, CUdeviceptr p, size_t count) {
-    struct sim_call c;
-    sim_begin(&c, api, NULL, SIM_NEED_INIT);
-    if (!c.result && !managed(p, count))
-        c.result = CUDA_ERROR_INVALID_VALUE;
+    SIM_BEGIN_AS(api, NULL, INIT);
+    SIM_REFUSE_IF(&c, !managed(p, count), CUDA_ERROR_INVALID_VALUE);
     return sim_end(&c);
 }
 
-CUresult CUDAAPI cuMemAdvise(CUdeviceptr devPtr, size_t count, CUmem_advise advice,
-                             CUdevice device) {
-    (void)advice, (void)device;
-    return advise(__func__, devPtr, count);
-}
+SIM_FORWARD(cuMemAdvise, (CUdeviceptr devPtr, size_t count, CUmem_advise advice, CUdevice device),
+            advise, devPtr, count)
+SIM_FORWARD(cuMemAdvise_v2,
+            (CUdeviceptr devPtr, size_t count, CUmem_advise advice, CUmemLocation location), advise,
+            devPtr, count)
 
-CUresult CUDAAPI cuMemAdvise_v2(CUdeviceptr devPtr, size_t count, CUmem_advise advice,
-                                CUmemLocation location) {
-    (void)advice, (void)location;
-    return advise(__func__, devPtr, count);
-}
-
-static CUresult attach(const char *api, CUstream stream, CUdeviceptr p, bool per_thread) {
+static CUresult attach(const char *api, CUstream stream, CUdeviceptr p) {
     struct sim_call c;
-    sim_stream_begin(&c, api, NULL, stream, per_thread);
-    if (!c.result && !managed(p, 1))
-        c.result = CUDA_ERROR_INVALID_VALUE;
+    sim_stream_begin(&c, api, NULL, stream);
+    SIM_REFUSE_IF(&c, !managed(p, 1), CUDA_ERROR_INVALID_VALUE);
     return sim_end(&c);
 }
 
-CUresult CUDAAPI cuStreamAttachMemAsync(CUstream hStream, CUdeviceptr dptr, size_t length,
-                                        unsigned int flags) {
-    (void)length, (void)flags;
-    return attach(__func__, hStream, dptr, false);
-}
-
-CUresult CUDAAPI cuStreamAttachMemAsync_ptsz(CUstream hStream, CUdeviceptr dptr, size_t length,
-                                             unsigned int flags) {
-    (void)length, (void)flags;
-    return attach(__func__, hStream, dptr, true);
-}
+SIM_FORWARD_PTSZ(cuStreamAttachMemAsync,
+                 (CUstream hStream, CUdeviceptr dptr, size_t length, unsigned int flags), attach,
+                 hStream, dptr)

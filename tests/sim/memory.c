@@ -142,8 +142,8 @@ CUresult CUDAAPI cuMemAllocPitch_v2(CUdeviceptr *dptr, size_t *pPitch, size_t Wi
                                     size_t Height, unsigned int ElementSizeBytes) {
     SIM_BEGIN("alloc", CONTEXT);
     sim_set_bytes(&c, (uint64_t)WidthInBytes * Height);
-    if (!c.result && (!pPitch || bad_pitch(WidthInBytes, Height, ElementSizeBytes)))
-        c.result = CUDA_ERROR_INVALID_VALUE;
+    SIM_REFUSE_IF(&c, !pPitch || bad_pitch(WidthInBytes, Height, ElementSizeBytes),
+                  CUDA_ERROR_INVALID_VALUE);
     if (!c.result) {
         size_t pitch = sim_round_up(WidthInBytes, ALIGN);
         c.result = allocate(&c, dptr, pitch * Height);
@@ -251,8 +251,8 @@ CUresult CUDAAPI cuMemGetInfo_v2(size_t *free, size_t *total) {
 CUresult CUDAAPI cuMemGetAddressRange_v2(CUdeviceptr *pbase, size_t *psize, CUdeviceptr dptr) {
     SIM_BEGIN(NULL, CONTEXT);
     struct sim_range *r = c.result ? NULL : sim_range_at(dptr);
-    if (!c.result && (!r || r->kind == SIM_RANGE_REGISTERED || r->kind == SIM_RANGE_ARRAY))
-        c.result = CUDA_ERROR_NOT_FOUND;
+    SIM_REFUSE_IF(&c, !r || r->kind == SIM_RANGE_REGISTERED || r->kind == SIM_RANGE_ARRAY,
+                  CUDA_ERROR_NOT_FOUND);
     if (!c.result) {
         if (pbase)
             *pbase = r->base;

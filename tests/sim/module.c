@@ -16,8 +16,7 @@ struct global {
     char name[64];
 };
 
-// ---- loading
-// ----------------------------------------------------------------------------------------
+// ---- loading ------------------------------------------------------------------------------------
 
 static CUresult load(struct sim_module *m) {
     if (m->loaded)
@@ -71,8 +70,7 @@ void sim_module_end_context(struct sim_context *ctx) {
 static void load_module(struct sim_call *c, CUmodule *out, const void *image) {
     if (!c->result)
         c->result = sim_capture_unsafe();
-    if (!c->result && (!out || !image))
-        c->result = CUDA_ERROR_INVALID_VALUE;
+    SIM_REFUSE_IF(c, !out || !image, CUDA_ERROR_INVALID_VALUE);
     if (!c->result) {
         struct sim_module *m = new_module(sim_owner(c->ctx), NULL, &c->result);
         if (m) {
@@ -84,8 +82,7 @@ static void load_module(struct sim_call *c, CUmodule *out, const void *image) {
 
 CUresult CUDAAPI cuModuleLoad(CUmodule *module, const char *fname) {
     SIM_BEGIN("module-load", CONTEXT);
-    if (!c.result && fname && access(fname, R_OK) != 0)
-        c.result = CUDA_ERROR_FILE_NOT_FOUND;
+    SIM_REFUSE_IF(&c, fname && access(fname, R_OK) != 0, CUDA_ERROR_FILE_NOT_FOUND);
     load_module(&c, module, fname);
     return sim_end(&c);
 }
@@ -99,7 +96,6 @@ CUresult CUDAAPI cuModuleLoadData(CUmodule *module, const void *image) {
 CUresult CUDAAPI cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned int numOptions,
                                     CUjit_option *options, void **optionValues) {
     SIM_BEGIN("module-load", CONTEXT);
-    (void)numOptions, (void)options, (void)optionValues;
     load_module(&c, module, image);
     return sim_end(&c);
 }
@@ -116,8 +112,7 @@ CUresult CUDAAPI cuModuleUnload(CUmodule hmod) {
     sim_set_object(&c, hmod);
     if (m)
         sim_set_device(&c, m->o.device);
-    if (!c.result && (!m || m->library))
-        c.result = CUDA_ERROR_INVALID_HANDLE;
+    SIM_REFUSE_IF(&c, !m || m->library, CUDA_ERROR_INVALID_HANDLE);
     if (!c.result)
         end_module(m);
     return sim_end(&c);
@@ -125,15 +120,13 @@ CUresult CUDAAPI cuModuleUnload(CUmodule hmod) {
 
 CUresult CUDAAPI cuModuleGetLoadingMode(CUmoduleLoadingMode *mode) {
     SIM_BEGIN(NULL, INIT);
-    if (!c.result && !mode)
-        c.result = CUDA_ERROR_INVALID_VALUE;
+    SIM_REFUSE_IF(&c, !mode, CUDA_ERROR_INVALID_VALUE);
     if (!c.result)
         *mode = sim_param.lazy_modules ? CU_MODULE_LAZY_LOADING : CU_MODULE_EAGER_LOADING;
     return sim_end(&c);
 }
 
-// ---- functions and variables
-// ------------------------------------------------------------------------
+// ---- functions and variables --------------------------------------------------------------------
 
 // A name that begins with "missing" is in no module.
 static bool exists(const char *name) {
@@ -183,12 +176,9 @@ struct sim_function *sim_function_get(struct sim_module *m, struct sim_library *
 CUresult CUDAAPI cuModuleGetFunction(CUfunction *hfunc, CUmodule hmod, const char *name) {
     SIM_BEGIN(NULL, CONTEXT);
     struct sim_module *m = sim_object_find(hmod, SIM_MODULE);
-    if (!c.result && !m)
-        c.result = CUDA_ERROR_INVALID_HANDLE;
-    if (!c.result && (!hfunc || !name))
-        c.result = CUDA_ERROR_INVALID_VALUE;
-    if (!c.result && !exists(name))
-        c.result = CUDA_ERROR_NOT_FOUND;
+    SIM_REFUSE_IF(&c, !m, CUDA_ERROR_INVALID_HANDLE);
+    SIM_REFUSE_IF(&c, !hfunc || !name, CUDA_ERROR_INVALID_VALUE);
+    SIM_REFUSE_IF(&c, !exists(name), CUDA_ERROR_NOT_FOUND);
     if (!c.result)
         c.result = load(m);
     if (!c.result)
@@ -219,7 +209,6 @@ static CUresult get_global(struct sim_call *c, struct sim_module *m, CUdeviceptr
         return CUDA_ERROR_NOT_FOUND;
     CUresult result = load(m);
     struct global *g = result ? NULL : global_of(m, name, &result);
-    (void)c;
     if (g && dptr)
         *dptr = g->memory->base;
     if (g && bytes)
@@ -231,15 +220,13 @@ CUresult CUDAAPI cuModuleGetGlobal_v2(CUdeviceptr *dptr, size_t *bytes, CUmodule
                                       const char *name) {
     SIM_BEGIN(NULL, CONTEXT);
     struct sim_module *m = sim_object_find(hmod, SIM_MODULE);
-    if (!c.result && !m)
-        c.result = CUDA_ERROR_INVALID_HANDLE;
+    SIM_REFUSE_IF(&c, !m, CUDA_ERROR_INVALID_HANDLE);
     if (!c.result)
         c.result = get_global(&c, m, dptr, bytes, name);
     return sim_end(&c);
 }
 
-// ---- libraries: code that is loaded into each context that needs it
-// ---------------------------------
+// ---- libraries: code that is loaded into each context that needs it -----------------------------
 
 static struct sim_library *wanted_library;
 static struct sim_context *wanted_context;
@@ -260,12 +247,9 @@ static struct sim_module *module_of(struct sim_library *l, struct sim_context *c
 }
 
 static CUresult load_library(const char *api, CUlibrary *out, const void *code, bool missing_file) {
-    struct sim_call c;
-    sim_begin(&c, api, "module-load", SIM_NEED_INIT);
-    if (!c.result && (!out || !code))
-        c.result = CUDA_ERROR_INVALID_VALUE;
-    if (!c.result && missing_file)
-        c.result = CUDA_ERROR_FILE_NOT_FOUND;
+    SIM_BEGIN_AS(api, "module-load", INIT);
+    SIM_REFUSE_IF(&c, !out || !code, CUDA_ERROR_INVALID_VALUE);
+    SIM_REFUSE_IF(&c, missing_file, CUDA_ERROR_FILE_NOT_FOUND);
     if (!c.result) {
         struct sim_library *l = sim_object_new(sizeof *l, SIM_LIBRARY, NULL, 0);
         if (c.ctx && !sim_param.lazy_modules)
@@ -280,23 +264,16 @@ static CUresult load_library(const char *api, CUlibrary *out, const void *code, 
     return sim_end(&c);
 }
 
-CUresult CUDAAPI cuLibraryLoadData(CUlibrary *library, const void *code, CUjit_option *jitOptions,
-                                   void **jitOptionsValues, unsigned int numJitOptions,
-                                   CUlibraryOption *libraryOptions, void **libraryOptionValues,
-                                   unsigned int numLibraryOptions) {
-    (void)jitOptions, (void)jitOptionsValues, (void)numJitOptions;
-    (void)libraryOptions, (void)libraryOptionValues, (void)numLibraryOptions;
-    return load_library(__func__, library, code, false);
-}
-
-CUresult CUDAAPI cuLibraryLoadFromFile(CUlibrary *library, const char *fileName,
-                                       CUjit_option *jitOptions, void **jitOptionsValues,
-                                       unsigned int numJitOptions, CUlibraryOption *libraryOptions,
-                                       void **libraryOptionValues, unsigned int numLibraryOptions) {
-    (void)jitOptions, (void)jitOptionsValues, (void)numJitOptions;
-    (void)libraryOptions, (void)libraryOptionValues, (void)numLibraryOptions;
-    return load_library(__func__, library, fileName, fileName && access(fileName, R_OK) != 0);
-}
+SIM_FORWARD(cuLibraryLoadData,
+            (CUlibrary * library, const void *code, CUjit_option *jitOptions,
+             void **jitOptionsValues, unsigned int numJitOptions, CUlibraryOption *libraryOptions,
+             void **libraryOptionValues, unsigned int numLibraryOptions),
+            load_library, library, code, false)
+SIM_FORWARD(cuLibraryLoadFromFile,
+            (CUlibrary * library, const char *fileName, CUjit_option *jitOptions,
+             void **jitOptionsValues, unsigned int numJitOptions, CUlibraryOption *libraryOptions,
+             void **libraryOptionValues, unsigned int numLibraryOptions),
+            load_library, library, fileName, fileName &&access(fileName, R_OK) != 0)
 
 static void end_library_module(void *object) {
     struct sim_module *m = object;
@@ -314,8 +291,7 @@ CUresult CUDAAPI cuLibraryUnload(CUlibrary library) {
     SIM_BEGIN("module-unload", INIT);
     struct sim_library *l = sim_object_find(library, SIM_LIBRARY);
     sim_set_object(&c, library);
-    if (!c.result && !l)
-        c.result = CUDA_ERROR_INVALID_HANDLE;
+    SIM_REFUSE_IF(&c, !l, CUDA_ERROR_INVALID_HANDLE);
     if (!c.result) {
         wanted_library = l;
         sim_object_each(NULL, SIM_MODULE, end_library_module);
@@ -329,16 +305,14 @@ CUresult CUDAAPI cuLibraryUnload(CUlibrary library) {
 static struct sim_module *begin_library(struct sim_call *c, const char *api, CUlibrary library) {
     sim_begin(c, api, NULL, SIM_NEED_CONTEXT);
     struct sim_library *l = sim_object_find(library, SIM_LIBRARY);
-    if (!c->result && !l)
-        c->result = CUDA_ERROR_INVALID_HANDLE;
+    SIM_REFUSE_IF(c, !l, CUDA_ERROR_INVALID_HANDLE);
     return c->result ? NULL : module_of(l, sim_owner(c->ctx), &c->result);
 }
 
 CUresult CUDAAPI cuLibraryGetModule(CUmodule *pMod, CUlibrary library) {
     struct sim_call c;
     struct sim_module *m = begin_library(&c, __func__, library);
-    if (!c.result && !pMod)
-        c.result = CUDA_ERROR_INVALID_VALUE;
+    SIM_REFUSE_IF(&c, !pMod, CUDA_ERROR_INVALID_VALUE);
     if (!c.result)
         c.result = load(m);
     if (!c.result)
@@ -355,15 +329,12 @@ static CUresult library_variable(const char *api, CUdeviceptr *dptr, size_t *byt
     return sim_end(&c);
 }
 
-CUresult CUDAAPI cuLibraryGetGlobal(CUdeviceptr *dptr, size_t *bytes, CUlibrary library,
-                                    const char *name) {
-    return library_variable(__func__, dptr, bytes, library, name);
-}
-
-CUresult CUDAAPI cuLibraryGetManaged(CUdeviceptr *dptr, size_t *bytes, CUlibrary library,
-                                     const char *name) {
-    return library_variable(__func__, dptr, bytes, library, name);
-}
+SIM_FORWARD(cuLibraryGetGlobal,
+            (CUdeviceptr * dptr, size_t *bytes, CUlibrary library, const char *name),
+            library_variable, dptr, bytes, library, name)
+SIM_FORWARD(cuLibraryGetManaged,
+            (CUdeviceptr * dptr, size_t *bytes, CUlibrary library, const char *name),
+            library_variable, dptr, bytes, library, name)
 
 // By the header a kernel needs no context and is loaded into one later. SIM_KERNELS_LOAD: at once.
 static CUresult load_early(struct sim_library *l, struct sim_context *ctx) {
@@ -377,12 +348,9 @@ static CUresult load_early(struct sim_library *l, struct sim_context *ctx) {
 CUresult CUDAAPI cuLibraryGetKernel(CUkernel *pKernel, CUlibrary library, const char *name) {
     SIM_BEGIN(NULL, INIT);
     struct sim_library *l = sim_object_find(library, SIM_LIBRARY);
-    if (!c.result && !l)
-        c.result = CUDA_ERROR_INVALID_HANDLE;
-    if (!c.result && (!pKernel || !name))
-        c.result = CUDA_ERROR_INVALID_VALUE;
-    if (!c.result && !exists(name))
-        c.result = CUDA_ERROR_NOT_FOUND;
+    SIM_REFUSE_IF(&c, !l, CUDA_ERROR_INVALID_HANDLE);
+    SIM_REFUSE_IF(&c, !pKernel || !name, CUDA_ERROR_INVALID_VALUE);
+    SIM_REFUSE_IF(&c, !exists(name), CUDA_ERROR_NOT_FOUND);
     if (!c.result)
         c.result = load_early(l, c.ctx);
     if (!c.result)
@@ -394,10 +362,8 @@ CUresult CUDAAPI cuKernelGetFunction(CUfunction *pFunc, CUkernel kernel) {
     SIM_BEGIN(NULL, CONTEXT);
     struct sim_function *k = sim_object_find(kernel, SIM_KERNEL);
     struct sim_module *m = NULL;
-    if (!c.result && !k)
-        c.result = CUDA_ERROR_INVALID_HANDLE;
-    if (!c.result && !pFunc)
-        c.result = CUDA_ERROR_INVALID_VALUE;
+    SIM_REFUSE_IF(&c, !k, CUDA_ERROR_INVALID_HANDLE);
+    SIM_REFUSE_IF(&c, !pFunc, CUDA_ERROR_INVALID_VALUE);
     if (!c.result)
         m = module_of(k->library, sim_owner(c.ctx), &c.result);
     if (!c.result)

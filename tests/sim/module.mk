@@ -3,7 +3,7 @@
 
 SIM_OUT := $(BUILD)/sim
 SIM_CFLAGS = $(filter-out -Werror,$(CFLAGS_ALL)) $(if $(filter 1,$(WERROR)),-Werror) $(DEPFLAGS) \
-    -fPIC $(CUDA_CFLAGS) -Itests/sim
+    -fPIC $(CUDA_CFLAGS) -Itests/sim -Wno-unused-parameter # (of CUDA's prototypes)
 SIM_DRIVER := param shared call ledger ledger_map fail object space device context memory managed stream \
     capture pool pool_share vmm vmm_share multicast array host ipc ipc_event external \
     graph graph_exec graph_memory conditional user_object module link function occupancy tensor_map \

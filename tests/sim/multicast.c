@@ -37,9 +37,10 @@ CUresult CUDAAPI cuMulticastCreate(CUmemGenericAllocationHandle *mcHandle,
     SIM_BEGIN("create", INIT);
     if (prop)
         sim_set_bytes(&c, prop->size);
-    if (!c.result && (!mcHandle || !prop || !prop->size || prop->size % sim_param.granularity ||
-                      !prop->numDevices || prop->flags))
-        c.result = CUDA_ERROR_INVALID_VALUE;
+    SIM_REFUSE_IF(&c,
+                  !mcHandle || !prop || !prop->size || prop->size % sim_param.granularity ||
+                      !prop->numDevices || prop->flags,
+                  CUDA_ERROR_INVALID_VALUE);
     if (!c.result) {
         struct sim_physical *p = sim_object_new(sizeof *p, SIM_PHYSICAL, NULL, 0);
         p->size = prop->size;
@@ -57,11 +58,11 @@ CUresult CUDAAPI cuMulticastAddDevice(CUmemGenericAllocationHandle mcHandle, CUd
     SIM_BEGIN("access", INIT);
     struct sim_physical *p = find(mcHandle);
     sim_set_handle(&c, mcHandle);
-    if (!c.result && !sim_device_valid(dev))
-        c.result = CUDA_ERROR_INVALID_DEVICE;
-    if (!c.result && (!p || p->devices & (1u << dev) ||
-                      (unsigned)__builtin_popcount(p->devices) >= p->device_limit))
-        c.result = CUDA_ERROR_INVALID_VALUE;
+    SIM_REFUSE_IF(&c, !sim_device_valid(dev), CUDA_ERROR_INVALID_DEVICE);
+    SIM_REFUSE_IF(&c,
+                  !p || p->devices & (1u << dev) ||
+                      (unsigned)__builtin_popcount(p->devices) >= p->device_limit,
+                  CUDA_ERROR_INVALID_VALUE);
     if (!c.result) {
         p->devices |= 1u << dev;
         sim_set_device(&c, dev);
@@ -87,15 +88,15 @@ static CUresult bind(struct sim_physical *p, uint64_t offset, uint64_t size,
 static CUresult bind_memory(const char *api, CUmemGenericAllocationHandle mc, size_t offset,
                             CUmemGenericAllocationHandle memory, size_t memory_offset, size_t size,
                             unsigned long long flags) {
-    struct sim_call c;
-    sim_begin(&c, api, "map", SIM_NEED_INIT);
+    SIM_BEGIN_AS(api, "map", INIT);
     struct sim_physical *p = find(mc), *member = sim_physical_find(memory);
     sim_set_handle(&c, mc);
     sim_set_bytes(&c, size);
     sim_set_offset(&c, offset);
-    if (!c.result && (!member || member->multicast || flags || memory_offset > member->size ||
-                      size > member->size - memory_offset))
-        c.result = CUDA_ERROR_INVALID_VALUE;
+    SIM_REFUSE_IF(&c,
+                  !member || member->multicast || flags || memory_offset > member->size ||
+                      size > member->size - memory_offset,
+                  CUDA_ERROR_INVALID_VALUE);
     if (!c.result) {
         sim_set_device(&c, member->o.device);
         c.result = bind(p, offset, size, member, member->o.device);
@@ -105,8 +106,7 @@ static CUresult bind_memory(const char *api, CUmemGenericAllocationHandle mc, si
 
 static CUresult bind_address(const char *api, CUmemGenericAllocationHandle mc, size_t offset,
                              CUdeviceptr address, size_t size, unsigned long long flags) {
-    struct sim_call c;
-    sim_begin(&c, api, "map", SIM_NEED_INIT);
+    SIM_BEGIN_AS(api, "map", INIT);
     struct sim_physical *member = sim_vmm_physical_at(address, size);
     struct sim_range *r = sim_range_at(address);
     sim_set_handle(&c, mc);
@@ -114,8 +114,7 @@ static CUresult bind_address(const char *api, CUmemGenericAllocationHandle mc, s
     sim_set_bytes(&c, size);
     sim_set_offset(&c, offset);
     bool plain = r && r->kind == SIM_RANGE_DEVICE && address + size <= r->base + r->size;
-    if (!c.result && ((!member && !plain) || flags))
-        c.result = CUDA_ERROR_INVALID_VALUE;
+    SIM_REFUSE_IF(&c, (!member && !plain) || flags, CUDA_ERROR_INVALID_VALUE);
     if (!c.result) {
         int device = member ? member->o.device : r->device;
         sim_set_device(&c, device);
@@ -124,31 +123,26 @@ static CUresult bind_address(const char *api, CUmemGenericAllocationHandle mc, s
     return sim_end(&c);
 }
 
-CUresult CUDAAPI cuMulticastBindMem(CUmemGenericAllocationHandle mcHandle, size_t mcOffset,
-                                    CUmemGenericAllocationHandle memHandle, size_t memOffset,
-                                    size_t size, unsigned long long flags) {
-    return bind_memory(__func__, mcHandle, mcOffset, memHandle, memOffset, size, flags);
-}
-
-CUresult CUDAAPI cuMulticastBindAddr(CUmemGenericAllocationHandle mcHandle, size_t mcOffset,
-                                     CUdeviceptr memptr, size_t size, unsigned long long flags) {
-    return bind_address(__func__, mcHandle, mcOffset, memptr, size, flags);
-}
+SIM_FORWARD(cuMulticastBindMem,
+            (CUmemGenericAllocationHandle mcHandle, size_t mcOffset,
+             CUmemGenericAllocationHandle memHandle, size_t memOffset, size_t size,
+             unsigned long long flags),
+            bind_memory, mcHandle, mcOffset, memHandle, memOffset, size, flags)
+SIM_FORWARD(cuMulticastBindAddr,
+            (CUmemGenericAllocationHandle mcHandle, size_t mcOffset, CUdeviceptr memptr,
+             size_t size, unsigned long long flags),
+            bind_address, mcHandle, mcOffset, memptr, size, flags)
 
 #if CUDA_VERSION >= 13010
-CUresult CUDAAPI cuMulticastBindMem_v2(CUmemGenericAllocationHandle mcHandle, CUdevice dev,
-                                       size_t mcOffset, CUmemGenericAllocationHandle memHandle,
-                                       size_t memOffset, size_t size, unsigned long long flags) {
-    (void)dev;
-    return bind_memory(__func__, mcHandle, mcOffset, memHandle, memOffset, size, flags);
-}
-
-CUresult CUDAAPI cuMulticastBindAddr_v2(CUmemGenericAllocationHandle mcHandle, CUdevice dev,
-                                        size_t mcOffset, CUdeviceptr memptr, size_t size,
-                                        unsigned long long flags) {
-    (void)dev;
-    return bind_address(__func__, mcHandle, mcOffset, memptr, size, flags);
-}
+SIM_FORWARD(cuMulticastBindMem_v2,
+            (CUmemGenericAllocationHandle mcHandle, CUdevice dev, size_t mcOffset,
+             CUmemGenericAllocationHandle memHandle, size_t memOffset, size_t size,
+             unsigned long long flags),
+            bind_memory, mcHandle, mcOffset, memHandle, memOffset, size, flags)
+SIM_FORWARD(cuMulticastBindAddr_v2,
+            (CUmemGenericAllocationHandle mcHandle, CUdevice dev, size_t mcOffset,
+             CUdeviceptr memptr, size_t size, unsigned long long flags),
+            bind_address, mcHandle, mcOffset, memptr, size, flags)
 #endif
 
 CUresult CUDAAPI cuMulticastUnbind(CUmemGenericAllocationHandle mcHandle, CUdevice dev,
@@ -164,8 +158,7 @@ CUresult CUDAAPI cuMulticastUnbind(CUmemGenericAllocationHandle mcHandle, CUdevi
     while (link && *link &&
            ((*link)->device != dev || (*link)->offset != mcOffset || (*link)->size != size))
         link = &(*link)->next;
-    if (!c.result && (!link || !*link))
-        c.result = CUDA_ERROR_INVALID_VALUE;
+    SIM_REFUSE_IF(&c, !link || !*link, CUDA_ERROR_INVALID_VALUE);
     if (!c.result)
         drop(link);
     return sim_end(&c);
@@ -174,9 +167,7 @@ CUresult CUDAAPI cuMulticastUnbind(CUmemGenericAllocationHandle mcHandle, CUdevi
 CUresult CUDAAPI cuMulticastGetGranularity(size_t *granularity, const CUmulticastObjectProp *prop,
                                            CUmulticastGranularity_flags option) {
     SIM_BEGIN(NULL, INIT);
-    (void)option;
-    if (!c.result && (!granularity || !prop))
-        c.result = CUDA_ERROR_INVALID_VALUE;
+    SIM_REFUSE_IF(&c, !granularity || !prop, CUDA_ERROR_INVALID_VALUE);
     if (!c.result)
         *granularity = sim_param.granularity;
     return sim_end(&c);

@@ -103,8 +103,7 @@ API int nvmlDeviceGetMPSComputeRunningProcesses_v3(struct device *device, unsign
 API int nvmlDeviceGetComputeRunningProcesses_v3(struct device *device, unsigned *count,
                                                 struct process_info *infos);
 
-// ---- starting and refusing
-// ------------------------------------------------------------------------
+// ---- starting and refusing ----------------------------------------------------------------------
 
 static int refuses(const char *how) {
     return sim_param.nvml && strcmp(sim_param.nvml, how) == 0;
@@ -202,8 +201,7 @@ static int check_card(const struct device *device, const void *out) {
     return !result && sim_param.mig_card && device != &card ? INVALID_ARGUMENT : result;
 }
 
-// ---- devices
-// ------------------------------------------------------------------------------------------
+// ---- devices ------------------------------------------------------------------------------------
 
 int nvmlSystemGetDriverVersion(char *version, unsigned length) {
     int result = ready();
@@ -452,8 +450,7 @@ int nvmlDeviceGetNvLinkRemotePciInfo_v2(struct device *device, unsigned link, vo
     return result;
 }
 
-// ---- memory
-// ------------------------------------------------------------------------------------------
+// ---- memory -------------------------------------------------------------------------------------
 
 static int memory_of(const struct device *device, const void *out, struct memory *m) {
     int result = check(device, out);

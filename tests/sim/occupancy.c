@@ -32,10 +32,8 @@ static const struct sim_function *begin(struct sim_call *c, const char *api, con
                                         CUfunction func, bool valid) {
     sim_begin(c, api, NULL, SIM_NEED_CONTEXT);
     const struct sim_function *f = sim_function_find(func);
-    if (!c->result && (!out || !valid))
-        c->result = CUDA_ERROR_INVALID_VALUE;
-    if (!c->result && !f)
-        c->result = CUDA_ERROR_INVALID_HANDLE;
+    SIM_REFUSE_IF(c, !out || !valid, CUDA_ERROR_INVALID_VALUE);
+    SIM_REFUSE_IF(c, !f, CUDA_ERROR_INVALID_HANDLE);
     return f;
 }
 
@@ -49,16 +47,13 @@ static CUresult active(const char *api, int *out, CUfunction func, int block_siz
     return sim_end(&c);
 }
 
-CUresult CUDAAPI cuOccupancyMaxActiveBlocksPerMultiprocessor(int *numBlocks, CUfunction func,
-                                                             int blockSize,
-                                                             size_t dynamicSMemSize) {
-    return active(__func__, numBlocks, func, blockSize, dynamicSMemSize, 0);
-}
-
-CUresult CUDAAPI cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
-    int *numBlocks, CUfunction func, int blockSize, size_t dynamicSMemSize, unsigned int flags) {
-    return active(__func__, numBlocks, func, blockSize, dynamicSMemSize, flags);
-}
+SIM_FORWARD(cuOccupancyMaxActiveBlocksPerMultiprocessor,
+            (int *numBlocks, CUfunction func, int blockSize, size_t dynamicSMemSize), active,
+            numBlocks, func, blockSize, dynamicSMemSize, 0)
+SIM_FORWARD(cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags,
+            (int *numBlocks, CUfunction func, int blockSize, size_t dynamicSMemSize,
+             unsigned int flags),
+            active, numBlocks, func, blockSize, dynamicSMemSize, flags)
 
 // ---- the block size with the most threads at a time ---------------------------------------------
 
@@ -88,29 +83,25 @@ static CUresult potential(const char *api, int *grid, int *block, CUfunction fun
     return most ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-CUresult CUDAAPI cuOccupancyMaxPotentialBlockSize(int *minGridSize, int *blockSize, CUfunction func,
-                                                  CUoccupancyB2DSize blockSizeToDynamicSMemSize,
-                                                  size_t dynamicSMemSize, int blockSizeLimit) {
-    return potential(__func__, minGridSize, blockSize, func, blockSizeToDynamicSMemSize,
-                     dynamicSMemSize, blockSizeLimit);
-}
-
-CUresult CUDAAPI cuOccupancyMaxPotentialBlockSizeWithFlags(
-    int *minGridSize, int *blockSize, CUfunction func,
-    CUoccupancyB2DSize blockSizeToDynamicSMemSize, size_t dynamicSMemSize, int blockSizeLimit,
-    unsigned int flags) {
-    (void)flags;
-    return potential(__func__, minGridSize, blockSize, func, blockSizeToDynamicSMemSize,
-                     dynamicSMemSize, blockSizeLimit);
-}
+SIM_FORWARD(cuOccupancyMaxPotentialBlockSize,
+            (int *minGridSize, int *blockSize, CUfunction func,
+             CUoccupancyB2DSize blockSizeToDynamicSMemSize, size_t dynamicSMemSize,
+             int blockSizeLimit),
+            potential, minGridSize, blockSize, func, blockSizeToDynamicSMemSize, dynamicSMemSize,
+            blockSizeLimit)
+SIM_FORWARD(cuOccupancyMaxPotentialBlockSizeWithFlags,
+            (int *minGridSize, int *blockSize, CUfunction func,
+             CUoccupancyB2DSize blockSizeToDynamicSMemSize, size_t dynamicSMemSize,
+             int blockSizeLimit, unsigned int flags),
+            potential, minGridSize, blockSize, func, blockSizeToDynamicSMemSize, dynamicSMemSize,
+            blockSizeLimit)
 
 CUresult CUDAAPI cuOccupancyAvailableDynamicSMemPerBlock(size_t *dynamicSmemSize, CUfunction func,
                                                          int numBlocks, int blockSize) {
     struct sim_call c;
     const struct sim_function *f =
         begin(&c, __func__, dynamicSmemSize, func, numBlocks > 0 && blockSize > 0);
-    if (!c.result && blocks_of(f, blockSize, 0) < numBlocks)
-        c.result = CUDA_ERROR_INVALID_VALUE;
+    SIM_REFUSE_IF(&c, blocks_of(f, blockSize, 0) < numBlocks, CUDA_ERROR_INVALID_VALUE);
     if (!c.result) {
         size_t fixed = (size_t)sim_function_attribute(f, CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES);
         size_t each = DEVICE(MAX_SHARED_MEMORY_PER_MULTIPROCESSOR) / (size_t)numBlocks;
@@ -120,8 +111,7 @@ CUresult CUDAAPI cuOccupancyAvailableDynamicSMemPerBlock(size_t *dynamicSmemSize
     return sim_end(&c);
 }
 
-// ---- clusters
-// -------------------------------------------------------------------------------------
+// ---- clusters -----------------------------------------------------------------------------------
 
 static int required_cluster(const struct sim_function *f) {
     return sim_function_attribute(f, CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH) *

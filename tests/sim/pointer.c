@@ -73,8 +73,7 @@ static CUresult answer(const struct what *w, CUpointer_attribute attribute, void
 CUresult CUDAAPI cuPointerGetAttribute(void *data, CUpointer_attribute attribute, CUdeviceptr ptr) {
     SIM_BEGIN(NULL, INIT);
     struct what w;
-    if (!c.result && (!data || !look(ptr, &w)))
-        c.result = CUDA_ERROR_INVALID_VALUE;
+    SIM_REFUSE_IF(&c, !data || !look(ptr, &w), CUDA_ERROR_INVALID_VALUE);
     if (!c.result)
         c.result = answer(&w, attribute, data);
     return sim_end(&c);
@@ -85,8 +84,7 @@ CUresult CUDAAPI cuPointerGetAttributes(unsigned int numAttributes, CUpointer_at
                                         void **data, CUdeviceptr ptr) {
     SIM_BEGIN(NULL, INIT);
     struct what w;
-    if (!c.result && (!attributes || !data || !numAttributes))
-        c.result = CUDA_ERROR_INVALID_VALUE;
+    SIM_REFUSE_IF(&c, !attributes || !data || !numAttributes, CUDA_ERROR_INVALID_VALUE);
     if (!c.result) {
         bool known = look(ptr, &w);
         for (unsigned i = 0; i < numAttributes; i++) {

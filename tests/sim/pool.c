@@ -171,8 +171,7 @@ void sim_pool_reset_device(int device) {
     sim_object_each(NULL, SIM_POOL, synchronise_pool);
 }
 
-// ---- creating, destroying, trimming
-// ---------------------------------------------------------------
+// ---- creating, destroying, trimming -------------------------------------------------------------
 
 static CUresult check_props(const CUmemPoolProps *props) {
     CUmemLocationType type = props->location.type;
@@ -187,8 +186,7 @@ CUresult CUDAAPI cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *poolP
     SIM_BEGIN("pool-create", INIT);
     if (poolProps)
         sim_set_bytes(&c, poolProps->maxSize);
-    if (!c.result && (!pool || !poolProps))
-        c.result = CUDA_ERROR_INVALID_VALUE;
+    SIM_REFUSE_IF(&c, !pool || !poolProps, CUDA_ERROR_INVALID_VALUE);
     if (!c.result)
         c.result = check_props(poolProps);
     if (!c.result) {
@@ -217,8 +215,7 @@ static struct sim_pool *begin(struct sim_call *c, const char *api, const char *o
 CUresult CUDAAPI cuMemPoolDestroy(CUmemoryPool handle) {
     struct sim_call c;
     struct sim_pool *pool = begin(&c, __func__, "pool-destroy", handle);
-    if (!c.result && pool->by_default)
-        c.result = CUDA_ERROR_INVALID_VALUE;
+    SIM_REFUSE_IF(&c, pool->by_default, CUDA_ERROR_INVALID_VALUE);
     if (!c.result) {
         struct sim_device *d = &sim_devices[pool->o.device];
         if (d->current_pool == pool)
@@ -244,8 +241,7 @@ CUresult CUDAAPI cuMemPoolTrimTo(CUmemoryPool handle, size_t minBytesToKeep) {
 CUresult CUDAAPI cuMemPoolGetAttribute(CUmemoryPool handle, CUmemPool_attribute attr, void *value) {
     struct sim_call c;
     struct sim_pool *pool = begin(&c, __func__, NULL, handle);
-    if (!c.result && !value)
-        c.result = CUDA_ERROR_INVALID_VALUE;
+    SIM_REFUSE_IF(&c, !value, CUDA_ERROR_INVALID_VALUE);
     if (c.result)
         return sim_end(&c);
     switch ((int)attr) {
@@ -286,8 +282,7 @@ static CUresult reset_high(uint64_t *high, uint64_t current, const void *value) 
 CUresult CUDAAPI cuMemPoolSetAttribute(CUmemoryPool handle, CUmemPool_attribute attr, void *value) {
     struct sim_call c;
     struct sim_pool *pool = begin(&c, __func__, NULL, handle);
-    if (!c.result && !value)
-        c.result = CUDA_ERROR_INVALID_VALUE;
+    SIM_REFUSE_IF(&c, !value, CUDA_ERROR_INVALID_VALUE);
     if (c.result)
         return sim_end(&c);
     switch ((int)attr) {
@@ -314,8 +309,7 @@ CUresult CUDAAPI cuMemPoolSetAttribute(CUmemoryPool handle, CUmemPool_attribute 
 CUresult CUDAAPI cuMemPoolSetAccess(CUmemoryPool handle, const CUmemAccessDesc *map, size_t count) {
     struct sim_call c;
     begin(&c, __func__, "access", handle);
-    if (!c.result && (!map || !count))
-        c.result = CUDA_ERROR_INVALID_VALUE;
+    SIM_REFUSE_IF(&c, !map || !count, CUDA_ERROR_INVALID_VALUE);
     return sim_end(&c);
 }
 
@@ -323,44 +317,33 @@ CUresult CUDAAPI cuMemPoolGetAccess(CUmemAccess_flags *flags, CUmemoryPool memPo
                                     CUmemLocation *location) {
     struct sim_call c;
     struct sim_pool *pool = begin(&c, __func__, NULL, memPool);
-    if (!c.result && (!flags || !location))
-        c.result = CUDA_ERROR_INVALID_VALUE;
+    SIM_REFUSE_IF(&c, !flags || !location, CUDA_ERROR_INVALID_VALUE);
     if (!c.result)
         *flags = location->id == pool->o.device ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE
                                                 : CU_MEM_ACCESS_FLAGS_PROT_NONE;
     return sim_end(&c);
 }
 
-// ---- which pool a device uses
-// ---------------------------------------------------------------------
+// ---- which pool a device uses -------------------------------------------------------------------
 
 static CUresult get_pool(const char *api, CUmemoryPool *out, CUdevice dev, bool current) {
-    struct sim_call c;
-    sim_begin(&c, api, NULL, SIM_NEED_INIT);
-    if (!c.result && !out)
-        c.result = CUDA_ERROR_INVALID_VALUE;
-    if (!c.result && !sim_device_valid(dev))
-        c.result = CUDA_ERROR_INVALID_DEVICE;
+    SIM_BEGIN_AS(api, NULL, INIT);
+    SIM_REFUSE_IF(&c, !out, CUDA_ERROR_INVALID_VALUE);
+    SIM_REFUSE_IF(&c, !sim_device_valid(dev), CUDA_ERROR_INVALID_DEVICE);
     if (!c.result)
         *out = (CUmemoryPool)sim_pool_of_device(dev, current);
     return sim_end(&c);
 }
 
-CUresult CUDAAPI cuDeviceGetDefaultMemPool(CUmemoryPool *pool_out, CUdevice dev) {
-    return get_pool(__func__, pool_out, dev, false);
-}
-
-CUresult CUDAAPI cuDeviceGetMemPool(CUmemoryPool *pool, CUdevice dev) {
-    return get_pool(__func__, pool, dev, true);
-}
+SIM_FORWARD(cuDeviceGetDefaultMemPool, (CUmemoryPool * pool_out, CUdevice dev), get_pool, pool_out,
+            dev, false)
+SIM_FORWARD(cuDeviceGetMemPool, (CUmemoryPool * pool, CUdevice dev), get_pool, pool, dev, true)
 
 CUresult CUDAAPI cuDeviceSetMemPool(CUdevice dev, CUmemoryPool handle) {
     struct sim_call c;
     struct sim_pool *pool = begin(&c, __func__, NULL, handle);
-    if (!c.result && !sim_device_valid(dev))
-        c.result = CUDA_ERROR_INVALID_DEVICE;
-    if (!c.result && (pool->o.device != dev || pool->imported))
-        c.result = CUDA_ERROR_INVALID_VALUE;
+    SIM_REFUSE_IF(&c, !sim_device_valid(dev), CUDA_ERROR_INVALID_DEVICE);
+    SIM_REFUSE_IF(&c, pool->o.device != dev || pool->imported, CUDA_ERROR_INVALID_VALUE);
     if (!c.result) {
         sim_pool_of_device(dev, false);
         sim_devices[dev].current_pool = pool;
@@ -400,8 +383,8 @@ static CUresult get_mem_pool(const char *api, CUmemoryPool *out, const CUmemLoca
     struct sim_call c;
     struct sim_pool *pool, **current;
     sim_begin(&c, api, NULL, SIM_NEED_INIT);
-    if (!c.result && (!out || !location || !(pool = pool_of(location, type, &current))))
-        c.result = CUDA_ERROR_INVALID_VALUE;
+    SIM_REFUSE_IF(&c, !out || !location || !(pool = pool_of(location, type, &current)),
+                  CUDA_ERROR_INVALID_VALUE);
     if (!c.result) {
         if (want_current && !sim_object_find(*current, SIM_POOL))
             *current = pool; // the one that was set has been destroyed
@@ -410,30 +393,25 @@ static CUresult get_mem_pool(const char *api, CUmemoryPool *out, const CUmemLoca
     return sim_end(&c);
 }
 
-CUresult CUDAAPI cuMemGetDefaultMemPool(CUmemoryPool *pool_out, CUmemLocation *location,
-                                        CUmemAllocationType type) {
-    return get_mem_pool(__func__, pool_out, location, type, false);
-}
-
-CUresult CUDAAPI cuMemGetMemPool(CUmemoryPool *pool, CUmemLocation *location,
-                                 CUmemAllocationType type) {
-    return get_mem_pool(__func__, pool, location, type, true);
-}
+SIM_FORWARD(cuMemGetDefaultMemPool,
+            (CUmemoryPool * pool_out, CUmemLocation *location, CUmemAllocationType type),
+            get_mem_pool, pool_out, location, type, false)
+SIM_FORWARD(cuMemGetMemPool,
+            (CUmemoryPool * pool, CUmemLocation *location, CUmemAllocationType type), get_mem_pool,
+            pool, location, type, true)
 
 CUresult CUDAAPI cuMemSetMemPool(CUmemLocation *location, CUmemAllocationType type,
                                  CUmemoryPool handle) {
     struct sim_call c;
     struct sim_pool **current, *pool = begin(&c, __func__, NULL, handle);
-    if (!c.result && (!location || !pool_of(location, type, &current)))
-        c.result = CUDA_ERROR_INVALID_VALUE;
+    SIM_REFUSE_IF(&c, !location || !pool_of(location, type, &current), CUDA_ERROR_INVALID_VALUE);
     if (!c.result)
         *current = pool;
     return sim_end(&c);
 }
 #endif
 
-// ---- stream-ordered allocation
-// --------------------------------------------------------------------
+// ---- stream-ordered allocation ------------------------------------------------------------------
 
 static CUresult allocate(struct sim_call *c, struct sim_stream *s, CUdeviceptr *dptr, size_t bytes,
                          struct sim_pool *pool) {
@@ -456,10 +434,9 @@ static CUresult allocate(struct sim_call *c, struct sim_stream *s, CUdeviceptr *
     return result;
 }
 
-static CUresult alloc_async(const char *api, CUdeviceptr *dptr, size_t bytes, CUstream stream,
-                            bool per_thread) {
+static CUresult alloc_async(const char *api, CUdeviceptr *dptr, size_t bytes, CUstream stream) {
     struct sim_call c;
-    struct sim_stream *s = sim_stream_begin(&c, api, "alloc", stream, per_thread);
+    struct sim_stream *s = sim_stream_begin(&c, api, "alloc", stream);
     sim_set_bytes(&c, bytes);
     if (s && s->capture)
         c.op = "graph-alloc";
@@ -468,18 +445,13 @@ static CUresult alloc_async(const char *api, CUdeviceptr *dptr, size_t bytes, CU
     return sim_end(&c);
 }
 
-CUresult CUDAAPI cuMemAllocAsync(CUdeviceptr *dptr, size_t bytesize, CUstream hStream) {
-    return alloc_async(__func__, dptr, bytesize, hStream, false);
-}
-
-CUresult CUDAAPI cuMemAllocAsync_ptsz(CUdeviceptr *dptr, size_t bytesize, CUstream hStream) {
-    return alloc_async(__func__, dptr, bytesize, hStream, true);
-}
+SIM_FORWARD_PTSZ(cuMemAllocAsync, (CUdeviceptr * dptr, size_t bytesize, CUstream hStream),
+                 alloc_async, dptr, bytesize, hStream)
 
 static CUresult alloc_from_pool(const char *api, CUdeviceptr *dptr, size_t bytes,
-                                CUmemoryPool handle, CUstream stream, bool per_thread) {
+                                CUmemoryPool handle, CUstream stream) {
     struct sim_call c;
-    struct sim_stream *s = sim_stream_begin(&c, api, "alloc", stream, per_thread);
+    struct sim_stream *s = sim_stream_begin(&c, api, "alloc", stream);
     struct sim_pool *pool = sim_pool_find(handle);
     sim_set_bytes(&c, bytes);
     sim_set_pool(&c, handle);
@@ -487,22 +459,15 @@ static CUresult alloc_from_pool(const char *api, CUdeviceptr *dptr, size_t bytes
         sim_set_device(&c, pool->o.device);
     if (s && s->capture)
         c.op = "graph-alloc";
-    if (!c.result && (!pool || pool->imported))
-        c.result = CUDA_ERROR_INVALID_VALUE;
+    SIM_REFUSE_IF(&c, !pool || pool->imported, CUDA_ERROR_INVALID_VALUE);
     if (!c.result)
         c.result = allocate(&c, s, dptr, bytes, pool);
     return sim_end(&c);
 }
 
-CUresult CUDAAPI cuMemAllocFromPoolAsync(CUdeviceptr *dptr, size_t bytesize, CUmemoryPool pool,
-                                         CUstream hStream) {
-    return alloc_from_pool(__func__, dptr, bytesize, pool, hStream, false);
-}
-
-CUresult CUDAAPI cuMemAllocFromPoolAsync_ptsz(CUdeviceptr *dptr, size_t bytesize, CUmemoryPool pool,
-                                              CUstream hStream) {
-    return alloc_from_pool(__func__, dptr, bytesize, pool, hStream, true);
-}
+SIM_FORWARD_PTSZ(cuMemAllocFromPoolAsync,
+                 (CUdeviceptr * dptr, size_t bytesize, CUmemoryPool pool, CUstream hStream),
+                 alloc_from_pool, dptr, bytesize, pool, hStream)
 
 static CUresult release(struct sim_call *c, struct sim_stream *s, CUdeviceptr dptr) {
     CUresult result = CUDA_SUCCESS;
@@ -519,9 +484,9 @@ static CUresult release(struct sim_call *c, struct sim_stream *s, CUdeviceptr dp
     return sim_memory_free(dptr, c);
 }
 
-static CUresult free_async(const char *api, CUdeviceptr dptr, CUstream stream, bool per_thread) {
+static CUresult free_async(const char *api, CUdeviceptr dptr, CUstream stream) {
     struct sim_call c;
-    struct sim_stream *s = sim_stream_begin(&c, api, "free", stream, per_thread);
+    struct sim_stream *s = sim_stream_begin(&c, api, "free", stream);
     sim_set_ptr(&c, dptr);
     if (s && s->capture)
         c.op = "graph-free";
@@ -530,10 +495,4 @@ static CUresult free_async(const char *api, CUdeviceptr dptr, CUstream stream, b
     return sim_end(&c);
 }
 
-CUresult CUDAAPI cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream) {
-    return free_async(__func__, dptr, hStream, false);
-}
-
-CUresult CUDAAPI cuMemFreeAsync_ptsz(CUdeviceptr dptr, CUstream hStream) {
-    return free_async(__func__, dptr, hStream, true);
-}
+SIM_FORWARD_PTSZ(cuMemFreeAsync, (CUdeviceptr dptr, CUstream hStream), free_async, dptr, hStream)

@@ -19,9 +19,10 @@ CUresult CUDAAPI cuMemPoolExportToShareableHandle(void *handle_out, CUmemoryPool
     sim_set_pool(&c, handle);
     if (pool)
         sim_set_device(&c, pool->o.device);
-    if (!c.result && (!handle_out || !pool || flags || !(pool->props.handleTypes & handleType) ||
-                      handleType != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR))
-        c.result = CUDA_ERROR_INVALID_VALUE;
+    SIM_REFUSE_IF(&c,
+                  !handle_out || !pool || flags || !(pool->props.handleTypes & handleType) ||
+                      handleType != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
+                  CUDA_ERROR_INVALID_VALUE);
     if (!c.result) {
         int fd = sim_fd_give(&pool->descriptors, &key);
         *(int *)handle_out = fd;
@@ -37,10 +38,10 @@ CUresult CUDAAPI cuMemPoolImportFromShareableHandle(CUmemoryPool *pool_out, void
                                                     unsigned long long flags) {
     SIM_BEGIN("import", INIT);
     struct sim_export found;
-    if (!c.result && (!pool_out || flags || handleType != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR))
-        c.result = CUDA_ERROR_INVALID_VALUE;
-    if (!c.result && !sim_export_find(sim_fd_key((int)(intptr_t)handle), &found))
-        c.result = CUDA_ERROR_INVALID_VALUE;
+    SIM_REFUSE_IF(&c, !pool_out || flags || handleType != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
+                  CUDA_ERROR_INVALID_VALUE);
+    SIM_REFUSE_IF(&c, !sim_export_find(sim_fd_key((int)(intptr_t)handle), &found),
+                  CUDA_ERROR_INVALID_VALUE);
     if (!c.result) {
         CUmemPoolProps props = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED};
         props.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
@@ -58,8 +59,8 @@ CUresult CUDAAPI cuMemPoolExportPointer(CUmemPoolPtrExportData *shareData_out, C
     SIM_BEGIN("export", INIT);
     struct sim_range *r = sim_range_at(ptr);
     sim_set_ptr(&c, ptr);
-    if (!c.result && (!shareData_out || !r || r->kind != SIM_RANGE_POOL || r->base != ptr))
-        c.result = CUDA_ERROR_INVALID_VALUE;
+    SIM_REFUSE_IF(&c, !shareData_out || !r || r->kind != SIM_RANGE_POOL || r->base != ptr,
+                  CUDA_ERROR_INVALID_VALUE);
     if (!c.result) {
         if (!r->export_key)
             r->export_key = sim_export_new(0, r->size, r->device);
@@ -97,8 +98,7 @@ CUresult CUDAAPI cuMemPoolImportPointer(CUdeviceptr *ptr_out, CUmemoryPool handl
     SIM_BEGIN("import", INIT);
     struct sim_pool *pool = sim_pool_find(handle);
     sim_set_pool(&c, handle);
-    if (!c.result && (!ptr_out || !pool || !pool->imported || !shareData))
-        c.result = CUDA_ERROR_INVALID_VALUE;
+    SIM_REFUSE_IF(&c, !ptr_out || !pool || !pool->imported || !shareData, CUDA_ERROR_INVALID_VALUE);
     if (!c.result)
         c.result = import_pointer(&c, ptr_out, pool, shareData);
     return sim_end(&c);

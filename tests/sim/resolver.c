@@ -106,8 +106,7 @@ static CUresult look_up(const char *api, const char *symbol, void **pfn, int ver
                         cuuint64_t flags, CUdriverProcAddressQueryResult *status) {
     sim_param_read();
     CUresult result = resolve(symbol, pfn, version, flags, status);
-    struct sim_call c;
-    sim_begin(&c, api, NULL, SIM_NEED_NOTHING);
+    SIM_BEGIN_AS(api, NULL, NOTHING);
     if (c.result && pfn)
         *pfn = NULL;
     if (!c.result)
@@ -117,16 +116,12 @@ static CUresult look_up(const char *api, const char *symbol, void **pfn, int ver
     return sim_end(&c);
 }
 
-CUresult CUDAAPI cuGetProcAddress(const char *symbol, void **pfn, int cudaVersion,
-                                  cuuint64_t flags) {
-    return look_up(__func__, symbol, pfn, cudaVersion, flags, NULL);
-}
-
-CUresult CUDAAPI cuGetProcAddress_v2(const char *symbol, void **pfn, int cudaVersion,
-                                     cuuint64_t flags,
-                                     CUdriverProcAddressQueryResult *symbolStatus) {
-    return look_up(__func__, symbol, pfn, cudaVersion, flags, symbolStatus);
-}
+SIM_FORWARD(cuGetProcAddress, (const char *symbol, void **pfn, int cudaVersion, cuuint64_t flags),
+            look_up, symbol, pfn, cudaVersion, flags, NULL)
+SIM_FORWARD(cuGetProcAddress_v2,
+            (const char *symbol, void **pfn, int cudaVersion, cuuint64_t flags,
+             CUdriverProcAddressQueryResult *symbolStatus),
+            look_up, symbol, pfn, cudaVersion, flags, symbolStatus)
 
 // Private tables: there are none.
 CUresult CUDAAPI cuGetExportTable(const void **ppExportTable, const CUuuid *pExportTableId) {

@@ -51,9 +51,27 @@ struct sim_call {
 void sim_begin(struct sim_call *c, const char *api, const char *op, enum sim_need need);
 CUresult sim_end(struct sim_call *c);
 
-#define SIM_BEGIN(op, need) \
-    struct sim_call c;      \
-    sim_begin(&c, __func__, op, SIM_NEED_##need)
+#define SIM_BEGIN(op, need) SIM_BEGIN_AS(__func__, op, need)
+#define SIM_BEGIN_AS(api, op, need) \
+    struct sim_call c;              \
+    sim_begin(&c, api, op, SIM_NEED_##need)
+
+// The first reason against a call is its result. The condition is not looked at behind another reason.
+#define SIM_REFUSE_IF(call, condition, why) \
+    do {                                    \
+        if (!(call)->result && (condition)) \
+            (call)->result = (why);         \
+    } while (0)
+
+// Defines an exported function by one that does the work of several: body(SYMBOL, ...).
+#define SIM_FORWARD(symbol, params, body, ...) \
+    CUresult CUDAAPI symbol params {           \
+        return body(__func__, __VA_ARGS__);    \
+    }
+// It and its variant for the per-thread default stream, which sim_stream_begin() knows by its name.
+#define SIM_FORWARD_PTSZ(symbol, params, body, ...) \
+    SIM_FORWARD(symbol, params, body, __VA_ARGS__)  \
+    SIM_FORWARD(symbol##_ptsz, params, body, __VA_ARGS__)
 
 static inline void sim_set_device(struct sim_call *c, int v) {
     c->device = v;
@@ -256,8 +274,7 @@ struct sim_context *sim_context_find(CUcontext handle);
 CUresult sim_primary_retain(int device, bool *created, struct sim_context **ctx);
 void sim_primary_release(struct sim_context *ctx, bool *destroyed);
 
-// ---- what ends with a context, each in its own file
-// ----------------------------------------------
+// ---- what ends with a context, each in its own file ---------------------------------------------
 
 void sim_memory_end_context(struct sim_context *ctx);
 void sim_host_end_context(struct sim_context *ctx);
@@ -281,8 +298,7 @@ CUresult sim_pool_free(struct sim_range *r);
 void sim_pool_synchronise(int device); // what a stream, event or context synchronise gives back
 struct sim_pool *sim_pool_find(CUmemoryPool handle);
 
-// ---- capture (capture.c; the rest is in stream.h)
-// ------------------------------------------------
+// ---- capture (capture.c; the rest is in stream.h) -----------------------------------------------
 
 // For a call that is unsafe while a capture is under way (cuMemAlloc): 0, or the error.
 CUresult sim_capture_unsafe(void);
@@ -299,8 +315,7 @@ CUresult sim_graph_capture_free(struct sim_graph *graph, CUdeviceptr p);
 void sim_graph_capture_other(struct sim_graph *graph, CUgraphNodeType type);
 CUresult sim_graph_free(struct sim_range *r); // cuMemFree(Async) of what a launch allocated
 
-// ---- user objects (user_object.c): references that graphs and their executables hold
-// -----------------
+// ---- user objects (user_object.c): references that graphs and their executables hold ------------
 
 struct sim_held { // by one graph or executable
     struct sim_user_object *object;
@@ -338,8 +353,7 @@ CUresult CUDAAPI cuStreamUpdateCaptureDependencies_v2_ptsz(CUstream stream, CUgr
                                                            const CUgraphEdgeData *data,
                                                            size_t count, unsigned flags);
 
-// ---- the 32-bit ABIs of CUDA 2 (old_abi.c)
-// --------------------------------------------------------
+// ---- the 32-bit ABIs of CUDA 2 (old_abi.c) ------------------------------------------------------
 
 CUresult sim_old_abi(const char *api);
 

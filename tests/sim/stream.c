@@ -44,7 +44,7 @@ static struct sim_stream *per_thread_of(struct sim_context *ctx) {
     return s;
 }
 
-struct sim_stream *sim_stream_find(CUstream handle, bool per_thread, struct sim_context *ctx) {
+static struct sim_stream *find(CUstream handle, bool per_thread, struct sim_context *ctx) {
     if (handle == CU_STREAM_LEGACY || (!handle && !per_thread))
         return ctx ? legacy_of(ctx) : NULL;
     if (handle == CU_STREAM_PER_THREAD || !handle)
@@ -54,11 +54,13 @@ struct sim_stream *sim_stream_find(CUstream handle, bool per_thread, struct sim_
 }
 
 struct sim_stream *sim_stream_begin(struct sim_call *c, const char *api, const char *op,
-                                    CUstream handle, bool per_thread) {
+                                    CUstream handle) {
     sim_begin(c, api, op, SIM_NEED_INIT);
     sim_set_stream(c, handle);
+    const char *variant = api + strlen(api) - strlen("_ptsz");
+    bool per_thread = strcmp(variant, "_ptsz") == 0 || strcmp(variant, "_ptds") == 0;
     bool builtin = !handle || handle == CU_STREAM_LEGACY || handle == CU_STREAM_PER_THREAD;
-    struct sim_stream *s = sim_initialised ? sim_stream_find(handle, per_thread, c->ctx) : NULL;
+    struct sim_stream *s = sim_initialised ? find(handle, per_thread, c->ctx) : NULL;
     if (s) {
         sim_set_device(c, s->o.device);
         sim_set_context(c, s->o.ctx);
@@ -88,32 +90,24 @@ static CUresult create_in(struct sim_context *ctx, CUstream *out, unsigned flags
 }
 
 static CUresult create(const char *api, CUstream *out, unsigned flags, int priority) {
-    struct sim_call c;
-    sim_begin(&c, api, NULL, SIM_NEED_CONTEXT);
-    if (!c.result && (!out || flags > CU_STREAM_NON_BLOCKING))
-        c.result = CUDA_ERROR_INVALID_VALUE;
+    SIM_BEGIN_AS(api, NULL, CONTEXT);
+    SIM_REFUSE_IF(&c, !out || flags > CU_STREAM_NON_BLOCKING, CUDA_ERROR_INVALID_VALUE);
     if (!c.result)
         c.result = create_in(c.ctx, out, flags, priority);
     return sim_end(&c);
 }
 
-CUresult CUDAAPI cuStreamCreate(CUstream *phStream, unsigned int Flags) {
-    return create(__func__, phStream, Flags, 0);
-}
-
-CUresult CUDAAPI cuStreamCreateWithPriority(CUstream *phStream, unsigned int flags, int priority) {
-    return create(__func__, phStream, flags, priority);
-}
+SIM_FORWARD(cuStreamCreate, (CUstream * phStream, unsigned int Flags), create, phStream, Flags, 0)
+SIM_FORWARD(cuStreamCreateWithPriority, (CUstream * phStream, unsigned int flags, int priority),
+            create, phStream, flags, priority)
 
 #if CUDA_VERSION >= 12050
 CUresult CUDAAPI cuGreenCtxStreamCreate(CUstream *phStream, CUgreenCtx greenCtx, unsigned int flags,
                                         int priority) {
     SIM_BEGIN(NULL, INIT);
     struct sim_context *ctx = sim_context_find((CUcontext)(void *)greenCtx);
-    if (!c.result && (!ctx || !ctx->green))
-        c.result = CUDA_ERROR_INVALID_CONTEXT;
-    if (!c.result && (!phStream || !(flags & CU_STREAM_NON_BLOCKING)))
-        c.result = CUDA_ERROR_INVALID_VALUE;
+    SIM_REFUSE_IF(&c, !ctx || !ctx->green, CUDA_ERROR_INVALID_CONTEXT);
+    SIM_REFUSE_IF(&c, !phStream || !(flags & CU_STREAM_NON_BLOCKING), CUDA_ERROR_INVALID_VALUE);
     if (!c.result)
         c.result = create_in(ctx, phStream, flags, priority);
     return sim_end(&c);
@@ -134,23 +128,16 @@ static void end_event(void *object) {
 }
 
 static CUresult destroy(const char *api, CUstream handle) {
-    struct sim_call c;
-    sim_begin(&c, api, NULL, SIM_NEED_INIT);
+    SIM_BEGIN_AS(api, NULL, INIT);
     struct sim_stream *s = sim_object_find(handle, SIM_STREAM);
-    if (!c.result && (!s || s->builtin))
-        c.result = CUDA_ERROR_INVALID_HANDLE;
+    SIM_REFUSE_IF(&c, !s || s->builtin, CUDA_ERROR_INVALID_HANDLE);
     if (!c.result)
         end_stream(s);
     return sim_end(&c);
 }
 
-CUresult CUDAAPI cuStreamDestroy(CUstream hStream) {
-    return destroy(__func__, hStream);
-}
-
-CUresult CUDAAPI cuStreamDestroy_v2(CUstream hStream) {
-    return destroy(__func__, hStream);
-}
+SIM_FORWARD(cuStreamDestroy, (CUstream hStream), destroy, hStream)
+SIM_FORWARD(cuStreamDestroy_v2, (CUstream hStream), destroy, hStream)
 
 void sim_stream_end_context(struct sim_context *ctx) {
     sim_object_each(ctx, SIM_STREAM, end_stream);
@@ -158,9 +145,9 @@ void sim_stream_end_context(struct sim_context *ctx) {
     ctx->legacy = NULL;
 }
 
-static CUresult synchronise(const char *api, CUstream handle, bool per_thread) {
+static CUresult synchronise(const char *api, CUstream handle) {
     struct sim_call c;
-    struct sim_stream *s = sim_stream_begin(&c, api, NULL, handle, per_thread);
+    struct sim_stream *s = sim_stream_begin(&c, api, NULL, handle);
     if (!c.result)
         c.result = sim_stream_wait(s);
     if (!c.result)
@@ -168,39 +155,26 @@ static CUresult synchronise(const char *api, CUstream handle, bool per_thread) {
     return sim_end(&c);
 }
 
-CUresult CUDAAPI cuStreamSynchronize(CUstream hStream) {
-    return synchronise(__func__, hStream, false);
-}
+SIM_FORWARD_PTSZ(cuStreamSynchronize, (CUstream hStream), synchronise, hStream)
 
-CUresult CUDAAPI cuStreamSynchronize_ptsz(CUstream hStream) {
-    return synchronise(__func__, hStream, true);
-}
-
-static CUresult query(const char *api, CUstream handle, bool per_thread) {
+static CUresult query(const char *api, CUstream handle) {
     struct sim_call c;
-    struct sim_stream *s = sim_stream_begin(&c, api, NULL, handle, per_thread);
+    struct sim_stream *s = sim_stream_begin(&c, api, NULL, handle);
     if (!c.result)
         c.result = sim_stream_wait(s);
     return sim_end(&c);
 }
 
-CUresult CUDAAPI cuStreamQuery(CUstream hStream) {
-    return query(__func__, hStream, false);
-}
-
-CUresult CUDAAPI cuStreamQuery_ptsz(CUstream hStream) {
-    return query(__func__, hStream, true);
-}
+SIM_FORWARD_PTSZ(cuStreamQuery, (CUstream hStream), query, hStream)
 
 // ---- what a stream says about itself ------------------------------------------------------------
 
 enum question { FLAGS, PRIORITY, ID, CONTEXT, DEVICE };
 
-static CUresult ask(const char *api, CUstream handle, bool per_thread, enum question q, void *out) {
+static CUresult ask(const char *api, CUstream handle, enum question q, void *out) {
     struct sim_call c;
-    struct sim_stream *s = sim_stream_begin(&c, api, NULL, handle, per_thread);
-    if (!c.result && !out)
-        c.result = CUDA_ERROR_INVALID_VALUE;
+    struct sim_stream *s = sim_stream_begin(&c, api, NULL, handle);
+    SIM_REFUSE_IF(&c, !out, CUDA_ERROR_INVALID_VALUE);
     if (c.result)
         return sim_end(&c);
     switch (q) {
@@ -223,43 +197,19 @@ static CUresult ask(const char *api, CUstream handle, bool per_thread, enum ques
     return sim_end(&c);
 }
 
-CUresult CUDAAPI cuStreamGetFlags(CUstream hStream, unsigned int *flags) {
-    return ask(__func__, hStream, false, FLAGS, flags);
-}
-
-CUresult CUDAAPI cuStreamGetFlags_ptsz(CUstream hStream, unsigned int *flags) {
-    return ask(__func__, hStream, true, FLAGS, flags);
-}
-
-CUresult CUDAAPI cuStreamGetPriority(CUstream hStream, int *priority) {
-    return ask(__func__, hStream, false, PRIORITY, priority);
-}
-
-CUresult CUDAAPI cuStreamGetPriority_ptsz(CUstream hStream, int *priority) {
-    return ask(__func__, hStream, true, PRIORITY, priority);
-}
-
-CUresult CUDAAPI cuStreamGetId(CUstream hStream, unsigned long long *streamId) {
-    return ask(__func__, hStream, false, ID, streamId);
-}
-
-CUresult CUDAAPI cuStreamGetId_ptsz(CUstream hStream, unsigned long long *streamId) {
-    return ask(__func__, hStream, true, ID, streamId);
-}
-
-CUresult CUDAAPI cuStreamGetCtx(CUstream hStream, CUcontext *pctx) {
-    return ask(__func__, hStream, false, CONTEXT, pctx);
-}
-
-CUresult CUDAAPI cuStreamGetCtx_ptsz(CUstream hStream, CUcontext *pctx) {
-    return ask(__func__, hStream, true, CONTEXT, pctx);
-}
+SIM_FORWARD_PTSZ(cuStreamGetFlags, (CUstream hStream, unsigned int *flags), ask, hStream, FLAGS,
+                 flags)
+SIM_FORWARD_PTSZ(cuStreamGetPriority, (CUstream hStream, int *priority), ask, hStream, PRIORITY,
+                 priority)
+SIM_FORWARD_PTSZ(cuStreamGetId, (CUstream hStream, unsigned long long *streamId), ask, hStream, ID,
+                 streamId)
+SIM_FORWARD_PTSZ(cuStreamGetCtx, (CUstream hStream, CUcontext *pctx), ask, hStream, CONTEXT, pctx)
 
 #if CUDA_VERSION >= 12050
-static CUresult context_v2(const char *api, CUstream handle, bool per_thread, CUcontext *pCtx,
+static CUresult context_v2(const char *api, CUstream handle, CUcontext *pCtx,
                            CUgreenCtx *pGreenCtx) {
     struct sim_call c;
-    struct sim_stream *s = sim_stream_begin(&c, api, NULL, handle, per_thread);
+    struct sim_stream *s = sim_stream_begin(&c, api, NULL, handle);
     if (!c.result && pCtx)
         *pCtx = s->o.ctx->green ? NULL : (CUcontext)s->o.ctx;
     if (!c.result && pGreenCtx)
@@ -267,23 +217,13 @@ static CUresult context_v2(const char *api, CUstream handle, bool per_thread, CU
     return sim_end(&c);
 }
 
-CUresult CUDAAPI cuStreamGetCtx_v2(CUstream hStream, CUcontext *pCtx, CUgreenCtx *pGreenCtx) {
-    return context_v2(__func__, hStream, false, pCtx, pGreenCtx);
-}
-
-CUresult CUDAAPI cuStreamGetCtx_v2_ptsz(CUstream hStream, CUcontext *pCtx, CUgreenCtx *pGreenCtx) {
-    return context_v2(__func__, hStream, true, pCtx, pGreenCtx);
-}
+SIM_FORWARD_PTSZ(cuStreamGetCtx_v2, (CUstream hStream, CUcontext *pCtx, CUgreenCtx *pGreenCtx),
+                 context_v2, hStream, pCtx, pGreenCtx)
 #endif
 
 #if CUDA_VERSION >= 12080
-CUresult CUDAAPI cuStreamGetDevice(CUstream hStream, CUdevice *device) {
-    return ask(__func__, hStream, false, DEVICE, device);
-}
-
-CUresult CUDAAPI cuStreamGetDevice_ptsz(CUstream hStream, CUdevice *device) {
-    return ask(__func__, hStream, true, DEVICE, device);
-}
+SIM_FORWARD_PTSZ(cuStreamGetDevice, (CUstream hStream, CUdevice *device), ask, hStream, DEVICE,
+                 device)
 #endif
 
 // ---- events -------------------------------------------------------------------------------------
@@ -306,41 +246,31 @@ static bool valid_event(unsigned flags) {
 
 CUresult CUDAAPI cuEventCreate(CUevent *phEvent, unsigned int Flags) {
     SIM_BEGIN(NULL, CONTEXT);
-    if (!c.result && (!phEvent || !valid_event(Flags)))
-        c.result = CUDA_ERROR_INVALID_VALUE;
+    SIM_REFUSE_IF(&c, !phEvent || !valid_event(Flags), CUDA_ERROR_INVALID_VALUE);
     struct sim_event *e = c.result ? NULL : sim_event_new(c.ctx, Flags);
-    if (!c.result && !e)
-        c.result = CUDA_ERROR_OUT_OF_MEMORY;
+    SIM_REFUSE_IF(&c, !e, CUDA_ERROR_OUT_OF_MEMORY);
     if (e)
         *phEvent = (CUevent)e;
     return sim_end(&c);
 }
 
 static CUresult destroy_event(const char *api, CUevent handle) {
-    struct sim_call c;
-    sim_begin(&c, api, NULL, SIM_NEED_INIT);
+    SIM_BEGIN_AS(api, NULL, INIT);
     struct sim_event *e = sim_object_find(handle, SIM_EVENT);
-    if (!c.result && !e)
-        c.result = CUDA_ERROR_INVALID_HANDLE;
+    SIM_REFUSE_IF(&c, !e, CUDA_ERROR_INVALID_HANDLE);
     if (!c.result)
         end_event(e);
     return sim_end(&c);
 }
 
-CUresult CUDAAPI cuEventDestroy(CUevent hEvent) {
-    return destroy_event(__func__, hEvent);
-}
+SIM_FORWARD(cuEventDestroy, (CUevent hEvent), destroy_event, hEvent)
+SIM_FORWARD(cuEventDestroy_v2, (CUevent hEvent), destroy_event, hEvent)
 
-CUresult CUDAAPI cuEventDestroy_v2(CUevent hEvent) {
-    return destroy_event(__func__, hEvent);
-}
-
-static CUresult record(const char *api, CUevent event, CUstream handle, bool per_thread) {
+static CUresult record(const char *api, CUevent event, CUstream handle) {
     struct sim_call c;
-    struct sim_stream *s = sim_stream_begin(&c, api, NULL, handle, per_thread);
+    struct sim_stream *s = sim_stream_begin(&c, api, NULL, handle);
     struct sim_event *e = sim_object_find(event, SIM_EVENT);
-    if (!c.result && !e)
-        c.result = CUDA_ERROR_INVALID_HANDLE;
+    SIM_REFUSE_IF(&c, !e, CUDA_ERROR_INVALID_HANDLE);
     if (!c.result) {
         struct sim_capture *capture = sim_stream_use(s, &c.result);
         if (!c.result) {
@@ -352,33 +282,16 @@ static CUresult record(const char *api, CUevent event, CUstream handle, bool per
     return sim_end(&c);
 }
 
-CUresult CUDAAPI cuEventRecord(CUevent hEvent, CUstream hStream) {
-    return record(__func__, hEvent, hStream, false);
-}
-
-CUresult CUDAAPI cuEventRecord_ptsz(CUevent hEvent, CUstream hStream) {
-    return record(__func__, hEvent, hStream, true);
-}
-
-CUresult CUDAAPI cuEventRecordWithFlags(CUevent hEvent, CUstream hStream, unsigned int flags) {
-    (void)flags;
-    return record(__func__, hEvent, hStream, false);
-}
-
-CUresult CUDAAPI cuEventRecordWithFlags_ptsz(CUevent hEvent, CUstream hStream, unsigned int flags) {
-    (void)flags;
-    return record(__func__, hEvent, hStream, true);
-}
+SIM_FORWARD_PTSZ(cuEventRecord, (CUevent hEvent, CUstream hStream), record, hEvent, hStream)
+SIM_FORWARD_PTSZ(cuEventRecordWithFlags, (CUevent hEvent, CUstream hStream, unsigned int flags),
+                 record, hEvent, hStream)
 
 static void begin_event(struct sim_call *c, const char *api, CUevent handle) {
     sim_begin(c, api, NULL, SIM_NEED_INIT);
     struct sim_event *e = sim_object_find(handle, SIM_EVENT);
-    if (!c->result && !e)
-        c->result = CUDA_ERROR_INVALID_HANDLE;
-    if (!c->result && e->o.ctx->sticky)
-        c->result = e->o.ctx->sticky;
-    if (!c->result && e->capture && sim_capture_by_id(e->capture))
-        c->result = CUDA_ERROR_CAPTURED_EVENT;
+    SIM_REFUSE_IF(c, !e, CUDA_ERROR_INVALID_HANDLE);
+    SIM_REFUSE_IF(c, e->o.ctx->sticky, e->o.ctx->sticky);
+    SIM_REFUSE_IF(c, e->capture && sim_capture_by_id(e->capture), CUDA_ERROR_CAPTURED_EVENT);
 }
 
 CUresult CUDAAPI cuEventQuery(CUevent hEvent) {
@@ -396,54 +309,41 @@ CUresult CUDAAPI cuEventSynchronize(CUevent hEvent) {
 }
 
 static CUresult elapsed(const char *api, float *ms, CUevent start, CUevent end) {
-    struct sim_call c;
-    sim_begin(&c, api, NULL, SIM_NEED_INIT);
-    if (!c.result && !ms)
-        c.result = CUDA_ERROR_INVALID_VALUE;
-    if (!c.result && (!sim_object_find(start, SIM_EVENT) || !sim_object_find(end, SIM_EVENT)))
-        c.result = CUDA_ERROR_INVALID_HANDLE;
+    SIM_BEGIN_AS(api, NULL, INIT);
+    SIM_REFUSE_IF(&c, !ms, CUDA_ERROR_INVALID_VALUE);
+    SIM_REFUSE_IF(&c, !sim_object_find(start, SIM_EVENT) || !sim_object_find(end, SIM_EVENT),
+                  CUDA_ERROR_INVALID_HANDLE);
     if (!c.result)
         *ms = 0.01f;
     return sim_end(&c);
 }
 
-CUresult CUDAAPI cuEventElapsedTime(float *pMilliseconds, CUevent hStart, CUevent hEnd) {
-    return elapsed(__func__, pMilliseconds, hStart, hEnd);
-}
+SIM_FORWARD(cuEventElapsedTime, (float *pMilliseconds, CUevent hStart, CUevent hEnd), elapsed,
+            pMilliseconds, hStart, hEnd)
 
 #if CUDA_VERSION >= 12080
-CUresult CUDAAPI cuEventElapsedTime_v2(float *pMilliseconds, CUevent hStart, CUevent hEnd) {
-    return elapsed(__func__, pMilliseconds, hStart, hEnd);
-}
+SIM_FORWARD(cuEventElapsedTime_v2, (float *pMilliseconds, CUevent hStart, CUevent hEnd), elapsed,
+            pMilliseconds, hStart, hEnd)
 #endif
 
-static CUresult wait_event(const char *api, CUstream handle, CUevent event, bool per_thread) {
+static CUresult wait_event(const char *api, CUstream handle, CUevent event) {
     struct sim_call c;
-    struct sim_stream *s = sim_stream_begin(&c, api, NULL, handle, per_thread);
+    struct sim_stream *s = sim_stream_begin(&c, api, NULL, handle);
     struct sim_event *e = sim_object_find(event, SIM_EVENT);
-    if (!c.result && !e)
-        c.result = CUDA_ERROR_INVALID_HANDLE;
+    SIM_REFUSE_IF(&c, !e, CUDA_ERROR_INVALID_HANDLE);
     if (!c.result)
         c.result = sim_capture_wait(s, e);
     return sim_end(&c);
 }
 
-CUresult CUDAAPI cuStreamWaitEvent(CUstream hStream, CUevent hEvent, unsigned int Flags) {
-    (void)Flags;
-    return wait_event(__func__, hStream, hEvent, false);
-}
+SIM_FORWARD_PTSZ(cuStreamWaitEvent, (CUstream hStream, CUevent hEvent, unsigned int Flags),
+                 wait_event, hStream, hEvent)
 
-CUresult CUDAAPI cuStreamWaitEvent_ptsz(CUstream hStream, CUevent hEvent, unsigned int Flags) {
-    (void)Flags;
-    return wait_event(__func__, hStream, hEvent, true);
-}
+// ---- host functions: run at once ----------------------------------------------------------------
 
-// ---- host functions: run at once
-// ------------------------------------------------------------------
-
-static CUresult host_function(const char *api, CUstream handle, bool per_thread, bool *run) {
+static CUresult host_function(const char *api, CUstream handle, bool *run) {
     struct sim_call c;
-    struct sim_stream *s = sim_stream_begin(&c, api, NULL, handle, per_thread);
+    struct sim_stream *s = sim_stream_begin(&c, api, NULL, handle);
     struct sim_capture *capture = c.result ? NULL : sim_stream_use(s, &c.result);
     if (capture)
         sim_graph_capture_other(capture->graph, CU_GRAPH_NODE_TYPE_HOST);
@@ -451,39 +351,25 @@ static CUresult host_function(const char *api, CUstream handle, bool per_thread,
     return sim_end(&c);
 }
 
-static CUresult launch_host(const char *api, CUstream s, bool per_thread, CUhostFn fn, void *data) {
+static CUresult launch_host(const char *api, CUstream s, CUhostFn fn, void *data) {
     bool run;
-    CUresult result = host_function(api, s, per_thread, &run);
+    CUresult result = host_function(api, s, &run);
     if (run && fn)
         fn(data);
     return result;
 }
 
-CUresult CUDAAPI cuLaunchHostFunc(CUstream hStream, CUhostFn fn, void *userData) {
-    return launch_host(__func__, hStream, false, fn, userData);
-}
+SIM_FORWARD_PTSZ(cuLaunchHostFunc, (CUstream hStream, CUhostFn fn, void *userData), launch_host,
+                 hStream, fn, userData)
 
-CUresult CUDAAPI cuLaunchHostFunc_ptsz(CUstream hStream, CUhostFn fn, void *userData) {
-    return launch_host(__func__, hStream, true, fn, userData);
-}
-
-static CUresult add_callback(const char *api, CUstream s, bool per_thread, CUstreamCallback fn,
-                             void *data) {
+static CUresult add_callback(const char *api, CUstream s, CUstreamCallback fn, void *data) {
     bool run;
-    CUresult result = host_function(api, s, per_thread, &run);
+    CUresult result = host_function(api, s, &run);
     if (run && fn)
         fn(s, CUDA_SUCCESS, data);
     return result;
 }
 
-CUresult CUDAAPI cuStreamAddCallback(CUstream hStream, CUstreamCallback callback, void *userData,
-                                     unsigned int flags) {
-    (void)flags;
-    return add_callback(__func__, hStream, false, callback, userData);
-}
-
-CUresult CUDAAPI cuStreamAddCallback_ptsz(CUstream hStream, CUstreamCallback callback,
-                                          void *userData, unsigned int flags) {
-    (void)flags;
-    return add_callback(__func__, hStream, true, callback, userData);
-}
+SIM_FORWARD_PTSZ(cuStreamAddCallback,
+                 (CUstream hStream, CUstreamCallback callback, void *userData, unsigned int flags),
+                 add_callback, hStream, callback, userData)

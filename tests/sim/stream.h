@@ -38,11 +38,10 @@ struct sim_event {
 // NULL: the device has no room for one.
 struct sim_event *sim_event_new(struct sim_context *ctx, unsigned flags);
 
-// The stream behind a handle (0, legacy, per-thread and created ones), or NULL.
-struct sim_stream *sim_stream_find(CUstream handle, bool per_thread, struct sim_context *ctx);
-// sim_begin() for a call on a stream, which need not be of the current context.
+// sim_begin() for a call on a stream (0, legacy, per-thread and created ones), which need not be of
+// the current context. 0 is the thread's own where the function's name ends with _ptsz or _ptds.
 struct sim_stream *sim_stream_begin(struct sim_call *c, const char *api, const char *op,
-                                    CUstream handle, bool per_thread);
+                                    CUstream handle);
 
 // For a call that enqueues work: the stream's capture or NULL; sets *result when it is not allowed
 // (a capture that is invalid, or that the legacy stream would have to wait for).

@@ -41,10 +41,8 @@ static bool valid(const struct tensor *t) {
 }
 
 static CUresult encode(const char *api, const struct tensor *t, bool rest) {
-    struct sim_call c;
-    sim_begin(&c, api, NULL, SIM_NEED_INIT);
-    if (!c.result && (!rest || !valid(t)))
-        c.result = CUDA_ERROR_INVALID_VALUE;
+    SIM_BEGIN_AS(api, NULL, INIT);
+    SIM_REFUSE_IF(&c, !rest || !valid(t), CUDA_ERROR_INVALID_VALUE);
     if (!c.result) {
         memset(t->map, 0, sizeof *t->map);
         t->map->opaque[0] = (cuuint64_t)(uintptr_t)t->address;
@@ -58,7 +56,6 @@ CUresult CUDAAPI cuTensorMapEncodeTiled(
     const cuuint32_t *boxDim, const cuuint32_t *elementStrides, CUtensorMapInterleave interleave,
     CUtensorMapSwizzle swizzle, CUtensorMapL2promotion l2Promotion,
     CUtensorMapFloatOOBfill oobFill) {
-    (void)tensorDataType, (void)swizzle, (void)l2Promotion, (void)oobFill;
     bool box = boxDim != NULL;
     for (unsigned i = 0; box && i < tensorRank && i < RANK_MOST; i++)
         box = boxDim[i] && boxDim[i] <= BOX_MOST;
@@ -75,7 +72,6 @@ CUresult CUDAAPI cuTensorMapEncodeIm2col(
     cuuint32_t pixelsPerColumn, const cuuint32_t *elementStrides, CUtensorMapInterleave interleave,
     CUtensorMapSwizzle swizzle, CUtensorMapL2promotion l2Promotion,
     CUtensorMapFloatOOBfill oobFill) {
-    (void)tensorDataType, (void)swizzle, (void)l2Promotion, (void)oobFill;
     return encode(__func__,
                   &(struct tensor){tensorMap, tensorRank, 3, globalAddress, globalDim,
                                    globalStrides, elementStrides, interleave},
@@ -91,8 +87,6 @@ CUresult CUDAAPI cuTensorMapEncodeIm2colWide(
     cuuint32_t pixelsPerColumn, const cuuint32_t *elementStrides, CUtensorMapInterleave interleave,
     CUtensorMapIm2ColWideMode mode, CUtensorMapSwizzle swizzle, CUtensorMapL2promotion l2Promotion,
     CUtensorMapFloatOOBfill oobFill) {
-    (void)tensorDataType, (void)pixelBoxLowerCornerWidth, (void)pixelBoxUpperCornerWidth;
-    (void)mode, (void)swizzle, (void)l2Promotion, (void)oobFill;
     return encode(__func__,
                   &(struct tensor){tensorMap, tensorRank, 3, globalAddress, globalDim,
                                    globalStrides, elementStrides, interleave},
@@ -102,8 +96,8 @@ CUresult CUDAAPI cuTensorMapEncodeIm2colWide(
 
 CUresult CUDAAPI cuTensorMapReplaceAddress(CUtensorMap *tensorMap, void *globalAddress) {
     SIM_BEGIN(NULL, INIT);
-    if (!c.result && (!tensorMap || !aligned(tensorMap, 64) || !aligned(globalAddress, 16)))
-        c.result = CUDA_ERROR_INVALID_VALUE;
+    SIM_REFUSE_IF(&c, !tensorMap || !aligned(tensorMap, 64) || !aligned(globalAddress, 16),
+                  CUDA_ERROR_INVALID_VALUE);
     if (!c.result)
         tensorMap->opaque[0] = (cuuint64_t)(uintptr_t)globalAddress;
     return sim_end(&c);

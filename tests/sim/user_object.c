@@ -81,15 +81,15 @@ void sim_held_drop(struct sim_held **list) {
     }
 }
 
-// ---- the program's references
-// ----------------------------------------------------------------------
+// ---- the program's references -------------------------------------------------------------------
 
 CUresult CUDAAPI cuUserObjectCreate(CUuserObject *object_out, void *ptr, CUhostFn destroy,
                                     unsigned int initialRefcount, unsigned int flags) {
     SIM_BEGIN(NULL, INIT);
-    if (!c.result && (!object_out || !destroy || !valid(initialRefcount) ||
-                      flags != CU_USER_OBJECT_NO_DESTRUCTOR_SYNC))
-        c.result = CUDA_ERROR_INVALID_VALUE;
+    SIM_REFUSE_IF(&c,
+                  !object_out || !destroy || !valid(initialRefcount) ||
+                      flags != CU_USER_OBJECT_NO_DESTRUCTOR_SYNC,
+                  CUDA_ERROR_INVALID_VALUE);
     if (!c.result) {
         struct sim_user_object *u = sim_object_new(sizeof *u, SIM_USER_OBJECT, NULL, 0);
         u->what = ptr;
@@ -103,8 +103,7 @@ CUresult CUDAAPI cuUserObjectCreate(CUuserObject *object_out, void *ptr, CUhostF
 CUresult CUDAAPI cuUserObjectRetain(CUuserObject object, unsigned int count) {
     SIM_BEGIN(NULL, INIT);
     struct sim_user_object *u = sim_object_find(object, SIM_USER_OBJECT);
-    if (!c.result && (!u || !valid(count)))
-        c.result = CUDA_ERROR_INVALID_VALUE;
+    SIM_REFUSE_IF(&c, !u || !valid(count), CUDA_ERROR_INVALID_VALUE);
     if (!c.result)
         u->mine += count;
     return sim_end(&c);
@@ -113,8 +112,7 @@ CUresult CUDAAPI cuUserObjectRetain(CUuserObject object, unsigned int count) {
 CUresult CUDAAPI cuUserObjectRelease(CUuserObject object, unsigned int count) {
     SIM_BEGIN(NULL, INIT);
     struct sim_user_object *u = sim_object_find(object, SIM_USER_OBJECT);
-    if (!c.result && (!u || !valid(count) || u->mine < count))
-        c.result = CUDA_ERROR_INVALID_VALUE;
+    SIM_REFUSE_IF(&c, !u || !valid(count) || u->mine < count, CUDA_ERROR_INVALID_VALUE);
     if (!c.result) {
         u->mine -= count;
         end_if_unused(u);
@@ -145,8 +143,7 @@ CUresult CUDAAPI cuGraphReleaseUserObject(CUgraph graph, CUuserObject object, un
     while (link && *link && (*link)->object != u)
         link = &(*link)->next;
     struct sim_held *h = link ? *link : NULL;
-    if (!c.result && (!u || !h || !valid(count) || h->count < count))
-        c.result = CUDA_ERROR_INVALID_VALUE;
+    SIM_REFUSE_IF(&c, !u || !h || !valid(count) || h->count < count, CUDA_ERROR_INVALID_VALUE);
     if (!c.result) {
         h->count -= count;
         u->held -= count;

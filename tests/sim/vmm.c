@@ -18,8 +18,7 @@ static bool aligned(uint64_t n) {
     return n && n % sim_param.granularity == 0;
 }
 
-// ---- physical memory
-// ------------------------------------------------------------------------------
+// ---- physical memory ----------------------------------------------------------------------------
 
 struct sim_physical *sim_physical_find(CUmemGenericAllocationHandle handle) {
     struct sim_physical *p = sim_object_find((void *)(uintptr_t)handle, SIM_PHYSICAL);
@@ -89,8 +88,7 @@ CUresult CUDAAPI cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size,
                              const CUmemAllocationProp *prop, unsigned long long flags) {
     SIM_BEGIN("create", INIT);
     sim_set_bytes(&c, size);
-    if (!c.result && (!handle || !prop || flags))
-        c.result = CUDA_ERROR_INVALID_VALUE;
+    SIM_REFUSE_IF(&c, !handle || !prop || flags, CUDA_ERROR_INVALID_VALUE);
     if (!c.result)
         c.result = check_props(prop);
     if (prop && sim_device_valid(prop->location.id))
@@ -106,8 +104,7 @@ CUresult CUDAAPI cuMemRelease(CUmemGenericAllocationHandle handle) {
     sim_set_handle(&c, handle);
     if (p)
         sim_set_device(&c, p->o.device);
-    if (!c.result && !p)
-        c.result = CUDA_ERROR_INVALID_VALUE;
+    SIM_REFUSE_IF(&c, !p, CUDA_ERROR_INVALID_VALUE);
     if (!c.result) {
         p->handles--;
         sim_physical_release(p);
@@ -115,8 +112,7 @@ CUresult CUDAAPI cuMemRelease(CUmemGenericAllocationHandle handle) {
     return sim_end(&c);
 }
 
-// ---- address ranges
-// -------------------------------------------------------------------------------
+// ---- address ranges -----------------------------------------------------------------------------
 
 static CUresult reserve(CUdeviceptr *ptr, size_t size, size_t alignment, CUdeviceptr addr) {
     uint64_t base = addr;
@@ -139,8 +135,7 @@ CUresult CUDAAPI cuMemAddressReserve(CUdeviceptr *ptr, size_t size, size_t align
                                      CUdeviceptr addr, unsigned long long flags) {
     SIM_BEGIN("reserve", INIT);
     sim_set_bytes(&c, size);
-    if (!c.result && flags)
-        c.result = CUDA_ERROR_INVALID_VALUE;
+    SIM_REFUSE_IF(&c, flags, CUDA_ERROR_INVALID_VALUE);
     if (!c.result)
         c.result = reserve(ptr, size, alignment, addr);
     if (!c.result)
@@ -163,8 +158,7 @@ CUresult CUDAAPI cuMemAddressFree(CUdeviceptr ptr, size_t size) {
     return sim_end(&c);
 }
 
-// ---- mappings
-// -------------------------------------------------------------------------------------
+// ---- mappings -----------------------------------------------------------------------------------
 
 static struct sim_range *reservation(uint64_t base, uint64_t size) {
     struct sim_range *r = sim_range_at(base);
@@ -231,8 +225,7 @@ CUresult CUDAAPI cuMemMap(CUdeviceptr ptr, size_t size, size_t offset,
     sim_set_offset(&c, offset);
     if (p)
         sim_set_device(&c, p->o.device);
-    if (!c.result && flags)
-        c.result = CUDA_ERROR_INVALID_VALUE;
+    SIM_REFUSE_IF(&c, flags, CUDA_ERROR_INVALID_VALUE);
     if (!c.result)
         c.result = map(ptr, size, offset, p);
     return sim_end(&c);
@@ -256,8 +249,8 @@ CUresult CUDAAPI cuMemUnmap(CUdeviceptr ptr, size_t size) {
     sim_set_ptr(&c, ptr);
     sim_set_bytes(&c, size);
     struct sim_range *r = reservation(ptr, size);
-    if (!c.result && (!r || !aligned(size) || !covered(r, ptr, size, true)))
-        c.result = CUDA_ERROR_INVALID_VALUE;
+    SIM_REFUSE_IF(&c, !r || !aligned(size) || !covered(r, ptr, size, true),
+                  CUDA_ERROR_INVALID_VALUE);
     if (!c.result) {
         sim_set_device(&c, mapping_from(r, ptr)->physical->o.device);
         unmap(r, ptr, size);
@@ -280,8 +273,7 @@ struct sim_physical *sim_vmm_physical_at(uint64_t base, uint64_t size) {
     return whole ? m->physical : NULL;
 }
 
-// ---- access
-// -----------------------------------------------------------------------------------------
+// ---- access -------------------------------------------------------------------------------------
 
 CUresult CUDAAPI cuMemSetAccess(CUdeviceptr ptr, size_t size, const CUmemAccessDesc *desc,
                                 size_t count) {
@@ -289,8 +281,8 @@ CUresult CUDAAPI cuMemSetAccess(CUdeviceptr ptr, size_t size, const CUmemAccessD
     sim_set_ptr(&c, ptr);
     sim_set_bytes(&c, size);
     struct sim_range *r = reservation(ptr, size);
-    if (!c.result && (!desc || !count || !size || !r || !covered(r, ptr, size, false)))
-        c.result = CUDA_ERROR_INVALID_VALUE;
+    SIM_REFUSE_IF(&c, !desc || !count || !size || !r || !covered(r, ptr, size, false),
+                  CUDA_ERROR_INVALID_VALUE);
     for (size_t i = 0; !c.result && i < count; i++)
         if (desc[i].location.type == CU_MEM_LOCATION_TYPE_DEVICE &&
             !sim_device_valid(desc[i].location.id))
@@ -309,23 +301,20 @@ CUresult CUDAAPI cuMemGetAccess(unsigned long long *flags, const CUmemLocation *
     SIM_BEGIN(NULL, INIT);
     struct sim_range *r = reservation(ptr, 1);
     struct mapping *m = r ? mapping_from(r, ptr) : NULL;
-    if (!c.result && (!flags || !location || !m || m->base > ptr))
-        c.result = CUDA_ERROR_INVALID_VALUE;
+    SIM_REFUSE_IF(&c, !flags || !location || !m || m->base > ptr, CUDA_ERROR_INVALID_VALUE);
     if (!c.result)
         *flags = m->access;
     return sim_end(&c);
 }
 
-// ---- handles once more
-// -----------------------------------------------------------------------------
+// ---- handles once more --------------------------------------------------------------------------
 
 CUresult CUDAAPI cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handle, void *addr) {
     SIM_BEGIN("retain", INIT);
     uint64_t address = (uint64_t)(uintptr_t)addr;
     sim_set_ptr(&c, address);
     struct sim_physical *p = sim_vmm_physical_at(address, 1);
-    if (!c.result && (!handle || !p))
-        c.result = CUDA_ERROR_INVALID_VALUE;
+    SIM_REFUSE_IF(&c, !handle || !p, CUDA_ERROR_INVALID_VALUE);
     if (!c.result) {
         p->handles++;
         *handle = (CUmemGenericAllocationHandle)(uintptr_t)p;
@@ -338,9 +327,7 @@ CUresult CUDAAPI cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handl
 CUresult CUDAAPI cuMemGetAllocationGranularity(size_t *granularity, const CUmemAllocationProp *prop,
                                                CUmemAllocationGranularity_flags option) {
     SIM_BEGIN(NULL, INIT);
-    (void)option;
-    if (!c.result && (!granularity || !prop))
-        c.result = CUDA_ERROR_INVALID_VALUE;
+    SIM_REFUSE_IF(&c, !granularity || !prop, CUDA_ERROR_INVALID_VALUE);
     if (!c.result)
         c.result = check_props(prop);
     if (!c.result)
@@ -355,8 +342,7 @@ CUresult CUDAAPI cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *pro
     struct sim_physical *p = sim_physical_find(handle);
     if (!c.result)
         c.result = sim_capture_unsafe();
-    if (!c.result && (!prop || !p || p->multicast))
-        c.result = CUDA_ERROR_INVALID_VALUE;
+    SIM_REFUSE_IF(&c, !prop || !p || p->multicast, CUDA_ERROR_INVALID_VALUE);
     if (!c.result)
         *prop = p->props;
     return sim_end(&c);

@@ -67,12 +67,10 @@ CUresult CUDAAPI cuMemExportToShareableHandle(void *shareableHandle,
     sim_set_handle(&c, handle);
     if (p)
         sim_set_device(&c, p->o.device);
-    if (!c.result && (!shareableHandle || !p || flags))
-        c.result = CUDA_ERROR_INVALID_VALUE;
-    if (!c.result && handleType != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
-        c.result = CUDA_ERROR_NOT_SUPPORTED;
-    if (!c.result && !(p->props.requestedHandleTypes & handleType))
-        c.result = CUDA_ERROR_INVALID_VALUE;
+    SIM_REFUSE_IF(&c, !shareableHandle || !p || flags, CUDA_ERROR_INVALID_VALUE);
+    SIM_REFUSE_IF(&c, handleType != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
+                  CUDA_ERROR_NOT_SUPPORTED);
+    SIM_REFUSE_IF(&c, !(p->props.requestedHandleTypes & handleType), CUDA_ERROR_INVALID_VALUE);
     if (!c.result) {
         int fd = sim_fd_give(&p->exports, &key);
         if (fd < 0)
@@ -131,10 +129,9 @@ CUresult CUDAAPI cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *ha
                                                 void *osHandle,
                                                 CUmemAllocationHandleType shHandleType) {
     SIM_BEGIN("import", INIT);
-    if (!c.result && !handle)
-        c.result = CUDA_ERROR_INVALID_VALUE;
-    if (!c.result && shHandleType != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
-        c.result = CUDA_ERROR_NOT_SUPPORTED;
+    SIM_REFUSE_IF(&c, !handle, CUDA_ERROR_INVALID_VALUE);
+    SIM_REFUSE_IF(&c, shHandleType != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
+                  CUDA_ERROR_NOT_SUPPORTED);
     if (!c.result)
         c.result = import((int)(intptr_t)osHandle, handle);
     if (!c.result) {
@@ -148,15 +145,15 @@ CUresult CUDAAPI cuMemGetHandleForAddressRange(void *handle, CUdeviceptr dptr, s
                                                CUmemRangeHandleType handleType,
                                                unsigned long long flags) {
     SIM_BEGIN("export", INIT);
-    (void)flags;
     struct sim_range *r = sim_range_at(dptr);
     int device;
     sim_set_ptr(&c, dptr);
     sim_set_bytes(&c, size);
     bool ours = r && (r->kind == SIM_RANGE_DEVICE || sim_vmm_mapped(dptr, size, &device));
-    if (!c.result && (!handle || !size || !ours || dptr % 4096 || size % 4096 ||
-                      handleType != CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD))
-        c.result = CUDA_ERROR_INVALID_VALUE;
+    SIM_REFUSE_IF(&c,
+                  !handle || !size || !ours || dptr % 4096 || size % 4096 ||
+                      handleType != CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD,
+                  CUDA_ERROR_INVALID_VALUE);
     if (!c.result) {
         int fd = memfd_create("simulated-dma-buf", MFD_CLOEXEC);
         *(int *)handle = fd;

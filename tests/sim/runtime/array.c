@@ -69,18 +69,13 @@ cudaError_t CUDARTAPI cudaMallocMipmappedArray(cudaMipmappedArray_t *mipmappedAr
         CALL(cuMipmappedArrayCreate, 5000, (CUmipmappedArray *)mipmappedArray, &shape, numLevels));
 }
 
-cudaError_t CUDARTAPI cudaFreeMipmappedArray(cudaMipmappedArray_t mipmappedArray) {
-    RETURN_IF_NO_CONTEXT;
-    return simrt_done(CALL(cuMipmappedArrayDestroy, 5000, (CUmipmappedArray)mipmappedArray));
-}
-
-cudaError_t CUDARTAPI cudaGetMipmappedArrayLevel(cudaArray_t *levelArray,
-                                                 cudaMipmappedArray_const_t mipmappedArray,
-                                                 unsigned int level) {
-    RETURN_IF_NO_CONTEXT;
-    return simrt_done(CALL(cuMipmappedArrayGetLevel, 5000, (CUarray *)levelArray,
-                           (CUmipmappedArray)(uintptr_t)mipmappedArray, level));
-}
+WITH_CONTEXT(cudaFreeMipmappedArray, (cudaMipmappedArray_t mipmappedArray),
+             CALL(cuMipmappedArrayDestroy, 5000, (CUmipmappedArray)mipmappedArray))
+WITH_CONTEXT(cudaGetMipmappedArrayLevel,
+             (cudaArray_t * levelArray, cudaMipmappedArray_const_t mipmappedArray,
+              unsigned int level),
+             CALL(cuMipmappedArrayGetLevel, 5000, (CUarray *)levelArray,
+                  (CUmipmappedArray)(uintptr_t)mipmappedArray, level))
 
 cudaError_t CUDARTAPI
 cudaExternalMemoryGetMappedMipmappedArray(cudaMipmappedArray_t *mipmap, cudaExternalMemory_t extMem,
@@ -95,9 +90,6 @@ cudaExternalMemoryGetMappedMipmappedArray(cudaMipmappedArray_t *mipmap, cudaExte
                            (CUmipmappedArray *)mipmap, (CUexternalMemory)extMem, &same));
 }
 
-cudaError_t CUDARTAPI cudaArrayGetPlane(cudaArray_t *pPlaneArray, cudaArray_t hArray,
-                                        unsigned int planeIdx) {
-    RETURN_IF_NO_CONTEXT;
-    return simrt_done(
-        CALL(cuArrayGetPlane, 11020, (CUarray *)pPlaneArray, (CUarray)hArray, planeIdx));
-}
+WITH_CONTEXT(cudaArrayGetPlane,
+             (cudaArray_t * pPlaneArray, cudaArray_t hArray, unsigned int planeIdx),
+             CALL(cuArrayGetPlane, 11020, (CUarray *)pPlaneArray, (CUarray)hArray, planeIdx))

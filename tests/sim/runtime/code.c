@@ -51,8 +51,7 @@ API cudaError_t __cudaLaunchKernel(kernel_handle kernel, dim3 gridDim, dim3 bloc
 API cudaError_t __cudaLaunchKernel_ptsz(kernel_handle kernel, dim3 gridDim, dim3 blockDim,
                                         void **args, size_t sharedMem, cudaStream_t stream);
 
-// ---- registration: before main, so nothing of the driver is touched
-// ----------------------------------------
+// ---- registration: before main, so nothing of the driver is touched -----------------------------
 
 static void add_symbol(void **handle, const void *host, const char *name) {
     struct symbol *s = calloc(1, sizeof *s);
@@ -76,7 +75,6 @@ void **__cudaRegisterFatBinary(void *fatCubin) {
 }
 
 void __cudaRegisterFatBinaryEnd(void **handle) {
-    (void)handle;
 }
 
 // At exit. What the real runtime does then has not been observed; this unloads what it loaded.
@@ -101,34 +99,28 @@ void __cudaUnregisterFatBinary(void **handle) {
 void __cudaRegisterFunction(void **handle, const char *hostFun, char *deviceFun,
                             const char *deviceName, int thread_limit, void *tid, void *bid,
                             dim3 *bDim, dim3 *gDim, int *wSize) {
-    (void)deviceFun, (void)thread_limit, (void)tid, (void)bid, (void)bDim, (void)gDim, (void)wSize;
     add_symbol(handle, hostFun, deviceName);
 }
 
 void __cudaRegisterVar(void **handle, char *hostVar, char *deviceAddress, const char *deviceName,
                        int ext, size_t size, int constant, int global) {
-    (void)deviceAddress, (void)ext, (void)size, (void)constant, (void)global;
     add_symbol(handle, hostVar, deviceName);
 }
 
 void __cudaRegisterManagedVar(void **handle, void **hostVarPtrAddress, char *deviceAddress,
                               const char *deviceName, int ext, size_t size, int constant,
                               int global) {
-    (void)deviceAddress, (void)ext, (void)size, (void)constant, (void)global;
     add_symbol(handle, hostVarPtrAddress, deviceName);
 }
 
 void __cudaRegisterHostVar(void **handle, const char *deviceName, char *hostVar, size_t size) {
-    (void)handle, (void)deviceName, (void)hostVar, (void)size;
 }
 
 char __cudaInitModule(void **handle) {
-    (void)handle;
     return 1;
 }
 
-// ---- finding what was registered
-// --------------------------------------------------------------------------
+// ---- finding what was registered ----------------------------------------------------------------
 
 static struct symbol *find(const void *host) {
     struct symbol *s = symbols;
@@ -174,15 +166,9 @@ static CUresult variable(const void *host, CUdeviceptr *address, size_t *size) {
     return result;
 }
 
-cudaError_t CUDARTAPI cudaGetSymbolAddress(void **devPtr, const void *symbol) {
-    RETURN_IF_NO_CONTEXT;
-    return simrt_done(variable(symbol, (CUdeviceptr *)devPtr, NULL));
-}
-
-cudaError_t CUDARTAPI cudaGetSymbolSize(size_t *size, const void *symbol) {
-    RETURN_IF_NO_CONTEXT;
-    return simrt_done(variable(symbol, NULL, size));
-}
+WITH_CONTEXT(cudaGetSymbolAddress, (void **devPtr, const void *symbol),
+             variable(symbol, (CUdeviceptr *)devPtr, NULL))
+WITH_CONTEXT(cudaGetSymbolSize, (size_t * size, const void *symbol), variable(symbol, NULL, size))
 
 static cudaError_t symbol_copy(const void *symbol, size_t offset, void *host, size_t count,
                                bool to) {
@@ -197,18 +183,15 @@ static cudaError_t symbol_copy(const void *symbol, size_t offset, void *host, si
 
 cudaError_t CUDARTAPI cudaMemcpyToSymbol(const void *symbol, const void *src, size_t count,
                                          size_t offset, enum cudaMemcpyKind kind) {
-    (void)kind;
     return symbol_copy(symbol, offset, (void *)(uintptr_t)src, count, true);
 }
 
 cudaError_t CUDARTAPI cudaMemcpyFromSymbol(void *dst, const void *symbol, size_t count,
                                            size_t offset, enum cudaMemcpyKind kind) {
-    (void)kind;
     return symbol_copy(symbol, offset, dst, count, false);
 }
 
-// ---- launches
-// -----------------------------------------------------------------------------------------------
+// ---- launches -----------------------------------------------------------------------------------
 
 static _Thread_local struct {
     dim3 grid, block;
@@ -297,67 +280,40 @@ static cudaError_t do_cudaLaunchKernelExC(bool pt, const cudaLaunchConfig_t *con
 TWO(cudaLaunchKernelExC, (const cudaLaunchConfig_t *config, const void *func, void **args), config,
     func, args)
 
-// ---- libraries
-// ------------------------------------------------------------------------------------------------
+// ---- libraries ----------------------------------------------------------------------------------
 
 #if CUDART_VERSION >= 12080
-cudaError_t CUDARTAPI cudaLibraryLoadData(cudaLibrary_t *library, const void *code,
-                                          enum cudaJitOption *jitOptions, void **jitOptionsValues,
-                                          unsigned int numJitOptions,
-                                          enum cudaLibraryOption *libraryOptions,
-                                          void **libraryOptionValues,
-                                          unsigned int numLibraryOptions) {
-    RETURN_IF_NO_CONTEXT;
-    return simrt_done(CALL(cuLibraryLoadData, 12000, (CUlibrary *)library, code,
-                           (CUjit_option *)(void *)jitOptions, jitOptionsValues, numJitOptions,
-                           (CUlibraryOption *)(void *)libraryOptions, libraryOptionValues,
-                           numLibraryOptions));
-}
-
-cudaError_t CUDARTAPI cudaLibraryLoadFromFile(cudaLibrary_t *library, const char *fileName,
-                                              enum cudaJitOption *jitOptions,
-                                              void **jitOptionsValues, unsigned int numJitOptions,
-                                              enum cudaLibraryOption *libraryOptions,
-                                              void **libraryOptionValues,
-                                              unsigned int numLibraryOptions) {
-    RETURN_IF_NO_CONTEXT;
-    return simrt_done(CALL(cuLibraryLoadFromFile, 12000, (CUlibrary *)library, fileName,
-                           (CUjit_option *)(void *)jitOptions, jitOptionsValues, numJitOptions,
-                           (CUlibraryOption *)(void *)libraryOptions, libraryOptionValues,
-                           numLibraryOptions));
-}
-
-cudaError_t CUDARTAPI cudaLibraryGetKernel(cudaKernel_t *pKernel, cudaLibrary_t library,
-                                           const char *name) {
-    RETURN_IF_NO_CONTEXT;
-    return simrt_done(
-        CALL(cuLibraryGetKernel, 12000, (CUkernel *)pKernel, (CUlibrary)library, name));
-}
-
-cudaError_t CUDARTAPI cudaKernelSetAttributeForDevice(cudaKernel_t kernel,
-                                                      enum cudaFuncAttribute attr, int value,
-                                                      int device) {
-    RETURN_IF_NO_CONTEXT;
-    return simrt_done(CALL(cuKernelSetAttribute, 12000, (CUfunction_attribute)attr, value,
-                           (CUkernel)kernel, device));
-}
-
-cudaError_t CUDARTAPI cudaLibraryUnload(cudaLibrary_t library) {
-    RETURN_IF_NO_CONTEXT;
-    return simrt_done(CALL(cuLibraryUnload, 12000, (CUlibrary)library));
-}
-
-cudaError_t CUDARTAPI cudaLibraryGetGlobal(void **dptr, size_t *bytes, cudaLibrary_t library,
-                                           const char *name) {
-    RETURN_IF_NO_CONTEXT;
-    return simrt_done(
-        CALL(cuLibraryGetGlobal, 12000, (CUdeviceptr *)dptr, bytes, (CUlibrary)library, name));
-}
-
-cudaError_t CUDARTAPI cudaLibraryGetManaged(void **dptr, size_t *bytes, cudaLibrary_t library,
-                                            const char *name) {
-    RETURN_IF_NO_CONTEXT;
-    return simrt_done(
-        CALL(cuLibraryGetManaged, 12000, (CUdeviceptr *)dptr, bytes, (CUlibrary)library, name));
-}
+WITH_CONTEXT(cudaLibraryLoadData,
+             (cudaLibrary_t * library, const void *code, enum cudaJitOption *jitOptions,
+              void **jitOptionsValues, unsigned int numJitOptions,
+              enum cudaLibraryOption *libraryOptions, void **libraryOptionValues,
+              unsigned int numLibraryOptions),
+             CALL(cuLibraryLoadData, 12000, (CUlibrary *)library, code,
+                  (CUjit_option *)(void *)jitOptions, jitOptionsValues, numJitOptions,
+                  (CUlibraryOption *)(void *)libraryOptions, libraryOptionValues,
+                  numLibraryOptions))
+WITH_CONTEXT(cudaLibraryLoadFromFile,
+             (cudaLibrary_t * library, const char *fileName, enum cudaJitOption *jitOptions,
+              void **jitOptionsValues, unsigned int numJitOptions,
+              enum cudaLibraryOption *libraryOptions, void **libraryOptionValues,
+              unsigned int numLibraryOptions),
+             CALL(cuLibraryLoadFromFile, 12000, (CUlibrary *)library, fileName,
+                  (CUjit_option *)(void *)jitOptions, jitOptionsValues, numJitOptions,
+                  (CUlibraryOption *)(void *)libraryOptions, libraryOptionValues,
+                  numLibraryOptions))
+WITH_CONTEXT(cudaLibraryGetKernel,
+             (cudaKernel_t * pKernel, cudaLibrary_t library, const char *name),
+             CALL(cuLibraryGetKernel, 12000, (CUkernel *)pKernel, (CUlibrary)library, name))
+WITH_CONTEXT(cudaKernelSetAttributeForDevice,
+             (cudaKernel_t kernel, enum cudaFuncAttribute attr, int value, int device),
+             CALL(cuKernelSetAttribute, 12000, (CUfunction_attribute)attr, value, (CUkernel)kernel,
+                  device))
+WITH_CONTEXT(cudaLibraryUnload, (cudaLibrary_t library),
+             CALL(cuLibraryUnload, 12000, (CUlibrary)library))
+WITH_CONTEXT(cudaLibraryGetGlobal,
+             (void **dptr, size_t *bytes, cudaLibrary_t library, const char *name),
+             CALL(cuLibraryGetGlobal, 12000, (CUdeviceptr *)dptr, bytes, (CUlibrary)library, name))
+WITH_CONTEXT(cudaLibraryGetManaged,
+             (void **dptr, size_t *bytes, cudaLibrary_t library, const char *name),
+             CALL(cuLibraryGetManaged, 12000, (CUdeviceptr *)dptr, bytes, (CUlibrary)library, name))
 #endif

@@ -55,8 +55,7 @@ cudaError_t simrt_context(void) {
     return (cudaError_t)result;
 }
 
-// ---- errors
-// -----------------------------------------------------------------------------------------
+// ---- errors -------------------------------------------------------------------------------------
 
 cudaError_t CUDARTAPI cudaGetLastError(void) {
     cudaError_t error = last_error;
@@ -114,8 +113,7 @@ const char *CUDARTAPI cudaGetErrorString(cudaError_t error) {
     }
 }
 
-// ---- versions and entry points
-// ------------------------------------------------------------------------
+// ---- versions and entry points ------------------------------------------------------------------
 
 cudaError_t CUDARTAPI cudaRuntimeGetVersion(int *runtimeVersion) {
     *runtimeVersion = CUDART_VERSION;
@@ -170,13 +168,9 @@ cudaError_t CUDARTAPI cudaGetDriverEntryPointByVersion_ptsz(
 }
 #endif
 
-// ---- devices
-// ------------------------------------------------------------------------------------------
+// ---- devices ------------------------------------------------------------------------------------
 
-cudaError_t CUDARTAPI cudaGetDeviceCount(int *count) {
-    RETURN_IF_NOT_STARTED;
-    return simrt_done(CALL(cuDeviceGetCount, 2000, count));
-}
+STARTED(cudaGetDeviceCount, (int *count), CALL(cuDeviceGetCount, 2000, count))
 
 cudaError_t CUDARTAPI cudaGetDevice(int *out) {
     RETURN_IF_NOT_STARTED;
@@ -207,15 +201,12 @@ cudaError_t CUDARTAPI cudaSetDevice(int ordinal) {
 
 cudaError_t CUDARTAPI cudaInitDevice(int ordinal, unsigned int deviceFlags, unsigned int flags) {
     CUcontext ctx;
-    (void)deviceFlags, (void)flags;
     RETURN_IF_NOT_STARTED;
     return simrt_done(primary(ordinal, &ctx));
 }
 
-cudaError_t CUDARTAPI cudaSetDeviceFlags(unsigned int flags) {
-    RETURN_IF_NOT_STARTED;
-    return simrt_done(CALL(cuDevicePrimaryCtxSetFlags, 11000, device, flags));
-}
+STARTED(cudaSetDeviceFlags, (unsigned int flags),
+        CALL(cuDevicePrimaryCtxSetFlags, 11000, device, flags))
 
 cudaError_t CUDARTAPI cudaDeviceReset(void) {
     RETURN_IF_NOT_STARTED;
@@ -225,45 +216,21 @@ cudaError_t CUDARTAPI cudaDeviceReset(void) {
     return simrt_done(result);
 }
 
-cudaError_t CUDARTAPI cudaDeviceSynchronize(void) {
-    RETURN_IF_NO_CONTEXT;
-    return simrt_done(CALL(cuCtxSynchronize, 2000));
-}
-
-cudaError_t CUDARTAPI cudaDeviceSetLimit(enum cudaLimit limit, size_t value) {
-    RETURN_IF_NO_CONTEXT;
-    return simrt_done(CALL(cuCtxSetLimit, 3010, (CUlimit)limit, value));
-}
-
-cudaError_t CUDARTAPI cudaDeviceGetLimit(size_t *pValue, enum cudaLimit limit) {
-    RETURN_IF_NO_CONTEXT;
-    return simrt_done(CALL(cuCtxGetLimit, 3010, pValue, (CUlimit)limit));
-}
-
-cudaError_t CUDARTAPI cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attr, int ordinal) {
-    RETURN_IF_NOT_STARTED;
-    return simrt_done(CALL(cuDeviceGetAttribute, 2000, value, (CUdevice_attribute)attr, ordinal));
-}
-
-cudaError_t CUDARTAPI cudaDeviceGetPCIBusId(char *pciBusId, int len, int ordinal) {
-    RETURN_IF_NOT_STARTED;
-    return simrt_done(CALL(cuDeviceGetPCIBusId, 4010, pciBusId, len, ordinal));
-}
-
-cudaError_t CUDARTAPI cudaDeviceGetByPCIBusId(int *ordinal, const char *pciBusId) {
-    RETURN_IF_NOT_STARTED;
-    return simrt_done(CALL(cuDeviceGetByPCIBusId, 4010, ordinal, pciBusId));
-}
-
-cudaError_t CUDARTAPI cudaDeviceGetStreamPriorityRange(int *leastPriority, int *greatestPriority) {
-    RETURN_IF_NO_CONTEXT;
-    return simrt_done(CALL(cuCtxGetStreamPriorityRange, 5050, leastPriority, greatestPriority));
-}
-
-cudaError_t CUDARTAPI cudaDeviceCanAccessPeer(int *canAccessPeer, int ordinal, int peerDevice) {
-    RETURN_IF_NOT_STARTED;
-    return simrt_done(CALL(cuDeviceCanAccessPeer, 4000, canAccessPeer, ordinal, peerDevice));
-}
+WITH_CONTEXT(cudaDeviceSynchronize, (void), CALL(cuCtxSynchronize, 2000))
+WITH_CONTEXT(cudaDeviceSetLimit, (enum cudaLimit limit, size_t value),
+             CALL(cuCtxSetLimit, 3010, (CUlimit)limit, value))
+WITH_CONTEXT(cudaDeviceGetLimit, (size_t * pValue, enum cudaLimit limit),
+             CALL(cuCtxGetLimit, 3010, pValue, (CUlimit)limit))
+STARTED(cudaDeviceGetAttribute, (int *value, enum cudaDeviceAttr attr, int ordinal),
+        CALL(cuDeviceGetAttribute, 2000, value, (CUdevice_attribute)attr, ordinal))
+STARTED(cudaDeviceGetPCIBusId, (char *pciBusId, int len, int ordinal),
+        CALL(cuDeviceGetPCIBusId, 4010, pciBusId, len, ordinal))
+STARTED(cudaDeviceGetByPCIBusId, (int *ordinal, const char *pciBusId),
+        CALL(cuDeviceGetByPCIBusId, 4010, ordinal, pciBusId))
+WITH_CONTEXT(cudaDeviceGetStreamPriorityRange, (int *leastPriority, int *greatestPriority),
+             CALL(cuCtxGetStreamPriorityRange, 5050, leastPriority, greatestPriority))
+STARTED(cudaDeviceCanAccessPeer, (int *canAccessPeer, int ordinal, int peerDevice),
+        CALL(cuDeviceCanAccessPeer, 4000, canAccessPeer, ordinal, peerDevice))
 
 static CUresult peer(int peer_device, bool enable) {
     CUcontext ctx;
@@ -274,44 +241,21 @@ static CUresult peer(int peer_device, bool enable) {
                   : CALL(cuCtxDisablePeerAccess, 4000, ctx);
 }
 
-cudaError_t CUDARTAPI cudaDeviceEnablePeerAccess(int peerDevice, unsigned int flags) {
-    (void)flags;
-    RETURN_IF_NO_CONTEXT;
-    return simrt_done(peer(peerDevice, true));
-}
-
-cudaError_t CUDARTAPI cudaDeviceDisablePeerAccess(int peerDevice) {
-    RETURN_IF_NO_CONTEXT;
-    return simrt_done(peer(peerDevice, false));
-}
-
-cudaError_t CUDARTAPI cudaDeviceRegisterAsyncNotification(int ordinal,
-                                                          cudaAsyncCallback callbackFunc,
-                                                          void *userData,
-                                                          cudaAsyncCallbackHandle_t *callback) {
-    RETURN_IF_NOT_STARTED;
-    return simrt_done(CALL(cuDeviceRegisterAsyncNotification, 12040, ordinal,
-                           (CUasyncCallback)(void *)callbackFunc, userData,
-                           (CUasyncCallbackHandle *)callback));
-}
-
-cudaError_t CUDARTAPI cudaGetExportTable(const void **ppExportTable,
-                                         const cudaUUID_t *pExportTableId) {
-    RETURN_IF_NOT_STARTED;
-    return simrt_done(CALL(cuGetExportTable, 3000, ppExportTable, (const CUuuid *)pExportTableId));
-}
+WITH_CONTEXT(cudaDeviceEnablePeerAccess, (int peerDevice, unsigned int flags),
+             peer(peerDevice, true))
+WITH_CONTEXT(cudaDeviceDisablePeerAccess, (int peerDevice), peer(peerDevice, false))
+STARTED(cudaDeviceRegisterAsyncNotification,
+        (int ordinal, cudaAsyncCallback callbackFunc, void *userData,
+         cudaAsyncCallbackHandle_t *callback),
+        CALL(cuDeviceRegisterAsyncNotification, 12040, ordinal,
+             (CUasyncCallback)(void *)callbackFunc, userData, (CUasyncCallbackHandle *)callback))
+STARTED(cudaGetExportTable, (const void **ppExportTable, const cudaUUID_t *pExportTableId),
+        CALL(cuGetExportTable, 3000, ppExportTable, (const CUuuid *)pExportTableId))
 
 // cudaProfiler.h and cuda_profiler_api.h are in packages of their own.
 typedef CUresult(CUDAAPI *profiler)(void);
 cudaError_t CUDARTAPI cudaProfilerStart(void);
 cudaError_t CUDARTAPI cudaProfilerStop(void);
 
-cudaError_t CUDARTAPI cudaProfilerStart(void) {
-    RETURN_IF_NO_CONTEXT;
-    return simrt_done(SIMRT_CALL_(SIMRT_AT_cuProfilerStart_4000_0, profiler));
-}
-
-cudaError_t CUDARTAPI cudaProfilerStop(void) {
-    RETURN_IF_NO_CONTEXT;
-    return simrt_done(SIMRT_CALL_(SIMRT_AT_cuProfilerStop_4000_0, profiler));
-}
+WITH_CONTEXT(cudaProfilerStart, (void), SIMRT_CALL_(SIMRT_AT_cuProfilerStart_4000_0, profiler))
+WITH_CONTEXT(cudaProfilerStop, (void), SIMRT_CALL_(SIMRT_AT_cuProfilerStop_4000_0, profiler))

@@ -73,8 +73,7 @@ cudaError_t CUDARTAPI cudaFuncGetName(const char **name, const void *func) {
     return simrt_done(result);
 }
 
-// ---- occupancy
-// --------------------------------------------------------------------------------------
+// ---- occupancy ----------------------------------------------------------------------------------
 
 static cudaError_t active(int *blocks, const void *func, int size, size_t shared, unsigned flags) {
     CUfunction f = NULL;

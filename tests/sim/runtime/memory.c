@@ -7,8 +7,7 @@
 
 #define ADDRESS(p) ((CUdeviceptr)(uintptr_t)(p))
 
-// ---- device
-// -------------------------------------------------------------------------------------------
+// ---- device -------------------------------------------------------------------------------------
 
 cudaError_t CUDARTAPI cudaMalloc(void **devPtr, size_t size) {
     RETURN_IF_NO_CONTEXT;
@@ -25,10 +24,8 @@ cudaError_t CUDARTAPI cudaFree(void *devPtr) {
     return devPtr ? simrt_done(CALL(cuMemFree, 3020, ADDRESS(devPtr))) : cudaSuccess;
 }
 
-cudaError_t CUDARTAPI cudaMallocPitch(void **devPtr, size_t *pitch, size_t width, size_t height) {
-    RETURN_IF_NO_CONTEXT;
-    return simrt_done(CALL(cuMemAllocPitch, 3020, (CUdeviceptr *)devPtr, pitch, width, height, 4));
-}
+WITH_CONTEXT(cudaMallocPitch, (void **devPtr, size_t *pitch, size_t width, size_t height),
+             CALL(cuMemAllocPitch, 3020, (CUdeviceptr *)devPtr, pitch, width, height, 4))
 
 cudaError_t CUDARTAPI cudaMalloc3D(struct cudaPitchedPtr *pitchedDevPtr, struct cudaExtent extent) {
     RETURN_IF_NO_CONTEXT;
@@ -41,15 +38,9 @@ cudaError_t CUDARTAPI cudaMalloc3D(struct cudaPitchedPtr *pitchedDevPtr, struct 
     return simrt_done(result);
 }
 
-cudaError_t CUDARTAPI cudaMallocManaged(void **devPtr, size_t size, unsigned int flags) {
-    RETURN_IF_NO_CONTEXT;
-    return simrt_done(CALL(cuMemAllocManaged, 6000, (CUdeviceptr *)devPtr, size, flags));
-}
-
-cudaError_t CUDARTAPI cudaMemGetInfo(size_t *free, size_t *total) {
-    RETURN_IF_NO_CONTEXT;
-    return simrt_done(CALL(cuMemGetInfo, 3020, free, total));
-}
+WITH_CONTEXT(cudaMallocManaged, (void **devPtr, size_t size, unsigned int flags),
+             CALL(cuMemAllocManaged, 6000, (CUdeviceptr *)devPtr, size, flags))
+WITH_CONTEXT(cudaMemGetInfo, (size_t * free, size_t *total), CALL(cuMemGetInfo, 3020, free, total))
 
 cudaError_t CUDARTAPI cudaPointerGetAttributes(struct cudaPointerAttributes *attributes,
                                                const void *ptr) {
@@ -83,103 +74,48 @@ static CUmemLocation location(struct cudaMemLocation l) {
     return out;
 }
 
-static cudaError_t do_cudaMemPrefetchAsync(bool pt, const void *p, size_t count,
-                                           struct cudaMemLocation l, unsigned flags,
-                                           cudaStream_t s) {
-    RETURN_IF_NO_CONTEXT;
-    return simrt_done(
-        CALL_PTSZ(pt, cuMemPrefetchAsync, 12020, 12020, ADDRESS(p), count, location(l), flags, s));
-}
-TWO(cudaMemPrefetchAsync,
-    (const void *devPtr, size_t count, struct cudaMemLocation l, unsigned int flags,
-     cudaStream_t s),
-    devPtr, count, l, flags, s)
-
-cudaError_t CUDARTAPI cudaMemAdvise(const void *devPtr, size_t count, enum cudaMemoryAdvise advice,
-                                    struct cudaMemLocation l) {
-    RETURN_IF_NO_CONTEXT;
-    return simrt_done(
-        CALL(cuMemAdvise, 12020, ADDRESS(devPtr), count, (CUmem_advise)advice, location(l)));
-}
-
-static cudaError_t do_cudaMemPrefetchBatchAsync(bool pt, void **p, size_t *sizes, size_t count,
-                                                struct cudaMemLocation *l, size_t *index, size_t n,
-                                                unsigned long long flags, cudaStream_t s) {
-    RETURN_IF_NO_CONTEXT;
-    return simrt_done(CALL_PTSZ(pt, cuMemPrefetchBatchAsync, 13000, 13000, (CUdeviceptr *)p, sizes,
-                                count, (CUmemLocation *)(void *)l, index, n, flags, s));
-}
-TWO(cudaMemPrefetchBatchAsync,
-    (void **p, size_t *sizes, size_t count, struct cudaMemLocation *l, size_t *index, size_t n,
-     unsigned long long flags, cudaStream_t s),
-    p, sizes, count, l, index, n, flags, s)
-
-static cudaError_t do_cudaMemDiscardBatchAsync(bool pt, void **p, size_t *sizes, size_t count,
-                                               unsigned long long flags, cudaStream_t s) {
-    RETURN_IF_NO_CONTEXT;
-    return simrt_done(CALL_PTSZ(pt, cuMemDiscardBatchAsync, 13000, 13000, (CUdeviceptr *)p, sizes,
-                                count, flags, s));
-}
-TWO(cudaMemDiscardBatchAsync,
-    (void **p, size_t *sizes, size_t count, unsigned long long flags, cudaStream_t s), p, sizes,
-    count, flags, s)
-
-static cudaError_t do_cudaMemDiscardAndPrefetchBatchAsync(bool pt, void **p, size_t *sizes,
-                                                          size_t count, struct cudaMemLocation *l,
-                                                          size_t *index, size_t n,
-                                                          unsigned long long flags,
-                                                          cudaStream_t s) {
-    RETURN_IF_NO_CONTEXT;
-    return simrt_done(CALL_PTSZ(pt, cuMemDiscardAndPrefetchBatchAsync, 13000, 13000,
-                                (CUdeviceptr *)p, sizes, count, (CUmemLocation *)(void *)l, index,
-                                n, flags, s));
-}
-TWO(cudaMemDiscardAndPrefetchBatchAsync,
-    (void **p, size_t *sizes, size_t count, struct cudaMemLocation *l, size_t *index, size_t n,
-     unsigned long long flags, cudaStream_t s),
-    p, sizes, count, l, index, n, flags, s)
+BOTH(cudaMemPrefetchAsync,
+     (const void *p, size_t count, struct cudaMemLocation l, unsigned flags, cudaStream_t s),
+     CALL_PTSZ(pt, cuMemPrefetchAsync, 12020, 12020, ADDRESS(p), count, location(l), flags, s))
+WITH_CONTEXT(cudaMemAdvise,
+             (const void *devPtr, size_t count, enum cudaMemoryAdvise advice,
+              struct cudaMemLocation l),
+             CALL(cuMemAdvise, 12020, ADDRESS(devPtr), count, (CUmem_advise)advice, location(l)))
+BOTH(cudaMemPrefetchBatchAsync,
+     (void **p, size_t *sizes, size_t count, struct cudaMemLocation *l, size_t *index, size_t n,
+      unsigned long long flags, cudaStream_t s),
+     CALL_PTSZ(pt, cuMemPrefetchBatchAsync, 13000, 13000, (CUdeviceptr *)p, sizes, count,
+               (CUmemLocation *)(void *)l, index, n, flags, s))
+BOTH(cudaMemDiscardBatchAsync,
+     (void **p, size_t *sizes, size_t count, unsigned long long flags, cudaStream_t s),
+     CALL_PTSZ(pt, cuMemDiscardBatchAsync, 13000, 13000, (CUdeviceptr *)p, sizes, count, flags, s))
+BOTH(cudaMemDiscardAndPrefetchBatchAsync,
+     (void **p, size_t *sizes, size_t count, struct cudaMemLocation *l, size_t *index, size_t n,
+      unsigned long long flags, cudaStream_t s),
+     CALL_PTSZ(pt, cuMemDiscardAndPrefetchBatchAsync, 13000, 13000, (CUdeviceptr *)p, sizes, count,
+               (CUmemLocation *)(void *)l, index, n, flags, s))
 #endif
 
-// ---- host
-// ---------------------------------------------------------------------------------------------
+// ---- host ---------------------------------------------------------------------------------------
 
-cudaError_t CUDARTAPI cudaMallocHost(void **ptr, size_t size) {
-    RETURN_IF_NO_CONTEXT;
-    return simrt_done(CALL(cuMemHostAlloc, 2020, ptr, size, 0));
-}
-
-cudaError_t CUDARTAPI cudaHostAlloc(void **pHost, size_t size, unsigned int flags) {
-    RETURN_IF_NO_CONTEXT;
-    return simrt_done(CALL(cuMemHostAlloc, 2020, pHost, size, flags));
-}
+WITH_CONTEXT(cudaMallocHost, (void **ptr, size_t size), CALL(cuMemHostAlloc, 2020, ptr, size, 0))
+WITH_CONTEXT(cudaHostAlloc, (void **pHost, size_t size, unsigned int flags),
+             CALL(cuMemHostAlloc, 2020, pHost, size, flags))
 
 cudaError_t CUDARTAPI cudaFreeHost(void *ptr) {
     RETURN_IF_NO_CONTEXT;
     return ptr ? simrt_done(CALL(cuMemFreeHost, 2000, ptr)) : cudaSuccess;
 }
 
-cudaError_t CUDARTAPI cudaHostRegister(void *ptr, size_t size, unsigned int flags) {
-    RETURN_IF_NO_CONTEXT;
-    return simrt_done(CALL(cuMemHostRegister, 6050, ptr, size, flags));
-}
+WITH_CONTEXT(cudaHostRegister, (void *ptr, size_t size, unsigned int flags),
+             CALL(cuMemHostRegister, 6050, ptr, size, flags))
+WITH_CONTEXT(cudaHostUnregister, (void *ptr), CALL(cuMemHostUnregister, 4000, ptr))
+WITH_CONTEXT(cudaHostGetDevicePointer, (void **pDevice, void *pHost, unsigned int flags),
+             CALL(cuMemHostGetDevicePointer, 3020, (CUdeviceptr *)pDevice, pHost, flags))
+WITH_CONTEXT(cudaHostGetFlags, (unsigned int *pFlags, void *pHost),
+             CALL(cuMemHostGetFlags, 2030, pFlags, pHost))
 
-cudaError_t CUDARTAPI cudaHostUnregister(void *ptr) {
-    RETURN_IF_NO_CONTEXT;
-    return simrt_done(CALL(cuMemHostUnregister, 4000, ptr));
-}
-
-cudaError_t CUDARTAPI cudaHostGetDevicePointer(void **pDevice, void *pHost, unsigned int flags) {
-    RETURN_IF_NO_CONTEXT;
-    return simrt_done(CALL(cuMemHostGetDevicePointer, 3020, (CUdeviceptr *)pDevice, pHost, flags));
-}
-
-cudaError_t CUDARTAPI cudaHostGetFlags(unsigned int *pFlags, void *pHost) {
-    RETURN_IF_NO_CONTEXT;
-    return simrt_done(CALL(cuMemHostGetFlags, 2030, pFlags, pHost));
-}
-
-// ---- copies and fills
-// -----------------------------------------------------------------------------------
+// ---- copies and fills ---------------------------------------------------------------------------
 
 static CUresult copy(bool pt, void *to, const void *from, size_t count, enum cudaMemcpyKind kind) {
     switch (kind) {
@@ -197,22 +133,14 @@ static CUresult copy(bool pt, void *to, const void *from, size_t count, enum cud
     }
 }
 
-cudaError_t CUDARTAPI cudaMemcpy(void *dst, const void *src, size_t count,
-                                 enum cudaMemcpyKind kind) {
-    RETURN_IF_NO_CONTEXT;
-    return simrt_done(copy(false, dst, src, count, kind));
-}
-
-cudaError_t CUDARTAPI cudaMemcpy_ptds(void *dst, const void *src, size_t count,
-                                      enum cudaMemcpyKind kind) {
-    RETURN_IF_NO_CONTEXT;
-    return simrt_done(copy(true, dst, src, count, kind));
-}
+WITH_CONTEXT(cudaMemcpy, (void *dst, const void *src, size_t count, enum cudaMemcpyKind kind),
+             copy(false, dst, src, count, kind))
+WITH_CONTEXT(cudaMemcpy_ptds, (void *dst, const void *src, size_t count, enum cudaMemcpyKind kind),
+             copy(true, dst, src, count, kind))
 
 static cudaError_t do_cudaMemcpyAsync(bool pt, void *to, const void *from, size_t count,
                                       enum cudaMemcpyKind kind, cudaStream_t s) {
     RETURN_IF_NO_CONTEXT;
-    (void)kind;
     return simrt_done(
         CALL_PTSZ(pt, cuMemcpyAsync, 4000, 7000, ADDRESS(to), ADDRESS(from), count, s));
 }
@@ -286,7 +214,6 @@ TWO(cudaMemcpy2DAsync,
 // Between devices: unified addresses say which.
 cudaError_t CUDARTAPI cudaMemcpyPeerAsync(void *dst, int dstDevice, const void *src, int srcDevice,
                                           size_t count, cudaStream_t stream) {
-    (void)dstDevice, (void)srcDevice;
     return do_cudaMemcpyAsync(false, dst, src, count, cudaMemcpyDefault, stream);
 }
 
@@ -304,24 +231,15 @@ cudaError_t CUDARTAPI cudaMemset_ptds(void *devPtr, int value, size_t count) {
     return fill(true, devPtr, value, count);
 }
 
-static cudaError_t do_cudaMemsetAsync(bool pt, void *p, int value, size_t count, cudaStream_t s) {
-    RETURN_IF_NO_CONTEXT;
-    return simrt_done(
-        CALL_PTSZ(pt, cuMemsetD8Async, 3020, 7000, ADDRESS(p), (unsigned char)value, count, s));
-}
-TWO(cudaMemsetAsync, (void *devPtr, int value, size_t count, cudaStream_t s), devPtr, value, count,
-    s)
+BOTH(cudaMemsetAsync, (void *p, int value, size_t count, cudaStream_t s),
+     CALL_PTSZ(pt, cuMemsetD8Async, 3020, 7000, ADDRESS(p), (unsigned char)value, count, s))
 
-// ---- IPC
-// ------------------------------------------------------------------------------------------------
+// ---- IPC ----------------------------------------------------------------------------------------
 
 _Static_assert(sizeof(cudaIpcMemHandle_t) == sizeof(CUipcMemHandle), "the same bytes");
 
-cudaError_t CUDARTAPI cudaIpcGetMemHandle(cudaIpcMemHandle_t *handle, void *devPtr) {
-    RETURN_IF_NO_CONTEXT;
-    return simrt_done(
-        CALL(cuIpcGetMemHandle, 4010, (CUipcMemHandle *)(void *)handle, ADDRESS(devPtr)));
-}
+WITH_CONTEXT(cudaIpcGetMemHandle, (cudaIpcMemHandle_t * handle, void *devPtr),
+             CALL(cuIpcGetMemHandle, 4010, (CUipcMemHandle *)(void *)handle, ADDRESS(devPtr)))
 
 cudaError_t CUDARTAPI cudaIpcOpenMemHandle(void **devPtr, cudaIpcMemHandle_t handle,
                                            unsigned int flags) {
@@ -331,10 +249,8 @@ cudaError_t CUDARTAPI cudaIpcOpenMemHandle(void **devPtr, cudaIpcMemHandle_t han
     return simrt_done(CALL(cuIpcOpenMemHandle, 11000, (CUdeviceptr *)devPtr, same, flags));
 }
 
-cudaError_t CUDARTAPI cudaIpcCloseMemHandle(void *devPtr) {
-    RETURN_IF_NO_CONTEXT;
-    return simrt_done(CALL(cuIpcCloseMemHandle, 4010, ADDRESS(devPtr)));
-}
+WITH_CONTEXT(cudaIpcCloseMemHandle, (void *devPtr),
+             CALL(cuIpcCloseMemHandle, 4010, ADDRESS(devPtr)))
 
 // ---- memory of other APIs ----------------------------------------
 
@@ -362,33 +278,19 @@ cudaError_t CUDARTAPI cudaExternalMemoryGetMappedBuffer(
                            (CUexternalMemory)extMem, &same));
 }
 
-cudaError_t CUDARTAPI cudaDestroyExternalMemory(cudaExternalMemory_t extMem) {
-    RETURN_IF_NO_CONTEXT;
-    return simrt_done(CALL(cuDestroyExternalMemory, 10000, (CUexternalMemory)extMem));
-}
-
-cudaError_t CUDARTAPI cudaGraphicsMapResources(int count, cudaGraphicsResource_t *resources,
-                                               cudaStream_t stream) {
-    RETURN_IF_NO_CONTEXT;
-    return simrt_done(CALL(cuGraphicsMapResources, 3000, (unsigned)count,
-                           (CUgraphicsResource *)resources, stream));
-}
-
-cudaError_t CUDARTAPI cudaGraphicsUnmapResources(int count, cudaGraphicsResource_t *resources,
-                                                 cudaStream_t stream) {
-    RETURN_IF_NO_CONTEXT;
-    return simrt_done(CALL(cuGraphicsUnmapResources, 3000, (unsigned)count,
-                           (CUgraphicsResource *)resources, stream));
-}
-
-cudaError_t CUDARTAPI cudaGraphicsResourceGetMappedPointer(void **devPtr, size_t *size,
-                                                           cudaGraphicsResource_t resource) {
-    RETURN_IF_NO_CONTEXT;
-    return simrt_done(CALL(cuGraphicsResourceGetMappedPointer, 3020, (CUdeviceptr *)devPtr, size,
-                           (CUgraphicsResource)resource));
-}
-
-cudaError_t CUDARTAPI cudaGraphicsUnregisterResource(cudaGraphicsResource_t resource) {
-    RETURN_IF_NO_CONTEXT;
-    return simrt_done(CALL(cuGraphicsUnregisterResource, 3000, (CUgraphicsResource)resource));
-}
+WITH_CONTEXT(cudaDestroyExternalMemory, (cudaExternalMemory_t extMem),
+             CALL(cuDestroyExternalMemory, 10000, (CUexternalMemory)extMem))
+WITH_CONTEXT(cudaGraphicsMapResources,
+             (int count, cudaGraphicsResource_t *resources, cudaStream_t stream),
+             CALL(cuGraphicsMapResources, 3000, (unsigned)count, (CUgraphicsResource *)resources,
+                  stream))
+WITH_CONTEXT(cudaGraphicsUnmapResources,
+             (int count, cudaGraphicsResource_t *resources, cudaStream_t stream),
+             CALL(cuGraphicsUnmapResources, 3000, (unsigned)count, (CUgraphicsResource *)resources,
+                  stream))
+WITH_CONTEXT(cudaGraphicsResourceGetMappedPointer,
+             (void **devPtr, size_t *size, cudaGraphicsResource_t resource),
+             CALL(cuGraphicsResourceGetMappedPointer, 3020, (CUdeviceptr *)devPtr, size,
+                  (CUgraphicsResource)resource))
+WITH_CONTEXT(cudaGraphicsUnregisterResource, (cudaGraphicsResource_t resource),
+             CALL(cuGraphicsUnregisterResource, 3000, (CUgraphicsResource)resource))

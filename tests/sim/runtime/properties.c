@@ -132,10 +132,8 @@ static CUresult fill12(struct properties12 *prop, int ordinal) {
 
 // What programs that were built for CUDA 12 call (its header renames the other one).
 cudaError_t CUDARTAPI cudaGetDeviceProperties_v2(struct cudaDeviceProp *prop, int ordinal);
-cudaError_t CUDARTAPI cudaGetDeviceProperties_v2(struct cudaDeviceProp *prop, int ordinal) {
-    RETURN_IF_NOT_STARTED;
-    return simrt_done(fill12((struct properties12 *)(void *)prop, ordinal));
-}
+STARTED(cudaGetDeviceProperties_v2, (struct cudaDeviceProp * prop, int ordinal),
+        fill12((struct properties12 *)(void *)prop, ordinal))
 
 #if CUDART_VERSION >= 13000
 static CUresult fill13(struct cudaDeviceProp *prop, int ordinal) {
@@ -146,8 +144,5 @@ static CUresult fill13(struct cudaDeviceProp *prop, int ordinal) {
     return result;
 }
 
-cudaError_t CUDARTAPI cudaGetDeviceProperties(struct cudaDeviceProp *prop, int ordinal) {
-    RETURN_IF_NOT_STARTED;
-    return simrt_done(fill13(prop, ordinal));
-}
+STARTED(cudaGetDeviceProperties, (struct cudaDeviceProp * prop, int ordinal), fill13(prop, ordinal))
 #endif

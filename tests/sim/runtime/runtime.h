@@ -68,6 +68,30 @@ void simrt_forget_contexts(int device);
             return simrt_done((CUresult)no_context_); \
     } while (0)
 
+// Defines an exported function that makes one call of the driver: what needs no context, what does,
+// and what has a variant for the per-thread default stream, for which `pt` is true in the call.
+#define STARTED(name, params, call)     \
+    cudaError_t CUDARTAPI name params { \
+        RETURN_IF_NOT_STARTED;          \
+        return simrt_done(call);        \
+    }
+#define WITH_CONTEXT(name, params, call) \
+    cudaError_t CUDARTAPI name params {  \
+        RETURN_IF_NO_CONTEXT;            \
+        return simrt_done(call);         \
+    }
+#define BOTH(name, params, call)               \
+    cudaError_t CUDARTAPI name params {        \
+        const bool pt = false;                 \
+        RETURN_IF_NO_CONTEXT;                  \
+        return simrt_done(call);               \
+    }                                          \
+    cudaError_t CUDARTAPI name##_ptsz params { \
+        const bool pt = true;                  \
+        RETURN_IF_NO_CONTEXT;                  \
+        return simrt_done(call);               \
+    }
+
 CUresult simrt_function(const void *host, CUfunction *function); // code.c
 
 #endif
