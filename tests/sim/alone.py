@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Cases that run in a process of their own, because the driver reads its parameters once. Then the process's ledgers
 are checked for order and for overlapping allocations."""
+import functools
 import json
 import os
 import subprocess
@@ -8,7 +9,8 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
-from tap import SIM, Skip, main, skip_all  # noqa: E402
+from driver import Driver  # noqa: E402
+from tap import SIM, Skip, case, main, skip_all  # noqa: E402
 
 CUDA_INC = os.environ.get("CUDA_INC") or "/usr/local/cuda/include"
 HANG = 500  # a guard, no measure
@@ -16,15 +18,25 @@ HANG = 500  # a guard, no measure
 _alone = {}
 
 
-def alone(**environment):
-    """The function runs in a process of its own, with these parameters; @ is a folder."""
-    def wrap(function):
+def alone(name, **environment):
+    """A case that runs in a process of its own, with these parameters; @ is a folder."""
+    def register(function):
         _alone[function.__name__] = function
+        case(name)(lambda: problems_alone(function.__name__, environment))
+        return function
+    return register
 
+
+def started(name, **environment):
+    """The same, with a driver that has a context."""
+    def register(function):
+        @functools.wraps(function)
         def run():
-            return problems_alone(function.__name__, environment)
-        return run
-    return wrap
+            d = Driver()
+            d.start()
+            function(d)
+        return alone(name, **environment)(run)
+    return register
 
 
 def eq(got, wanted, what=""):

@@ -206,7 +206,6 @@ EXPORT CUptiResult CUPTIAPI cuptiActivityDisable(CUpti_ActivityKind kind) {
 }
 
 EXPORT CUptiResult CUPTIAPI cuptiActivityFlushAll(uint32_t flag) {
-    (void)flag;
     give_back();
     return CUPTI_SUCCESS;
 }
@@ -254,8 +253,6 @@ cuptiActivityRegisterTimestampCallback(CUpti_TimestampCallbackFunc funcTimestamp
 
 EXPORT CUptiResult CUPTIAPI cuptiActivityGetNumDroppedRecords(CUcontext context, uint32_t streamId,
                                                               size_t *dropped) {
-    (void)context;
-    (void)streamId;
     if (!dropped)
         return CUPTI_ERROR_INVALID_PARAMETER;
     *dropped = 0;
@@ -266,40 +263,31 @@ EXPORT CUptiResult CUPTIAPI cuptiActivityGetNumDroppedRecords(CUcontext context,
 
 EXPORT CUptiResult CUPTIAPI cuptiActivitySetAttribute(CUpti_ActivityAttribute attr,
                                                       size_t *valueSize, void *value) {
-    (void)attr;
     return valueSize && value ? CUPTI_SUCCESS : CUPTI_ERROR_INVALID_PARAMETER;
 }
 
 EXPORT CUptiResult CUPTIAPI
 cuptiActivityPushExternalCorrelationId(CUpti_ExternalCorrelationKind kind, uint64_t id) {
-    (void)kind;
-    (void)id;
     return CUPTI_SUCCESS;
 }
 
 EXPORT CUptiResult CUPTIAPI
 cuptiActivityPopExternalCorrelationId(CUpti_ExternalCorrelationKind kind, uint64_t *lastId) {
-    (void)kind;
     if (lastId)
         *lastId = 0;
     return CUPTI_SUCCESS;
 }
 
 EXPORT CUptiResult CUPTIAPI cuptiActivityEnableDriverApi(CUpti_CallbackId cbid, uint8_t enable) {
-    (void)cbid;
-    (void)enable;
     return CUPTI_SUCCESS;
 }
 
 EXPORT CUptiResult CUPTIAPI cuptiActivityEnableRuntimeApi(CUpti_CallbackId cbid, uint8_t enable) {
-    (void)cbid;
-    (void)enable;
     return CUPTI_SUCCESS;
 }
 
 // (The headers of CUDA 12 do not have it.)
 CUptiResult CUPTIAPI cuptiActivityEnableCudaEventDeviceTimestamps(uint8_t enable);
 EXPORT CUptiResult CUPTIAPI cuptiActivityEnableCudaEventDeviceTimestamps(uint8_t enable) {
-    (void)enable;
     return CUPTI_SUCCESS;
 }

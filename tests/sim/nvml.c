@@ -57,51 +57,8 @@ static struct device devices[SIM_MAX_DEVICES];
 static struct device card = {-1}; // with SIM_MIG_CARD_MB: that of which the devices are instances
 static int initialised;
 
-#define API __attribute__((visibility("default")))
-
-API int nvmlInit_v2(void);
-API int nvmlInit(void);
-API int nvmlInitWithFlags(unsigned flags);
-API int nvmlShutdown(void);
-API const char *nvmlErrorString(int result);
-API int nvmlSystemGetDriverVersion(char *version, unsigned length);
-API int nvmlDeviceGetCount_v2(unsigned *count);
-API int nvmlDeviceGetHandleByIndex_v2(unsigned index, struct device **device);
-API int nvmlDeviceGetHandleByUUID(const char *uuid, struct device **device);
-API int nvmlDeviceGetHandleByPciBusId_v2(const char *id, struct device **device);
-API int nvmlDeviceGetIndex(struct device *device, unsigned *index);
-API int nvmlDeviceGetName(struct device *device, char *name, unsigned length);
-API int nvmlDeviceGetUUID(struct device *device, char *uuid, unsigned length);
-API int nvmlDeviceGetMigMode(struct device *device, unsigned *current, unsigned *pending);
-API int nvmlDeviceGetCudaComputeCapability(struct device *device, int *major, int *minor);
-API int nvmlDeviceGetPciInfo_v3(struct device *device, struct pci_info *pci);
-API int nvmlDeviceGetNumaNodeId(struct device *device, unsigned *node);
-API int nvmlDeviceGetCpuAffinity(struct device *device, unsigned size, unsigned long *set);
-API int nvmlDeviceGetP2PStatus(struct device *device, struct device *peer, int index, int *status);
-API int nvmlDeviceGetGpuFabricInfoV(struct device *device, void *info);
-API int nvmlDeviceGetMemoryInfo(struct device *device, struct memory *memory);
-API int nvmlDeviceGetMemoryInfo_v2(struct device *device, struct memory_v2 *memory);
-API int nvmlSystemGetCudaDriverVersion_v2(int *version);
-API int nvmlDeviceGetNvLinkRemoteDeviceType(struct device *device, unsigned link, int *type);
-API int nvmlDeviceGetNvLinkRemotePciInfo_v2(struct device *device, unsigned link, void *pci);
-API int nvmlDeviceGetComputeRunningProcesses(struct device *device, unsigned *count,
-                                             struct process_info_v1 *infos);
-API int nvmlDeviceIsMigDeviceHandle(struct device *device, unsigned *is_mig);
-API int nvmlDeviceGetDeviceHandleFromMigDeviceHandle(struct device *instance,
-                                                     struct device **device);
-API int nvmlDeviceGetGpuInstanceId(struct device *device, unsigned *id);
-API int nvmlDeviceGetComputeInstanceId(struct device *device, unsigned *id);
-API int nvmlDeviceGetMaxMigDeviceCount(struct device *device, unsigned *count);
-API int nvmlDeviceGetMigDeviceHandleByIndex(struct device *device, unsigned index,
-                                            struct device **instance);
-API int nvmlDeviceGetComputeRunningProcesses_v2(struct device *device, unsigned *count,
-                                                struct process_info *infos);
-API int nvmlDeviceGetGraphicsRunningProcesses_v3(struct device *device, unsigned *count,
-                                                 struct process_info *infos);
-API int nvmlDeviceGetMPSComputeRunningProcesses_v3(struct device *device, unsigned *count,
-                                                   struct process_info *infos);
-API int nvmlDeviceGetComputeRunningProcesses_v3(struct device *device, unsigned *count,
-                                                struct process_info *infos);
+// The declarations are NVIDIA's, whose header is not needed here.
+#pragma GCC diagnostic ignored "-Wmissing-prototypes"
 
 // ---- starting and refusing ----------------------------------------------------------------------
 
@@ -140,7 +97,6 @@ int nvmlInit(void) {
 }
 
 int nvmlInitWithFlags(unsigned flags) {
-    (void)flags;
     return nvmlInit_v2();
 }
 
@@ -200,6 +156,15 @@ static int check_card(const struct device *device, const void *out) {
     int result = check(device, out);
     return !result && sim_param.mig_card && device != &card ? INVALID_ARGUMENT : result;
 }
+
+// A function that answers one question about a device, after one of these checks.
+#define ANSWER(name, check, type, answer)        \
+    int name(struct device *device, type *out) { \
+        int result = check(device, out);         \
+        if (!result)                             \
+            *out = answer;                       \
+        return result;                           \
+    }
 
 // ---- devices ------------------------------------------------------------------------------------
 
@@ -279,12 +244,7 @@ int nvmlDeviceGetHandleByPciBusId_v2(const char *id, struct device **device) {
     return SUCCESS;
 }
 
-int nvmlDeviceGetIndex(struct device *device, unsigned *index) {
-    int result = check_card(device, index);
-    if (!result)
-        *index = device == &card ? 0 : (unsigned)device->index;
-    return result;
-}
+ANSWER(nvmlDeviceGetIndex, check_card, unsigned, device == &card ? 0 : (unsigned)device->index)
 
 int nvmlDeviceGetName(struct device *device, char *name, unsigned length) {
     int result = check(device, name);
@@ -316,12 +276,7 @@ int nvmlDeviceGetMigMode(struct device *device, unsigned *current, unsigned *pen
 
 // ---- instances of a card: each device is one, with ids from 1 and 0 on --------------------------
 
-int nvmlDeviceIsMigDeviceHandle(struct device *device, unsigned *is_mig) {
-    int result = check(device, is_mig);
-    if (!result)
-        *is_mig = sim_param.mig_card && device != &card;
-    return result;
-}
+ANSWER(nvmlDeviceIsMigDeviceHandle, check, unsigned, sim_param.mig_card &&device != &card)
 
 static int check_instance(const struct device *device, const void *out) {
     int result = check(device, out);
@@ -335,26 +290,10 @@ int nvmlDeviceGetDeviceHandleFromMigDeviceHandle(struct device *instance, struct
     return result;
 }
 
-int nvmlDeviceGetGpuInstanceId(struct device *device, unsigned *id) {
-    int result = check_instance(device, id);
-    if (!result)
-        *id = (unsigned)device->index + 1;
-    return result;
-}
-
-int nvmlDeviceGetComputeInstanceId(struct device *device, unsigned *id) {
-    int result = check_instance(device, id);
-    if (!result)
-        *id = 0;
-    return result;
-}
-
-int nvmlDeviceGetMaxMigDeviceCount(struct device *device, unsigned *count) {
-    int result = check_card(device, count);
-    if (!result)
-        *count = sim_param.mig_card ? (unsigned)sim_param.devices : 0;
-    return result;
-}
+ANSWER(nvmlDeviceGetGpuInstanceId, check_instance, unsigned, (unsigned)device->index + 1)
+ANSWER(nvmlDeviceGetComputeInstanceId, check_instance, unsigned, 0)
+ANSWER(nvmlDeviceGetMaxMigDeviceCount, check_card, unsigned,
+       sim_param.mig_card ? (unsigned)sim_param.devices : 0)
 
 int nvmlDeviceGetMigDeviceHandleByIndex(struct device *device, unsigned index,
                                         struct device **instance) {
@@ -397,7 +336,6 @@ int nvmlDeviceGetNumaNodeId(struct device *device, unsigned *node) {
 }
 
 int nvmlDeviceGetCpuAffinity(struct device *device, unsigned size, unsigned long *set) {
-    (void)size;
     int result = check(device, set);
     return result ? result : NOT_SUPPORTED;
 }

@@ -9,7 +9,7 @@ import sys
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from alone import *  # noqa: E402,F403
 from driver import *  # noqa: E402,F403
-from tap import SIM, case  # noqa: E402
+from tap import SIM  # noqa: E402
 
 KB, HANDLE, NOT_LOADED, CLUSTER, CAPTURED = 1 << 10, 400, 913, 912, 900
 THREADS, SHARED, REGISTERS, DYNAMIC, CARVEOUT, WIDTH, NON_PORTABLE = 0, 1, 4, 8, 9, 11, 14
@@ -33,11 +33,8 @@ def attribute(d, f, which):
 
 # ---- attributes ------------------------------------------------------------------------------------------------------
 
-@case("attributes of a function are kept, within what the device has")
-@alone()
-def attributes_of_a_function():
-    d = Driver()
-    d.start()
+@started("attributes of a function are kept, within what the device has")
+def attributes_of_a_function(d):
     f, out = function(d), C.c_int(77)
     eq([attribute(d, f, i) for i in (THREADS, SHARED, REGISTERS, DYNAMIC, CARVEOUT)], [1024, 0, 32, 48 * KB, -1])
     eq(d.cuFuncSetAttribute(f, DYNAMIC, 227 * KB), SUCCESS)
@@ -53,11 +50,8 @@ def attributes_of_a_function():
     eq(out.value, 77)
 
 
-@case("a kernel's attributes are those of its functions")
-@alone(SIM_DEVICES="2")
-def a_kernels_attributes():
-    d = Driver()
-    d.start()
+@started("a kernel's attributes are those of its functions", SIM_DEVICES="2")
+def a_kernels_attributes(d):
     lib = library(d)
     k = d.value("cuLibraryGetKernel", lib, b"kernel")
     eq(d.cuKernelSetAttribute(DYNAMIC, 99 * KB, k, 0), SUCCESS)
@@ -79,11 +73,8 @@ def a_kernels_attributes():
         eq(d.value("cuKernelGetLibrary", k), lib)
 
 
-@case("functions are listed, and say whether they are loaded")
-@alone()
-def functions_are_listed():
-    d = Driver()
-    d.start()
+@started("functions are listed, and say whether they are loaded")
+def functions_are_listed(d):
     start, m = d.free(), d.value("cuModuleLoadData", b"image")
     eq(d.value("cuModuleGetFunctionCount", m, kind=C.c_uint), 1)
     f, out = C.c_uint64(), C.c_int(-1)
@@ -125,11 +116,8 @@ def config(threads, cluster=0):
     return LaunchConfig((1, 1, 1), (threads, 1, 1), 0, None, C.pointer(one), 1 if cluster else 0)
 
 
-@case("as many blocks fit as threads, registers and shared memory allow")
-@alone()
-def as_many_blocks_fit():
-    d = Driver()
-    d.start()
+@started("as many blocks fit as threads, registers and shared memory allow")
+def as_many_blocks_fit(d):
     f, n = function(d), C.c_int()
 
     def blocks(threads, dynamic=0):
@@ -149,11 +137,8 @@ def as_many_blocks_fit():
     eq(d.cuOccupancyAvailableDynamicSMemPerBlock(C.c_uint64(), f, 3, 1024), INVALID)
 
 
-@case("the block size with the most threads")
-@alone()
-def the_block_size_with_the_most_threads():
-    d = Driver()
-    d.start()
+@started("the block size with the most threads")
+def the_block_size_with_the_most_threads(d):
     f, grid, block = function(d), C.c_int(), C.c_int()
     eq(d.cuOccupancyMaxPotentialBlockSize(grid, block, f, None, 0, 0), SUCCESS)
     eq((grid.value, block.value), (264, 1024))
@@ -164,11 +149,8 @@ def the_block_size_with_the_most_threads():
     eq((grid.value, block.value), (132, 768))
 
 
-@case("clusters")
-@alone()
-def clusters():
-    d = Driver()
-    d.start()
+@started("clusters")
+def clusters(d):
     f, n = function(d), C.c_int()
     eq(d.cuOccupancyMaxPotentialClusterSize(n, f, config(128)), SUCCESS)
     eq(n.value, 8)
@@ -188,11 +170,8 @@ def clusters():
     eq(d.cuOccupancyMaxActiveClusters(n, f, config(1024, 2)), CLUSTER)  # not what it requires
 
 
-@case("tensor maps are checked")
-@alone()
-def tensor_maps_are_checked():
-    d = Driver()
-    d.start()
+@started("tensor maps are checked")
+def tensor_maps_are_checked(d):
     room = (C.c_ubyte * 256)()
     at = C.addressof(room) + 63 & ~63
     data = d.take(MB)
@@ -228,11 +207,8 @@ def full(d):
 LAZY = {"SIM_MODULE_KB": "4096", "SIM_MEM_MB": "256"}
 
 
-@case("code that does not fit at its first use is refused there, and nothing is taken")
-@alone(**LAZY)
-def code_that_does_not_fit():
-    d = Driver()
-    d.start()
+@started("code that does not fit at its first use is refused there, and nothing is taken", **LAZY)
+def code_that_does_not_fit(d):
     modules = [d.value("cuModuleLoadData", b"image") for _ in range(2)]
     f = C.c_uint64()
     eq(d.cuModuleEnumerateFunctions(f, 1, modules[1]), SUCCESS)
@@ -259,8 +235,7 @@ def code_that_does_not_fit():
     eq(d.free(), start)
 
 
-@case("code may be loaded with the kernel's handle")
-@alone(SIM_KERNELS_LOAD="1", **LAZY)
+@alone("code may be loaded with the kernel's handle", SIM_KERNELS_LOAD="1", **LAZY)
 def code_may_be_loaded_with_the_handle():
     d = Driver()
     d.cuInit(0)
@@ -276,11 +251,8 @@ def code_may_be_loaded_with_the_handle():
     eq(start - d.free(), 4096 * KB)
 
 
-@case("the runtime's first launch says that the code does not fit")
-@alone(**LAZY)
-def the_runtimes_first_launch():
-    d = Driver()
-    d.start()
+@started("the runtime's first launch says that the code does not fit", **LAZY)
+def the_runtimes_first_launch(d):
     rt = C.CDLL(os.path.join(SIM, "libcudart.so.13"))
     rt.__cudaRegisterFatBinary.restype = C.c_void_p
     host = C.c_char_p(b"a host function")
@@ -311,8 +283,8 @@ def the_runtimes_first_launch():
 
 # ---- streams, events and graphs take memory, too ---------------------------------------------------------------------
 
-@case("streams and events may take memory, and end with their context")
-@alone(SIM_STREAM_KB="1024", SIM_EVENT_KB="64", SIM_MEM_MB="256")
+@alone("streams and events may take memory, and end with their context",
+       SIM_STREAM_KB="1024", SIM_EVENT_KB="64", SIM_MEM_MB="256")
 def streams_and_events_may_take_memory():
     d = Driver()
     ctx = d.start()
@@ -348,21 +320,16 @@ def streams_and_events_may_take_memory():
     eq(d.free(), start)
 
 
-@case("streams and events take nothing unless it is asked for")
-@alone(SIM_NEIGHBOUR_MB="2000", SIM_CTX_MB="0")
-def streams_and_events_take_nothing():
-    d = Driver()
-    d.start()
+@started("streams and events take nothing unless it is asked for", SIM_NEIGHBOUR_MB="2000", SIM_CTX_MB="0")
+def streams_and_events_take_nothing(d):
     eq(d.free(), 0)  # the neighbour has more than there is
     d.value("cuStreamCreate", 0)
     d.value("cuEventCreate", 0)
 
 
-@case("an executable graph is charged when it is made, and given back when it ends")
-@alone(SIM_GRAPH_KB="3072", SIM_MEM_MB="128")
-def an_executable_graph_is_charged():
-    d = Driver()
-    d.start()
+@started("an executable graph is charged when it is made, and given back when it ends",
+         SIM_GRAPH_KB="3072", SIM_MEM_MB="128")
+def an_executable_graph_is_charged(d):
     start, g, made = d.free(), d.value("cuGraphCreate", 0), []
     x = C.c_uint64()
     while d.free() >= 3 * MB:

@@ -10,7 +10,7 @@ import sys
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from alone import *  # noqa: E402,F403
 from driver import *  # noqa: E402,F403
-from tap import Skip, case  # noqa: E402
+from tap import Skip  # noqa: E402
 
 
 def resident():
@@ -21,8 +21,7 @@ def resident():
 GB, LITTLE = 1 << 30, 64 * MB
 
 
-@case("memory that nobody has touched is copied and filled without taking any")
-@alone(SIM_MEM_MB="32768")
+@alone("memory that nobody has touched is copied and filled without taking any", SIM_MEM_MB="32768")
 def memory_that_nobody_has_touched_is_copied_and_filled_without_taking_any():
     if not os.access("/proc/self/pagemap", os.R_OK):
         raise Skip("/proc/self/pagemap cannot be read")
@@ -48,11 +47,8 @@ def memory_that_nobody_has_touched_is_copied_and_filled_without_taking_any():
     assert resident() - before < LITTLE, f"{(resident() - before) >> 20} MiB more"
 
 
-@case("what was touched is copied beside what was not")
-@alone(SIM_MEM_MB="1024")
-def what_was_touched_is_copied_beside_what_was_not():
-    d = Driver()
-    d.start()
+@started("what was touched is copied beside what was not", SIM_MEM_MB="1024")
+def what_was_touched_is_copied_beside_what_was_not(d):
     size, page, choose = 3 * MB, os.sysconf("SC_PAGESIZE"), random.Random(17)
 
     def fresh(kind):
@@ -87,11 +83,8 @@ def what_was_touched_is_copied_beside_what_was_not():
         eq((C.string_at(source, size) == was, C.string_at(target, size) == now), (True, True), kinds)
 
 
-@case("copies within one range may overlap")
-@alone()
-def copies_within_one_range_may_overlap():
-    d = Driver()
-    d.start()
+@started("copies within one range may overlap")
+def copies_within_one_range_may_overlap(d):
     p, model = d.take(MB), bytearray(MB)
     for i in range(0, MB, 3 * 4096):
         C.memset(p + i, i // 4096 % 255 + 1, 1000)

@@ -15,15 +15,14 @@ import threading
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from alone import *  # noqa: E402,F403
 from driver import *  # noqa: E402,F403
-from tap import ROOT, SIM, Skip, case  # noqa: E402
+from tap import ROOT, SIM, Skip  # noqa: E402
 
 CUDA_LIB = "/usr/local/cuda/lib64"
 
 
 # ---- devices, contexts ----------------------------------------------------------------------------------------
 
-@case("nothing works before cuInit")
-@alone(SIM_DEVICES="2", SIM_MEM_MB="512,256")
+@alone("nothing works before cuInit", SIM_DEVICES="2", SIM_MEM_MB="512,256")
 def nothing_works_before_cuInit():
     d = Driver()
     count = C.c_int()
@@ -38,8 +37,7 @@ def nothing_works_before_cuInit():
     eq(d.value("cuDriverGetVersion", kind=C.c_int), 13000)
 
 
-@case("parameters from a file")
-@alone(SIM_PARAMS="@/parameters", SIM_CTX_MB="10")
+@alone("parameters from a file", SIM_PARAMS="@/parameters", SIM_CTX_MB="10")
 def parameters_from_a_file():
     with open(os.environ["SIM_PARAMS"], "w") as f:
         f.write("# measured\nSIM_MEM_MB 300 # and so on\nSIM_CTX_MB 20\n")
@@ -48,11 +46,8 @@ def parameters_from_a_file():
     eq(d.info(), (290 * MB, 300 * MB))
 
 
-@case("parameters hold when the program overwrites its environment")
-@alone()
-def environment_overwritten():
-    d = Driver()
-    d.start()
+@started("parameters hold when the program overwrites its environment")
+def environment_overwritten(d):
     path, find = os.environ["SIM_LEDGER"], C.CDLL(None).getenv
     find.restype = C.c_void_p
     child = os.fork()
@@ -64,16 +59,14 @@ def environment_overwritten():
     eq(os.path.exists(path.replace("%p", str(child))), True)
 
 
-@case("no device")
-@alone(SIM_DEVICES="0")
+@alone("no device", SIM_DEVICES="0")
 def no_device():
     d = Driver()
     eq(d.cuInit(0), NO_DEVICE)
     eq(d.alloc(1)[0], NOT_INIT)
 
 
-@case("the primary context is counted")
-@alone(SIM_CTX_MB="64")
+@alone("the primary context is counted", SIM_CTX_MB="64")
 def the_primary_context_is_counted():
     d = Driver()
     d.cuInit(0)
@@ -94,8 +87,7 @@ def the_primary_context_is_counted():
     eq([e["op"] for e in ledger() if "context" in e["op"]], ["context-create", "context-destroy", "context-create"])
 
 
-@case("destroying a context ends its memory but no pool and no vmm memory")
-@alone()
+@alone("destroying a context ends its memory but no pool and no vmm memory")
 def destroying_a_context_ends_its_memory_but_no_pool_and_no_vmm_memory():
     d = Driver()
     d.cuInit(0)
@@ -118,8 +110,7 @@ def destroying_a_context_ends_its_memory_but_no_pool_and_no_vmm_memory():
     eq(d.alloc(1)[0], BAD_CONTEXT if d.value("cuCtxGetCurrent") == 0 else DESTROYED)
 
 
-@case("resetting the device ends everything of the context and the pools")
-@alone()
+@alone("resetting the device ends everything of the context and the pools")
 def resetting_the_device_ends_everything_of_the_context_and_the_pools():
     d = Driver()
     ctx = d.start()
@@ -133,8 +124,7 @@ def resetting_the_device_ends_everything_of_the_context_and_the_pools():
     eq(d.cuMemFree_v2(a), INVALID)
 
 
-@case("a stack of contexts per thread")
-@alone()
+@alone("a stack of contexts per thread")
 def a_stack_of_contexts_per_thread():
     d = Driver()
     d.cuInit(0)
@@ -151,18 +141,14 @@ def a_stack_of_contexts_per_thread():
     eq(d.cuCtxPushCurrent_v2(0x1234), BAD_CONTEXT)
 
 
-@case("a context that does not fit is refused")
-@alone(SIM_MEM_MB="256", SIM_CTX_MB="200")
-def a_context_that_does_not_fit_is_refused():
-    d = Driver()
-    d.start()
+@started("a context that does not fit is refused", SIM_MEM_MB="256", SIM_CTX_MB="200")
+def a_context_that_does_not_fit_is_refused(d):
     out = C.c_uint64()
     eq(d.cuCtxCreate_v2(out, 0, 0), OOM)
     eq(ledger()[-1]["result"], OOM)
 
 
-@case("green contexts retain the primary context")
-@alone()
+@alone("green contexts retain the primary context")
 def green_contexts_retain_the_primary_context():
     d = Driver()
     d.cuInit(0)
@@ -181,11 +167,8 @@ def green_contexts_retain_the_primary_context():
     eq(ledger()[-1]["free"], total)  # it was the last reference to the primary context
 
 
-@case("limits take memory")
-@alone()
-def limits_take_memory():
-    d = Driver()
-    d.start()
+@started("limits take memory")
+def limits_take_memory(d):
     free = d.free()
     eq(d.cuCtxSetLimit(2, 72 * MB), SUCCESS)  # the malloc heap, 8 MiB of which the context has
     eq(free - d.free(), 64 * MB)
@@ -196,11 +179,8 @@ def limits_take_memory():
     eq(ops()[-4:], ["limit"] * 4)
 
 
-@case("a child after fork has no cuda")
-@alone()
-def a_child_after_fork_has_no_cuda():
-    d = Driver()
-    d.start()
+@started("a child after fork has no cuda")
+def a_child_after_fork_has_no_cuda(d):
     pid = os.fork()
     if pid == 0:
         os._exit(0 if d.alloc(1)[0] == NOT_INIT and d.cuInit(0) == NOT_INIT else 1)
@@ -210,11 +190,8 @@ def a_child_after_fork_has_no_cuda():
 
 # ---- device memory ---------------------------------------------------------------------------------------------
 
-@case("memory is counted by the chunk and addresses are used again")
-@alone()
-def memory_is_counted_by_the_chunk_and_addresses_are_used_again():
-    d = Driver()
-    d.start()
+@started("memory is counted by the chunk and addresses are used again")
+def memory_is_counted_by_the_chunk_and_addresses_are_used_again(d):
     start = d.free()
     a, b = d.take(1), d.take(513)
     eq((a % 512, b - a), (0, 512))
@@ -230,11 +207,8 @@ def memory_is_counted_by_the_chunk_and_addresses_are_used_again():
     eq(d.take(3 * MB) in (a, big), True, "first fit gives an address that was free'd")
 
 
-@case("what cannot be freed")
-@alone()
-def what_cannot_be_freed():
-    d = Driver()
-    d.start()
+@started("what cannot be freed")
+def what_cannot_be_freed(d):
     p = d.take(4096)
     eq(d.cuMemFree_v2(0), SUCCESS)
     eq(d.cuMemFree_v2(p + 512), INVALID)
@@ -246,11 +220,8 @@ def what_cannot_be_freed():
        [("free", 0), ("free", 1), ("free", 1), ("free", 0), ("free", 1), ("alloc", 1)])
 
 
-@case("an allocation over capacity is refused")
-@alone(SIM_MEM_MB="256", SIM_CTX_MB="56")
-def an_allocation_over_capacity_is_refused():
-    d = Driver()
-    d.start()
+@started("an allocation over capacity is refused", SIM_MEM_MB="256", SIM_CTX_MB="56")
+def an_allocation_over_capacity_is_refused(d):
     p = d.take(150 * MB)
     eq(d.alloc(51 * MB)[0], OOM)
     eq(d.free(), 50 * MB)
@@ -264,11 +235,8 @@ def an_allocation_over_capacity_is_refused():
     eq(d.alloc(1 << 63)[0], OOM)
 
 
-@case("pitch and managed")
-@alone()
-def pitch_and_managed():
-    d = Driver()
-    d.start()
+@started("pitch and managed")
+def pitch_and_managed(d):
     p, pitch = C.c_uint64(), C.c_size_t()
     eq(d.cuMemAllocPitch_v2(p, pitch, 1000, 10, 4), SUCCESS)
     eq(pitch.value, 1024)
@@ -288,8 +256,7 @@ def pitch_and_managed():
     eq(d.cuMemFree_v2(m), SUCCESS)
 
 
-@case("two devices")
-@alone(SIM_DEVICES="2", SIM_MEM_MB="256,128")
+@alone("two devices", SIM_DEVICES="2", SIM_MEM_MB="256,128")
 def two_devices():
     d = Driver()
     a = d.start(0)
@@ -306,11 +273,8 @@ def two_devices():
     eq(d.cuMemFree_v2(q), SUCCESS)
 
 
-@case("copies are done")
-@alone()
-def copies_are_done():
-    d = Driver()
-    d.start()
+@started("copies are done")
+def copies_are_done(d):
     p, q = d.take(64), d.take(64)
     back = C.create_string_buffer(6)
     eq(d.cuMemcpyHtoD_v2(p, b"hello", 6), SUCCESS)
@@ -330,11 +294,8 @@ class Rows(C.Structure):
                  ("array", C.c_void_p), ("pitch", C.c_size_t))] + [("width", C.c_size_t), ("height", C.c_size_t)]
 
 
-@case("rows are copied with their pitches")
-@alone()
-def rows_are_copied_with_their_pitches():
-    d = Driver()
-    d.start()
+@started("rows are copied with their pitches")
+def rows_are_copied_with_their_pitches(d):
     size = 64 << 10
     text = C.create_string_buffer(bytes(i * 7 % 256 for i in range(size)), size)
     p, q = d.take(size), d.take(size)
@@ -368,21 +329,15 @@ def rows_are_copied_with_their_pitches():
         eq(d.cuMemcpy2D_v2(rows), INVALID, wrong)
 
 
-@case("old abis fail and are no allocation")
-@alone()
-def old_abis_fail_and_are_no_allocation():
-    d = Driver()
-    d.start()
+@started("old abis fail and are no allocation")
+def old_abis_fail_and_are_no_allocation(d):
     out = C.c_uint()
     eq(d.cuMemAlloc(out, 100), 801)
     eq(ops(), ["context-create"])
 
 
-@case("host memory is real")
-@alone()
-def host_memory_is_real():
-    d = Driver()
-    d.start()
+@started("host memory is real")
+def host_memory_is_real(d):
     p = d.value("cuMemHostAlloc", 10000, 3)
     C.memset(p, 1, 10000)
     eq(d.cuMemHostAlloc(C.c_uint64(), 10, 0x80), INVALID)
@@ -404,11 +359,8 @@ def host_memory_is_real():
 THRESHOLD, RESERVED, RESERVED_HIGH, USED, USED_HIGH = 4, 5, 6, 7, 8
 
 
-@case("a pool reserves and gives back at a synchronise")
-@alone()
-def a_pool_reserves_and_gives_back_at_a_synchronise():
-    d = Driver()
-    d.start()
+@started("a pool reserves and gives back at a synchronise")
+def a_pool_reserves_and_gives_back_at_a_synchronise(d):
     pool, start = d.value("cuDeviceGetDefaultMemPool", 0), d.free()
     p = d.value("cuMemAllocAsync", 1000, 0)
     eq((d.pool_attribute(pool, RESERVED), d.pool_attribute(pool, USED)), (32 * MB, 1024))
@@ -437,11 +389,8 @@ def a_pool_reserves_and_gives_back_at_a_synchronise():
     eq(d.cuMemPoolDestroy(pool), INVALID)
 
 
-@case("a destroyed pool lives until its last allocation is freed")
-@alone()
-def a_destroyed_pool_lives_until_its_last_allocation_is_freed():
-    d = Driver()
-    d.start()
+@started("a destroyed pool lives until its last allocation is freed")
+def a_destroyed_pool_lives_until_its_last_allocation_is_freed(d):
     start = d.free()
     pool = d.value("cuMemPoolCreate", pool_props())
     p = d.value("cuMemAllocFromPoolAsync", 5 * MB, pool, 0)
@@ -454,11 +403,8 @@ def a_destroyed_pool_lives_until_its_last_allocation_is_freed():
     eq(d.cuMemPoolDestroy(pool), INVALID)
 
 
-@case("a pool on a full device grows by less and then fails")
-@alone(SIM_MEM_MB="128", SIM_CTX_MB="64")
-def a_pool_on_a_full_device_grows_by_less_and_then_fails():
-    d = Driver()
-    d.start()
+@started("a pool on a full device grows by less and then fails", SIM_MEM_MB="128", SIM_CTX_MB="64")
+def a_pool_on_a_full_device_grows_by_less_and_then_fails(d):
     d.take(40 * MB)
     p = d.value("cuMemAllocAsync", 10 * MB, 0)
     eq(d.free(), 14 * MB)
@@ -468,11 +414,8 @@ def a_pool_on_a_full_device_grows_by_less_and_then_fails():
     d.value("cuMemAllocAsync", 20 * MB, 0)  # what the pool has cached makes room
 
 
-@case("the current pool and a maximum size")
-@alone()
-def the_current_pool_and_a_maximum_size():
-    d = Driver()
-    d.start()
+@started("the current pool and a maximum size")
+def the_current_pool_and_a_maximum_size(d):
     pool = d.value("cuMemPoolCreate", pool_props(max_size=40 * MB))
     eq(d.cuDeviceSetMemPool(C.c_int(0).value, pool), SUCCESS)
     eq(d.value("cuDeviceGetMemPool", 0), pool)
@@ -482,11 +425,8 @@ def the_current_pool_and_a_maximum_size():
     eq(d.value("cuDeviceGetMemPool", 0), d.value("cuDeviceGetDefaultMemPool", 0))
 
 
-@case("per thread streams")
-@alone()
-def per_thread_streams():
-    d = Driver()
-    d.start()
+@started("per thread streams")
+def per_thread_streams(d):
     p = d.value("cuMemAllocAsync_ptsz", 100, 0)
     eq(d.cuMemFreeAsync_ptsz(p, 0), SUCCESS)
     eq([e["api"] for e in ledger()[-2:]], ["cuMemAllocAsync_ptsz", "cuMemFreeAsync_ptsz"])
@@ -495,11 +435,8 @@ def per_thread_streams():
 
 # ---- VMM -------------------------------------------------------------------------------------------------------
 
-@case("memory goes with the last of handle and mapping")
-@alone()
-def memory_goes_with_the_last_of_handle_and_mapping():
-    d = Driver()
-    d.start()
+@started("memory goes with the last of handle and mapping")
+def memory_goes_with_the_last_of_handle_and_mapping(d):
     start = d.free()
     va, h = mapped(d)
     eq(start - d.free(), 4 * MB)
@@ -519,11 +456,8 @@ def memory_goes_with_the_last_of_handle_and_mapping():
     eq(ledger()[-1]["free"], start)  # the unmap was the free
 
 
-@case("what vmm refuses")
-@alone()
-def what_vmm_refuses():
-    d = Driver()
-    d.start()
+@started("what vmm refuses")
+def what_vmm_refuses(d):
     out = C.c_uint64()
     eq(d.cuMemCreate(out, MB, device_prop(), 0), INVALID)
     eq(d.cuMemCreate(out, 2 * MB, device_prop(7), 0), 101)
@@ -550,8 +484,7 @@ def what_vmm_refuses():
     eq(d.value("cuMemAddressReserve", 4 * MB, 0, va, 0), va)
 
 
-@case("vmm memory needs no context and host memory no device")
-@alone()
+@alone("vmm memory needs no context and host memory no device")
 def vmm_memory_needs_no_context_and_host_memory_no_device():
     d = Driver()
     d.cuInit(0)
@@ -562,11 +495,8 @@ def vmm_memory_needs_no_context_and_host_memory_no_device():
     eq((d.cuMemRelease(h), d.cuMemRelease(host)), (SUCCESS, SUCCESS))
 
 
-@case("a descriptor is a reference")
-@alone()
-def a_descriptor_is_a_reference():
-    d = Driver()
-    d.start()
+@started("a descriptor is a reference")
+def a_descriptor_is_a_reference(d):
     start, fd, h2 = d.free(), C.c_int(), C.c_uint64()
     h = d.value("cuMemCreate", 4 * MB, device_prop(), 0)
     eq(d.cuMemExportToShareableHandle(fd, h, 1, 0), SUCCESS)
@@ -585,11 +515,8 @@ def a_descriptor_is_a_reference():
     eq(d.cuMemExportToShareableHandle(fd, unshared, 1, 0), INVALID)
 
 
-@case("multicast keeps its members")
-@alone(SIM_DEVICES="2")
-def multicast_keeps_its_members():
-    d = Driver()
-    d.start()
+@started("multicast keeps its members", SIM_DEVICES="2")
+def multicast_keeps_its_members(d):
     start = d.free()
     mc = d.value("cuMulticastCreate", MulticastProp(2, 4 * MB, 0, 0))
     h = d.value("cuMemCreate", 4 * MB, device_prop(), 0)
@@ -604,11 +531,9 @@ def multicast_keeps_its_members():
     eq(ops()[1:], ["create", "create", "map", "access", "map", "release", "unmap", "release"])
 
 
-@case("a multicast object is shared between processes, each of which adds its device")
-@alone(SIM_DEVICES="2", SIM_SHM="@/shm", SIM_NVLINK="1")
-def a_multicast_object_is_shared_between_processes():
-    d = Driver()
-    d.start()
+@started("a multicast object is shared between processes, each of which adds its device",
+         SIM_DEVICES="2", SIM_SHM="@/shm", SIM_NVLINK="1")
+def a_multicast_object_is_shared_between_processes(d):
     eq(d.value("cuDeviceGetAttribute", 132, 0, kind=C.c_int), 1)
     mc, fd, h = d.value("cuMulticastCreate", MulticastProp(2, 4 * MB, 1, 0)), C.c_int(), C.c_uint64()
     eq(d.cuMemExportToShareableHandle(fd, mc, 1, 0), SUCCESS)
@@ -627,11 +552,8 @@ print(d.cuMulticastBindMem(mc.value, 0, h, 0, 4 * MB, 0), d.cuMulticastUnbind(mc
 
 # ---- arrays, external memory -------------------------------------------------------------------------------------
 
-@case("arrays are padded by row")
-@alone()
-def arrays_are_padded_by_row():
-    d = Driver()
-    d.start()
+@started("arrays are padded by row")
+def arrays_are_padded_by_row(d):
     start = d.free()
     a = d.value("cuArrayCreate_v2", ArrayDesc(100, 8192, 0x20, 1))  # 400 bytes a row, 512 with padding
     eq((ledger()[-1]["bytes"], ledger()[-1]["handle"]), (400 * 8192, hex(a)))
@@ -650,11 +572,8 @@ def arrays_are_padded_by_row():
     eq(d.cuArrayCreate_v2(C.c_uint64(), ArrayDesc(0, 1, 0x20, 1)), INVALID)
 
 
-@case("external memory belongs to others")
-@alone()
-def external_memory_belongs_to_others():
-    d = Driver()
-    d.start()
+@started("external memory belongs to others")
+def external_memory_belongs_to_others(d):
     start, e, p = d.free(), C.c_uint64(), C.c_uint64()
     desc = ExternalHandle(type=1, size=8 * MB)
     desc.handle.fd = os.open("/dev/null", os.O_RDONLY)
@@ -676,11 +595,8 @@ def stream(d, flags=1):
 GLOBAL, THREAD_LOCAL, RELAXED = 0, 1, 2
 
 
-@case("an allocation in a capture breaks it")
-@alone()
-def an_allocation_in_a_capture_breaks_it():
-    d = Driver()
-    d.start()
+@started("an allocation in a capture breaks it")
+def an_allocation_in_a_capture_breaks_it(d):
     s, g, status = stream(d), C.c_uint64(), C.c_int()
     eq(d.cuStreamBeginCapture_v2(s, GLOBAL), SUCCESS)
     eq(d.cuStreamIsCapturing(s, status), SUCCESS)
@@ -698,8 +614,7 @@ def an_allocation_in_a_capture_breaks_it():
     eq(d.cuStreamBeginCapture_v2(0, GLOBAL), 900)
 
 
-@case("capture modes and other threads")
-@alone()
+@alone("capture modes and other threads")
 def capture_modes_and_other_threads():
     d = Driver()
     ctx = d.start()
@@ -718,8 +633,7 @@ def capture_modes_and_other_threads():
     eq(seen, [0, 900])
 
 
-@case("a thread may choose what captures forbid")
-@alone()
+@alone("a thread may choose what captures forbid")
 def a_thread_may_choose_what_captures_forbid():
     d = Driver()
     ctx = d.start()
@@ -750,11 +664,8 @@ def a_thread_may_choose_what_captures_forbid():
     eq(d.cuThreadExchangeStreamCaptureMode(C.c_int(7)), INVALID)
 
 
-@case("the legacy stream cannot be used beside the capture of a blocking stream")
-@alone()
-def the_legacy_stream_cannot_be_used_beside_the_capture_of_a_blocking_stream():
-    d = Driver()
-    d.start()
+@started("the legacy stream cannot be used beside the capture of a blocking stream")
+def the_legacy_stream_cannot_be_used_beside_the_capture_of_a_blocking_stream(d):
     s, g = stream(d, flags=0), C.c_uint64()
     eq(d.cuStreamBeginCapture_v2(s, RELAXED), SUCCESS)
     eq(d.cuMemAllocAsync(C.c_uint64(), 100, 0), 906)
@@ -765,11 +676,8 @@ def the_legacy_stream_cannot_be_used_beside_the_capture_of_a_blocking_stream():
     eq(d.cuStreamEndCapture(s, g), SUCCESS)
 
 
-@case("captured allocations are graph memory")
-@alone()
-def captured_allocations_are_graph_memory():
-    d = Driver()
-    d.start()
+@started("captured allocations are graph memory")
+def captured_allocations_are_graph_memory(d):
     start, s, g, x = d.free(), stream(d), C.c_uint64(), C.c_uint64()
     pool = d.value("cuDeviceGetDefaultMemPool", 0)
     eq(d.cuStreamBeginCapture_v2(s, GLOBAL), SUCCESS)
@@ -799,11 +707,8 @@ def captured_allocations_are_graph_memory():
     eq(d.free(), start)
 
 
-@case("a graph may leave its memory to the program")
-@alone()
-def a_graph_may_leave_its_memory_to_the_program():
-    d = Driver()
-    d.start()
+@started("a graph may leave its memory to the program")
+def a_graph_may_leave_its_memory_to_the_program(d):
     g, n, x = d.value("cuGraphCreate", 0), C.c_uint64(), C.c_uint64()
     params = MemAllocNode(pool=pool_props(handles=0), bytes=3 * MB)
     eq(d.cuGraphAddMemAllocNode(n, g, None, 0, params), SUCCESS)
@@ -820,11 +725,8 @@ def a_graph_may_leave_its_memory_to_the_program():
     eq(d.cuGraphAddMemFreeNode(n, g, None, 0, 0x1000), INVALID)
 
 
-@case("a graph keeps a user object until the last reference has gone")
-@alone()
-def a_graph_keeps_a_user_object():
-    d = Driver()
-    d.start()
+@started("a graph keeps a user object until the last reference has gone")
+def a_graph_keeps_a_user_object(d):
     gone = []
 
     def destroyed(what):
@@ -873,8 +775,7 @@ class ConditionalNode(C.Structure):
                 ("rest", C.c_longlong * 26)]
 
 
-@case("a conditional node has the graphs of its bodies")
-@alone()
+@alone("a conditional node has the graphs of its bodies")
 def a_conditional_node_has_the_graphs_of_its_bodies():
     d = Driver()
     ctx = d.start()
@@ -902,11 +803,8 @@ def a_conditional_node_has_the_graphs_of_its_bodies():
     eq(d.cuGraphGetNodes(body, None, n), INVALID)  # it went with the node
 
 
-@case("asking for free memory in a capture is counted")
-@alone()
-def asking_for_free_memory_in_a_capture_is_counted():
-    d = Driver()
-    d.start()
+@started("asking for free memory in a capture is counted")
+def asking_for_free_memory_in_a_capture_is_counted(d):
     s, g = stream(d), C.c_uint64()
     d.free()
     eq("violation" in ops(), False)
@@ -918,11 +816,8 @@ def asking_for_free_memory_in_a_capture_is_counted():
     eq(ops().count("violation"), 1)
 
 
-@case("capture forks and joins by events")
-@alone()
-def capture_forks_and_joins_by_events():
-    d = Driver()
-    d.start()
+@started("capture forks and joins by events")
+def capture_forks_and_joins_by_events(d):
     a, b, e, g = stream(d), stream(d), d.value("cuEventCreate", 0), C.c_uint64()
 
     def fork():
@@ -946,11 +841,8 @@ def capture_forks_and_joins_by_events():
 
 # ---- code --------------------------------------------------------------------------------------------------------
 
-@case("lazy code takes memory at its first function")
-@alone()
-def lazy_code_takes_memory_at_its_first_function():
-    d = Driver()
-    d.start()
+@started("lazy code takes memory at its first function")
+def lazy_code_takes_memory_at_its_first_function(d):
     start = d.free()
     m = d.value("cuModuleLoadData", b"image")
     eq(d.free(), start)
@@ -972,11 +864,8 @@ def lazy_code_takes_memory_at_its_first_function():
     eq(ops()[1:], ["module-load", "module-unload", "module-load", "module-unload", "module-load"])
 
 
-@case("eager code takes memory at once")
-@alone(CUDA_MODULE_LOADING="EAGER")
-def eager_code_takes_memory_at_once():
-    d = Driver()
-    d.start()
+@started("eager code takes memory at once", CUDA_MODULE_LOADING="EAGER")
+def eager_code_takes_memory_at_once(d):
     start = d.free()
     d.value("cuModuleLoadData", b"image")
     eq(start - d.free(), 256 << 10)
@@ -984,11 +873,8 @@ def eager_code_takes_memory_at_once():
 
 # ---- several processes ---------------------------------------------------------------------------------------------
 
-@case("processes share the device")
-@alone(SIM_SHM="@/shm")
-def processes_share_the_device():
-    d = Driver()
-    d.start()
+@started("processes share the device", SIM_SHM="@/shm")
+def processes_share_the_device(d):
     free, total = d.info()
     child = in_child("d.start(); d.take(100 * MB); print(d.free()); sys.stdout.flush(); os.kill(os.getpid(), 9)"
                      .replace("os.kill(os.getpid(), 9)", "pass"))
@@ -1009,11 +895,8 @@ def processes_share_the_device():
     eq(nvml.processes(), {os.getpid(): 64 * MB})
 
 
-@case("ipc between two processes")
-@alone(SIM_SHM="@/shm")
-def ipc_between_two_processes():
-    d = Driver()
-    d.start()
+@started("ipc between two processes", SIM_SHM="@/shm")
+def ipc_between_two_processes(d):
     p, h = d.take(3 * MB), IpcHandle()
     eq(d.cuIpcGetMemHandle(h, p), SUCCESS)
     mine = C.c_uint64()
@@ -1033,11 +916,8 @@ print(d.cuIpcOpenMemHandle_v2(a, h, 1), d.cuIpcOpenMemHandle_v2(b, h, 1), a.valu
     eq(in_child(code).split()[0], "1")  # what it names is gone
 
 
-@case("an event is opened by another process")
-@alone()
-def an_event_is_opened_by_another_process():
-    d = Driver()
-    d.start()
+@started("an event is opened by another process")
+def an_event_is_opened_by_another_process(d):
     h = IpcHandle()
     eq(d.cuEventCreate(C.c_uint64(), 4), INVALID)  # such an event keeps no times
     eq(d.cuIpcGetEventHandle(h, d.value("cuEventCreate", 2)), 400)
@@ -1077,8 +957,7 @@ class Nvml:
         return {infos[i].pid: infos[i].used for i in range(n.value)}
 
 
-@case("nvml sees what the driver has")
-@alone(SIM_NEIGHBOUR_MB="100", SIM_MEM_MB="512")
+@alone("nvml sees what the driver has", SIM_NEIGHBOUR_MB="100", SIM_MEM_MB="512")
 def nvml_sees_what_the_driver_has():
     nvml = Nvml()
     eq(nvml.memory(), (512 * MB, 412 * MB, 100 * MB))
@@ -1097,8 +976,7 @@ def nvml_sees_what_the_driver_has():
     eq((nvml.lib.nvmlSystemGetCudaDriverVersion_v2(C.byref(version)), version.value), (0, 13000))
 
 
-@case("nvml says how devices reach each other")
-@alone(SIM_DEVICES="2")
+@alone("nvml says how devices reach each other", SIM_DEVICES="2")
 def nvml_says_how_devices_reach_each_other():
     ok, unsupported, switch = 0, 5, 2
     for nvlink in ("0", "1"):
@@ -1120,8 +998,8 @@ print(lib.nvmlDeviceGetPciInfo_v3(b, text), text.raw[36:].split(b"\\0")[0].decod
         eq(out[5:9], ["2 2", f"0 {switch}" if nvlink == "1" else "3 5", "0 9 0", "0 00000000:02:00.0"])
 
 
-@case("nvml knows instances of a card by their UUIDs and ids, and what is of the card alone is refused of them")
-@alone(SIM_DEVICES="2", SIM_MIG_CARD_MB="4096", SIM_MEM_MB="1024,2048")
+@alone("nvml knows instances of a card by their UUIDs and ids, and what is of the card alone is refused of them",
+       SIM_DEVICES="2", SIM_MIG_CARD_MB="4096", SIM_MEM_MB="1024,2048")
 def nvml_knows_instances():
     nvml, n, other = Nvml(), C.c_uint(), C.c_void_p()
     lib, card = nvml.lib, nvml.device
@@ -1157,8 +1035,8 @@ def nvml_knows_instances():
     eq((lib.nvmlDeviceGetUUID(card, text, 96), text.value[:4]), (0, b"GPU-"))
 
 
-@case("nvml lists a process of each kind in its list, and the number of a NUMA node where there is one")
-@alone(SIM_NEIGHBOUR_MB="100", SIM_NEIGHBOUR_KIND="mps", SIM_NUMA_NODE="3")
+@alone("nvml lists a process of each kind in its list, and the number of a NUMA node where there is one",
+       SIM_NEIGHBOUR_MB="100", SIM_NEIGHBOUR_KIND="mps", SIM_NUMA_NODE="3")
 def nvml_lists_kinds():
     nvml, node = Nvml(), C.c_uint()
     for name, want in (("ComputeRunningProcesses_v2", 0), ("ComputeRunningProcesses_v3", 0), ("GraphicsRunningProcesses_v3", 0),
@@ -1169,16 +1047,14 @@ def nvml_lists_kinds():
     eq((nvml.lib.nvmlDeviceGetNumaNodeId(nvml.device, C.byref(node)), node.value), (0, 3))
 
 
-@case("nvml may refuse")
-@alone(SIM_NVML="refused")
+@alone("nvml may refuse", SIM_NVML="refused")
 def nvml_may_refuse():
     Nvml(init=4)
 
 
 # ---- resolver -------------------------------------------------------------------------------------------------------
 
-@case("look ups give the newest abi that was asked for")
-@alone()
+@alone("look ups give the newest abi that was asked for")
 def look_ups_give_the_newest_abi_that_was_asked_for():
     d = Driver()
     for name, version, flags, export in [
@@ -1204,11 +1080,8 @@ def look_ups_give_the_newest_abi_that_was_asked_for():
     eq(out.value, d.address("cuMemAlloc_v2"))
 
 
-@case("look ups may give addresses that are no exports")
-@alone(SIM_GETPROC_ALIAS="1")
-def look_ups_may_give_addresses_that_are_no_exports():
-    d = Driver()
-    d.start()
+@started("look ups may give addresses that are no exports", SIM_GETPROC_ALIAS="1")
+def look_ups_may_give_addresses_that_are_no_exports(d):
     result, address, _ = d.resolve("cuMemAlloc", 3020)
     eq(result, SUCCESS)
     eq(address == d.address("cuMemAlloc_v2"), False)
@@ -1232,8 +1105,7 @@ RecordEvent|WaitEvent|GetId)|cuLibraryGetUnifiedFunction|
 cuCheckpointProcessGetRestoreThreadId|cuCheckpointOperationComplete|cuMemGetLocationInfo|cuStreamBeginCaptureToCig(_ptsz)?""".replace("\n", "")
 
 
-@case("everything of cuda h that touches memory is exported")
-@alone()
+@alone("everything of cuda h that touches memory is exported")
 def everything_of_cuda_h_that_touches_memory_is_exported():
     out = subprocess.run(["nm", "-D", "--defined-only", os.path.join(SIM, "libcuda.so.1")], capture_output=True,
                          text=True, check=True).stdout
@@ -1254,11 +1126,8 @@ def everything_of_cuda_h_that_touches_memory_is_exported():
 
 # ---- scripted behaviour ------------------------------------------------------------------------------------------------
 
-@case("failures by script")
-@alone(SIM_FAIL="cuMemAlloc_v2:2:2,cuMemFree_v2:1-2:1,cuCtxSynchronize:*:700")
-def failures_by_script():
-    d = Driver()
-    d.start()
+@started("failures by script", SIM_FAIL="cuMemAlloc_v2:2:2,cuMemFree_v2:1-2:1,cuCtxSynchronize:*:700")
+def failures_by_script(d):
     p = d.take(100)
     eq(d.alloc(100)[0], OOM)
     q = d.take(100)
@@ -1271,8 +1140,7 @@ def failures_by_script():
     d.take(100)
 
 
-@case("the driver may call itself")
-@alone(SIM_REENTRANT="1")
+@alone("the driver may call itself", SIM_REENTRANT="1")
 def the_driver_may_call_itself():
     d = Driver()
     d.cuInit(0)
@@ -1283,8 +1151,7 @@ def the_driver_may_call_itself():
         ("cuMemAlloc_v2", 0)])
 
 
-@case("the ledger is in the order of the driver")
-@alone(SIM_LATENCY_NS="cuMemFree_v2:20000000", SIM_MEM_MB="65536")
+@alone("the ledger is in the order of the driver", SIM_LATENCY_NS="cuMemFree_v2:20000000", SIM_MEM_MB="65536")
 def the_ledger_is_in_the_order_of_the_driver():
     d = Driver()
     ctx = d.start()
@@ -1350,8 +1217,7 @@ def stand_in(folder, static):
     return compile_c(folder, "shared", PROGRAM, "-L", SIM, "-l:libcudart.so.13")
 
 
-@case("the stand in runtime makes the recorded look ups")
-@alone(SIM_LOG="@/log")
+@alone("the stand in runtime makes the recorded look ups", SIM_LOG="@/log")
 def the_stand_in_runtime_makes_the_recorded_look_ups():
     for static in (False, True):
         log = os.environ["SIM_LOG"]
@@ -1368,8 +1234,7 @@ def the_stand_in_runtime_makes_the_recorded_look_ups():
             eq(re.findall(r" (\w) cudaMalloc$", symbols, re.M), ["t"])
 
 
-@case("two stand in runtimes in one process")
-@alone()
+@alone("two stand in runtimes in one process")
 def two_stand_in_runtimes_in_one_process():
     d = Driver()
     for path in ("libcudart.so.13", "libcudart.so.12"):
@@ -1379,11 +1244,8 @@ def two_stand_in_runtimes_in_one_process():
     eq(d.info()[1] - d.free(), 66 * MB)
 
 
-@case("a stream writes a word")
-@alone()
-def a_stream_writes_a_word():
-    d = Driver()
-    d.start()
+@started("a stream writes a word")
+def a_stream_writes_a_word(d):
     p = d.take(16)
     C.memset(p, 0, 16)
     for name, at in (("cuStreamWriteValue32", 4), ("cuStreamWriteValue32_v2", 8)):
@@ -1394,8 +1256,7 @@ def a_stream_writes_a_word():
     eq(C.string_at(p, 16), struct.pack("<4I", 0, 44, 88, 0))
 
 
-@case("what pytorch asks of a runtime")
-@alone(SIM_DEVICES="2", SIM_MEM_MB="512,256")
+@alone("what pytorch asks of a runtime", SIM_DEVICES="2", SIM_MEM_MB="512,256")
 def what_pytorch_asks_of_a_runtime():
     d = Driver()
     for path, properties, size, processors, bus in (("libcudart.so.13", "cudaGetDeviceProperties", 1008, 384, 568),
@@ -1450,8 +1311,7 @@ def what_pytorch_asks_of_a_runtime():
     assert d
 
 
-@case("what a runtime says of a device is an h100, in both layouts")
-@alone(SIM_DEVICES="2")
+@alone("what a runtime says of a device is an h100, in both layouts", SIM_DEVICES="2")
 def what_a_runtime_says_of_a_device():
     # offset in CUDA 13's structure, in CUDA 12's, type: regsPerBlock, memPitch, totalConstMem, textureAlignment,
     # asyncEngineCount, memoryBusWidth, l2CacheSize, sharedMemPerMultiprocessor, regsPerMultiprocessor,
@@ -1473,8 +1333,7 @@ def what_a_runtime_says_of_a_device():
             eq(getattr(lib, name)(text, 2), 101)
 
 
-@case("what frameworks call around their launches")
-@alone()
+@alone("what frameworks call around their launches")
 def what_frameworks_call_around_their_launches():
     d = Driver()
     lib = C.CDLL(os.path.join(SIM, "libcudart.so.13"))
@@ -1512,8 +1371,7 @@ def what_frameworks_call_around_their_launches():
     eq(d.cuEventQuery(event.value), SUCCESS)
 
 
-@case("a hidden runtime does not call dlsym")
-@alone(SIMRT_HIDDEN="1", LD_PRELOAD="")
+@alone("a hidden runtime does not call dlsym", SIMRT_HIDDEN="1", LD_PRELOAD="")
 def a_hidden_runtime_does_not_call_dlsym():
     folder = os.environ["CASE_DIR"]
     spy = compile_c(folder, "spy.so", """
@@ -1536,8 +1394,7 @@ void *dlsym(void *h, const char *n)
         eq(out.split(), wanted)
 
 
-@case("look ups go on through the resolver that a look up returned")
-@alone()
+@alone("look ups go on through the resolver that a look up returned")
 def look_ups_go_on_through_the_resolver_that_a_look_up_returned():
     folder = os.environ["CASE_DIR"]
     spy = compile_c(folder, "spy.so", """
@@ -1595,20 +1452,17 @@ def real_runtime(static):
     eq(look_ups(log), recorded())
 
 
-@case("the real shared runtime without a device")
-@alone(SIM_DEVICES="0", SIM_LOG="@/log")
+@alone("the real shared runtime without a device", SIM_DEVICES="0", SIM_LOG="@/log")
 def the_real_shared_runtime_without_a_device():
     real_runtime(static=False)
 
 
-@case("the real static runtime without a device")
-@alone(SIM_DEVICES="0", SIM_LOG="@/log")
+@alone("the real static runtime without a device", SIM_DEVICES="0", SIM_LOG="@/log")
 def the_real_static_runtime_without_a_device():
     real_runtime(static=True)
 
 
-@case("an nvcc program runs on the stand in runtime")
-@alone()
+@alone("an nvcc program runs on the stand in runtime")
 def an_nvcc_program_runs_on_the_stand_in_runtime():
     folder = os.environ["CASE_DIR"]
     source = os.path.join(folder, "k.cu")
