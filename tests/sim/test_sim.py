@@ -668,6 +668,7 @@ def a_thread_may_choose_what_captures_forbid():
 def the_legacy_stream_cannot_be_used_beside_the_capture_of_a_blocking_stream(d):
     s, g = stream(d, flags=0), C.c_uint64()
     eq(d.cuStreamBeginCapture_v2(s, RELAXED), SUCCESS)
+    d.value("cuMemAllocAsync_ptsz", 100, 0)  # the thread's own
     eq(d.cuMemAllocAsync(C.c_uint64(), 100, 0), 906)
     eq(d.cuStreamEndCapture(s, g), 901)
     s = stream(d, flags=1)
