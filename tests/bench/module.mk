@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 # Measurements (`make bench`): scripts that print lines for people. Each section adds its programs to BENCH_PROGRAMS.
 
-BENCH_TRACES := $(BUILD)/tests/bench/make_trace $(BUILD)/tests/bench/size
-BENCHES += tests/bench/speed.py tests/bench/report.sh tests/bench/export.sh tests/bench/page.py tests/bench/size.sh
-BENCH_PROGRAMS += $(BENCH_TRACES)
+MAKE_TRACE := $(BUILD)/tests/bench/make_trace
+BENCHES += tests/bench/speed.py tests/bench/page.py
+BENCH_PROGRAMS += $(MAKE_TRACE)
 
-$(BENCH_TRACES): $(BUILD)/tests/bench/%: tests/bench/%.c
+$(MAKE_TRACE): tests/bench/make_trace.c
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS_ALL) $(DEPFLAGS) -Itools -Itools/report $< $(LDFLAGS_ALL) $(ZSTD_LIBS) -lm -o $@
 

@@ -8,7 +8,7 @@
 #include <cutrace/format/encode.h>
 #include <cutrace/format/encode_plain.h>
 
-#include "../bench/body_cut.h"
+#include "body_cut.h"
 #include "../lib/draw.h"
 #include "../lib/seed.h"
 #include "../lib/unit.h"
