@@ -8,7 +8,8 @@ import re
 import struct
 import sys
 
-from mktrace import FIELDS, FLAGS, MASK, OPS, SPACES, Trace, entry, text, varint, zigzag
+import mktrace
+from mktrace import FLAGS, MASK, OPS, SPACES, Trace, entry, text, varint
 
 PAGE, BLOCK, QUIET, STREAMS, COLUMNS = 4096, 2048, MASK, 64, 8
 OPEN_BYTES = 8 * 6 + 4 * 4 + STREAMS * 12 + 8
@@ -57,63 +58,6 @@ def record(event):
         end = max(end, -(-(at + size) // 8) * 8)
     cuts = [EVENT[k][1] for k in ("device", "context", "stream", "handle")] + [EVENT_FIELDS_BYTES]
     return bytes(out[:min(c for c in cuts if c >= end)])
-
-
-SHAPE = "op api result device context stream pool space flags".split()
-TAKES = [OPS[n] for n in "alloc reserve map register graph-alloc ipc-open block-alloc".split()]
-
-
-def packed(records):
-    """The columns of a packed block: every record a new template, every address written out, a tick of 1 ns."""
-    out, last, highest, ticks, high = {}, {}, 0, 0, 0
-
-    def put(column, data):
-        out[column] = out.get(column, b"") + data
-
-    def plain(name, v):
-        number, coding = FIELDS[name]
-        put(number, varint(zigzag(v - last.get(name, 0)) if coding else v))
-        last[name] = v
-
-    put(43, varint(1))
-    for r in records:
-        put(0, b"\0")
-        put(41, varint(0) + varint(sum(1 << FIELDS[k][0] for k in r)))
-        for name in SHAPE:
-            if name in r:
-                plain(name, r[name])
-        if "bytes" in r:
-            v, z = r["bytes"], 0
-            while v and not v >> z & 1:
-                z += 1
-            put(9, varint((v >> z >> 1) << 6 | z if v else 127))
-        if "stack" in r:
-            put(10, varint(highest + 1 - r["stack"] & 0xFFFFFFFF))
-            highest = max(highest, r["stack"])
-        behind = r["t_ns"] - ticks
-        ticks = r["t_ns"]
-        if 0 <= behind < 254 * 256:
-            put(42, bytes([behind >> 8]))
-            put(1, bytes([behind & 0xFF]))
-        else:
-            put(42, b"\xff")
-            put(1, b"\0")
-            put(43, varint(zigzag(behind)))
-        assert not OPS["block-alloc"] <= r["op"] <= OPS["block-oom"], "blocks are not built here"
-        for name in r:
-            if name not in SHAPE and name not in ("bytes", "stack", "t_ns", "ptr", "duration_ns"):
-                plain(name, r[name])
-        if "ptr" in r:
-            put(8 if r["op"] in TAKES else 47, b"\0")
-            for i in range(4):
-                put(49 + i, bytes([r["ptr"] >> 8 * i & 0xFF]))
-            put(53, varint(zigzag((r["ptr"] >> 32) - high)))
-            high = r["ptr"] >> 32
-        if "duration_ns" in r:
-            put(45, b"\xff")
-            put(11, b"\0")
-            put(46, varint(r["duration_ns"]))
-    return out
 
 
 def python_word(text_id, line):
@@ -235,9 +179,9 @@ class Journal:
         self.section(1, b"".join(text(k) + text(v) for k, v in pairs.items()))
 
     def open_events(self, records):
-        """records: dictionaries of numbers of the file, as a packed block that takes no short form but for times."""
-        for column, data in packed(records).items():
-            self.streams[COLUMNS + column] = data
+        """records: dictionaries of numbers of the file."""
+        for column, data in mktrace.pack(records, tick_ns=1).out.items():
+            self.streams[COLUMNS + column] = bytes(data)
         self.records = len(records)
         counted = [r["t_ns"] for r in records if r["op"] != OPS["amend"]]
         self.events = len(counted)

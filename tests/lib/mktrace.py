@@ -122,15 +122,15 @@ def history(start_ns, width_ns, cells):
     """A HISTORY section's content. cells: (device, bucket, events, refused, {quantity: (min, max, last)}), in order."""
     out = varint(start_ns) + varint(width_ns) + varint(len(cells))
 
-    def column(number, values):
+    def row(number, values):
         data = b"".join(map(varint, values))
         return varint(number) + struct.pack("<I", len(data)) + data
 
     befores = [None] + cells[:-1]
-    out += column(0, [c[0] - (b[0] if b else 0) for b, c in zip(befores, cells)])
-    out += column(1, [c[1] - (b[1] if b and b[0] == c[0] else 0) for b, c in zip(befores, cells)])
-    out += column(2, [sum(1 << q for q in c[4]) for c in cells])
-    out += column(3, [c[2] for c in cells]) + column(4, [c[3] for c in cells])
+    out += row(0, [c[0] - (b[0] if b else 0) for b, c in zip(befores, cells)])
+    out += row(1, [c[1] - (b[1] if b and b[0] == c[0] else 0) for b, c in zip(befores, cells)])
+    out += row(2, [sum(1 << q for q in c[4]) for c in cells])
+    out += row(3, [c[2] for c in cells]) + row(4, [c[3] for c in cells])
     for q in range(7):
         last, device, lasts, below, above = 0, None, [], [], []
         for c in cells:
@@ -142,29 +142,55 @@ def history(start_ns, width_ns, cells):
                 below.append(end - low)
                 above.append(high - end)
                 last = end
-        out += column(8 + 3 * q, lasts) + column(9 + 3 * q, below) + column(10 + 3 * q, above)
+        out += row(8 + 3 * q, lasts) + row(9 + 3 * q, below) + row(10 + 3 * q, above)
     return out
 
 
-@functools.lru_cache(1 << 12)
-def mask_of(names):
-    return varint(sum(1 << FIELDS[name][0] for name in names))
+class Known(dict):
+    """What a function makes of a key, computed once."""
+
+    def __init__(self, function, most=1 << 18):
+        super().__init__()
+        self.function, self.most = function, most
+
+    def __missing__(self, key):
+        made = self.function(key)
+        if len(self) < self.most:
+            self[key] = made
+        return made
 
 
-def columns(records):
-    """records: dictionaries of numbers by field name."""
-    values = {}
+_varints = Known(varint)
+_masks = Known(lambda names: varint(sum(1 << FIELDS[name][0] for name in names)))
+
+
+def column(number, coding, data):
+    data = b"".join(data)
+    return varint(number) + varint(coding) + len(data).to_bytes(4, "little") + data
+
+
+def differences(values):
+    """Zigzag numbers of the difference of each value to the one before."""
+    found = [v - before for v, before in zip(values, [0] + values)]
+    if -1 << 62 < min(found) and max(found) < 1 << 62:
+        return [d + d if d >= 0 else -d - d - 1 for d in found]
+    return map(zigzag, found)
+
+
+def columns(records, ids=None):
+    """records: dictionaries of numbers by field name. ids: field -> what gives the number of a value that is none."""
+    values = {name: [] for name in FIELDS}
     for r in records:
-        for name, v in r.items():
-            values.setdefault(name, []).append(v)
-    column = b"".join(mask_of(tuple(r)) for r in records)
-    out = varint(len(records)) + varint(0) + varint(0) + struct.pack("<I", len(column)) + column
-    for name in sorted(values, key=lambda name: FIELDS[name][0]):
-        (number, coding), these = FIELDS[name], values[name]
-        steps = (zigzag(v - last) for v, last in zip(these, [0, *these])) if coding else these
-        column = b"".join(map(varint, steps))
-        out += varint(number) + varint(coding) + struct.pack("<I", len(column)) + column
-    return out
+        for name, value in r.items():
+            values[name].append(value)
+    out = [column(0, 0, map(_masks.__getitem__, map(tuple, records)))]
+    for name, (number, coding) in FIELDS.items():
+        some = values[name]
+        if ids and name in ids:
+            some = list(map(ids[name].__getitem__, some))
+        if some:
+            out.append(column(number, coding, map(_varints.__getitem__, differences(some) if coding else some)))
+    return varint(len(records)) + b"".join(out)
 
 
 class Packed:
@@ -354,11 +380,15 @@ class Packed:
         return out
 
 
-def packed_columns(records, tick_ns=100):
+def pack(records, tick_ns):
     p = Packed(tick_ns)
     for i, r in enumerate(records):
         p.put(r, records[i + 1].get("t_ns") if i + 1 < len(records) else None)
-    return p.section()
+    return p
+
+
+def packed_columns(records, tick_ns=100):
+    return pack(records, tick_ns).section()
 
 
 def chunk(seq, body, *, dict_seq=0, first_event=0, events=0, times=(0, 0), flags=0, trace_id=0x1234,

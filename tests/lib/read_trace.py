@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads a trace by FORMAT.md alone: a second implementation, to check the recorder with.
 
-Usage: read_trace.py TRACE   prints events as JSON lines. It shares nothing with the C sources: field and operation
-numbers are written out below, and the bodies are decompressed by the zstd program.
+Usage: read_trace.py TRACE   prints events as JSON lines. It shares nothing with the C sources: the numbers of
+fields and operations and the checksum are mktrace.py's, and the bodies are decompressed by the zstd program.
 """
 import collections
 import functools
@@ -12,56 +12,16 @@ import struct
 import subprocess
 import sys
 
-OPS = ("- amend alloc free reserve unreserve create release map unmap register unregister retain export access graph-alloc "
-       "graph-free pool-create pool-destroy pool-trim pool-sample ipc-open ipc-close import context-create context-destroy "
-       "module-load module-unload limit memory-sample lost note block-alloc block-free block-oom "
-        "mark range-push range-pop range-start range-end suballoc subfree subpool subname process process-gone host-sample").split()
-FIELDS = ("- t_ns thread op api result device context ptr bytes stack duration_ns handle stream pool space flags free_bytes "
-          "total_bytes free_before_bytes process_bytes reserved_bytes used_bytes offset text count amends_ns event "
-          "refs allocated_bytes domain category pid").split()
+import mktrace
+from mktrace import xxh64
+
+OPS, FIELDS = ["-", *mktrace.OPS], ["-", *mktrace.FIELDS]
 SIGNED = {"result", "device"}
 M64 = (1 << 64) - 1
 
 
 class Bad(Exception):
     pass
-
-
-def xxh64(data):
-    p1, p2, p3 = 0x9E3779B185EBCA87, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9
-    p4, p5 = 0x85EBCA77C2B2AE63, 0x27D4EB2F165667C5
-
-    def rot(v, n):
-        return (v << n | v >> (64 - n)) & M64
-
-    def rnd(acc, lane):
-        return rot((acc + lane * p2) & M64, 31) * p1 & M64
-
-    n, i = len(data), 0
-    if n >= 32:
-        acc = [(p1 + p2) & M64, p2, 0, -p1 & M64]
-        while n - i >= 32:
-            for k in range(4):
-                acc[k] = rnd(acc[k], struct.unpack_from("<Q", data, i + 8 * k)[0])
-            i += 32
-        h = (rot(acc[0], 1) + rot(acc[1], 7) + rot(acc[2], 12) + rot(acc[3], 18)) & M64
-        for a in acc:
-            h = ((h ^ rnd(0, a)) * p1 + p4) & M64
-    else:
-        h = p5
-    h = (h + n) & M64
-    while n - i >= 8:
-        h = (rot(h ^ rnd(0, struct.unpack_from("<Q", data, i)[0]), 27) * p1 + p4) & M64
-        i += 8
-    if n - i >= 4:
-        h = (rot(h ^ (struct.unpack_from("<I", data, i)[0] * p1 & M64), 23) * p2 + p3) & M64
-        i += 4
-    while i < n:
-        h = rot(h ^ (data[i] * p5 & M64), 11) * p1 & M64
-        i += 1
-    h = ((h ^ h >> 33) * p2) & M64
-    h = ((h ^ h >> 29) * p3) & M64
-    return h ^ h >> 32
 
 
 class Cursor:
