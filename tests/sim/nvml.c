@@ -108,28 +108,19 @@ int nvmlShutdown(void) {
 }
 
 const char *nvmlErrorString(int result) {
-    switch (result) {
-    case SUCCESS:
-        return "Success";
-    case UNINITIALIZED:
-        return "Uninitialized";
-    case INVALID_ARGUMENT:
-        return "Invalid Argument";
-    case NOT_SUPPORTED:
-        return "Not Supported";
-    case NO_PERMISSION:
-        return "Insufficient Permissions";
-    case NOT_FOUND:
-        return "Not Found";
-    case INSUFFICIENT_SIZE:
-        return "Insufficient Size";
-    case DRIVER_NOT_LOADED:
-        return "Driver Not Loaded";
-    case GPU_IS_LOST:
-        return "GPU is lost";
-    default:
-        return "Unknown Error";
-    }
+    static const char *const texts[] = {
+        [SUCCESS] = "Success",
+        [UNINITIALIZED] = "Uninitialized",
+        [INVALID_ARGUMENT] = "Invalid Argument",
+        [NOT_SUPPORTED] = "Not Supported",
+        [NO_PERMISSION] = "Insufficient Permissions",
+        [NOT_FOUND] = "Not Found",
+        [INSUFFICIENT_SIZE] = "Insufficient Size",
+        [DRIVER_NOT_LOADED] = "Driver Not Loaded",
+        [GPU_IS_LOST] = "GPU is lost",
+    };
+    const char *text = (unsigned)result < sizeof texts / sizeof *texts ? texts[result] : NULL;
+    return text ? text : "Unknown Error";
 }
 
 // What every question checks; SIM_NVML=slow makes each take 200 ms.

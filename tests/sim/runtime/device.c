@@ -67,50 +67,38 @@ cudaError_t CUDARTAPI cudaPeekAtLastError(void) {
     return last_error;
 }
 
+static const struct {
+    cudaError_t number;
+    const char *name, *text;
+} errors[] = {
+    {cudaSuccess, "cudaSuccess", "no error"},
+    {cudaErrorInvalidValue, "cudaErrorInvalidValue", "invalid argument"},
+    {cudaErrorMemoryAllocation, "cudaErrorMemoryAllocation", "out of memory"},
+    {cudaErrorInitializationError, "cudaErrorInitializationError", "initialization error"},
+    {cudaErrorInsufficientDriver, "cudaErrorInsufficientDriver",
+     "CUDA driver version is insufficient for CUDA runtime version"},
+    {cudaErrorNoDevice, "cudaErrorNoDevice", "no CUDA-capable device is detected"},
+    {cudaErrorInvalidDevice, "cudaErrorInvalidDevice", "invalid device ordinal"},
+    {cudaErrorStreamCaptureUnsupported, "cudaErrorStreamCaptureUnsupported",
+     "operation not permitted when stream is capturing"},
+};
+#define UNKNOWN (sizeof errors / sizeof *errors)
+
+static size_t index_of(cudaError_t error) {
+    size_t i = 0;
+    while (i < UNKNOWN && errors[i].number != error)
+        i++;
+    return i;
+}
+
 const char *CUDARTAPI cudaGetErrorName(cudaError_t error) {
-    switch ((int)error) {
-    case cudaSuccess:
-        return "cudaSuccess";
-    case cudaErrorInvalidValue:
-        return "cudaErrorInvalidValue";
-    case cudaErrorMemoryAllocation:
-        return "cudaErrorMemoryAllocation";
-    case cudaErrorInitializationError:
-        return "cudaErrorInitializationError";
-    case cudaErrorInsufficientDriver:
-        return "cudaErrorInsufficientDriver";
-    case cudaErrorNoDevice:
-        return "cudaErrorNoDevice";
-    case cudaErrorInvalidDevice:
-        return "cudaErrorInvalidDevice";
-    case cudaErrorStreamCaptureUnsupported:
-        return "cudaErrorStreamCaptureUnsupported";
-    default:
-        return "cudaErrorUnknown";
-    }
+    const size_t i = index_of(error);
+    return i == UNKNOWN ? "cudaErrorUnknown" : errors[i].name;
 }
 
 const char *CUDARTAPI cudaGetErrorString(cudaError_t error) {
-    switch ((int)error) {
-    case cudaSuccess:
-        return "no error";
-    case cudaErrorInvalidValue:
-        return "invalid argument";
-    case cudaErrorMemoryAllocation:
-        return "out of memory";
-    case cudaErrorInitializationError:
-        return "initialization error";
-    case cudaErrorInsufficientDriver:
-        return "CUDA driver version is insufficient for CUDA runtime version";
-    case cudaErrorNoDevice:
-        return "no CUDA-capable device is detected";
-    case cudaErrorInvalidDevice:
-        return "invalid device ordinal";
-    case cudaErrorStreamCaptureUnsupported:
-        return "operation not permitted when stream is capturing";
-    default:
-        return "unknown error";
-    }
+    const size_t i = index_of(error);
+    return i == UNKNOWN ? "unknown error" : errors[i].text;
 }
 
 // ---- versions and entry points ------------------------------------------------------------------
