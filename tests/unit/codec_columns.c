@@ -8,10 +8,10 @@
 #include <cutrace/format/encode.h>
 #include <cutrace/format/encode_plain.h>
 
-#include "body_cut.h"
 #include "../lib/draw.h"
 #include "../lib/seed.h"
 #include "../lib/unit.h"
+#include "body_cut.h"
 
 enum { MAX_BYTES = 4 << 20, PIECE = 64 };
 
