@@ -3,27 +3,26 @@
 // stack is found by its shape: where its return addresses lie. Private to stack/; each thread has
 // its own cache.
 //
-// Why recall gives the stack that a walk would give: R1. A walk by rules is a computation. Its
-// inputs are its start (the first return address and
-//     where that lies), the rules, and the words of the stack that it reads. R2. Each word that a
-// walk reads is either the return address of a recorded frame, whose place is
+// Why recall gives the stack that a walk would give:
+// R1. A walk by rules is a computation. Its inputs are its start (the first return address and
+//     where that lies), the rules, and the words of the stack that it reads.
+// R2. Each word that a walk reads is either the return address of a recorded frame, whose place is
 //     in walk->offset, or an input word, whose place and value are in walk->input: a saved frame
-//     pointer that a rule needs, a CFA that a rule loads, a return address in this
-//     library or after the last recorded frame. If walk->input is full, some may be missing, and no
-//     shape is
-//     made. R3. A shape is the start, the input words and the places of the return addresses. A
-// memo is a
-//     shape, the hash of the return addresses at these places, and the id of their stack. R4. If
-// the start, the input words and the return addresses are equal now, and the rules are the
+//     pointer that a rule needs, a CFA that a rule loads, a return address in this library or
+//     after the last recorded frame. If walk->input is full, some may be missing, and no shape is
+//     made.
+// R3. A shape is the start, the input words and the places of the return addresses. A memo is a
+//     shape, the hash of the return addresses at these places, and the id of their stack.
+// R4. If the start, the input words and the return addresses are equal now, and the rules are the
 //     same, then by induction over its steps a walk would read the same words and give the same
 //     stack. Words that it did not read do not matter, such as stale return addresses between live
-//     frames. R5. The rules are the same until a shared object is unloaded. Then the cache is
-// cleared
-//     (ct_capture_forget_code). R6. Return addresses are equal if their 64-bit hashes are. Of a
-// million stacks, two have the same
+//     frames.
+// R5. The rules are the same until a shared object is unloaded. Then the cache is cleared
+//     (ct_capture_forget_code).
+// R6. Return addresses are equal if their 64-bit hashes are. Of a million stacks, two have the same
 //     hash with a probability of less than 1 in 10^7. To compare the stacks themselves would load
-//     them from memory each time. R7. Recall reads the words of a shape before it knows that they
-// are equal, when the stack may
+//     them from memory each time.
+// R7. Recall reads the words of a shape before it knows that they are equal, when the stack may
 //     have become shorter than the shape. All words of a shape lie in the thread's own stack, which
 //     stays mapped (thread_stack.h).
 #ifndef CT_STACK_CACHE_H

@@ -56,7 +56,7 @@ CUresult sim_end(struct sim_call *c);
     struct sim_call c;              \
     sim_begin(&c, api, op, SIM_NEED_##need)
 
-// The first reason against a call is its result. The condition is not looked at behind another reason.
+// The first reason against a call is its result: after it no condition is looked at.
 #define SIM_REFUSE_IF(call, condition, why) \
     do {                                    \
         if (!(call)->result && (condition)) \

@@ -114,8 +114,7 @@ static uint8_t *section_of(uint32_t records, const size_t *lengths, size_t *size
     return realloc(section, *size);
 }
 
-// ---- events
-// ---------------------------------------------------------------------------------------
+// ---- events -------------------------------------------------------------------------------------
 
 static uint64_t now_ns;
 
@@ -277,8 +276,7 @@ static void round_trip(const struct ct_event *events, size_t n, uint64_t tick) {
     decodes(events, n, (uint32_t)n, lengths, tick);
 }
 
-// ---- tests
-// ----------------------------------------------------------------------------------------
+// ---- tests --------------------------------------------------------------------------------------
 
 TEST(random_events_round_trip) {
     static const uint64_t ticks[] = {1, 100, 7, 1000000, CT_MAX_TICK_NS};

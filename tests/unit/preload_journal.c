@@ -53,8 +53,7 @@ static const char *text_of(uint32_t id) {
     return at ? base + h->texts_at + at : NULL;
 }
 
-// ---- the tests
-// ------------------------------------------------------------------------------------
+// ---- the tests ----------------------------------------------------------------------------------
 
 static const char early[] = "a name from before the journal", both[] = "a name that two ask for";
 static uint32_t early_id;

@@ -100,8 +100,7 @@ static void driver_fill(void) {
         free_list[free_n++] = UINT64_C(0x7f0000000000) + (uint64_t)i * 0x200000;
 }
 
-// ---- hooks, as simple as they can be
-// ----------------------------------------------------------------
+// ---- hooks, as simple as they can be ------------------------------------------------------------
 
 static __attribute__((noinline)) void record_alloc(struct account *a, uint64_t ptr, uint64_t bytes,
                                                    int result) {
@@ -147,8 +146,7 @@ static void record_amend(struct account *a, uint64_t t_ns, int result) {
             }
 }
 
-// ---- work for a thread
-// ------------------------------------------------------------------------------
+// ---- work for a thread --------------------------------------------------------------------------
 
 struct job {
     struct account account;

@@ -79,8 +79,7 @@ static void is_the_curve_of(const struct ct_history *h, size_t n, uint64_t start
         same_cell(&h->cell[i], n, start, width);
 }
 
-// ---- samples
-// --------------------------------------------------------------------------------------
+// ---- samples ------------------------------------------------------------------------------------
 
 static struct sample random_sample(uint64_t *seed, uint64_t t_ns, unsigned devices) {
     struct sample s = {.t_ns = t_ns, .device = (int)random_below(seed, devices) - 1};
@@ -221,8 +220,7 @@ TEST(quantities_say_what_is_known) {
     ct_live_release(&live);
 }
 
-// ---- damage
-// -----------------------------------------------------------------------------------------
+// ---- damage -------------------------------------------------------------------------------------
 
 // Whatever was read, it is a history that can be gone on with, and written and read again.
 static void is_sound(struct ct_history *h) {

@@ -49,8 +49,7 @@ static const char *get_requests(void) {
     return strrchr(ct_run_table.commands[CT_RUN_ctl].usage, ' ') + 1;
 }
 
-// ---- bash
-// -----------------------------------------------------------------------------------------
+// ---- bash ---------------------------------------------------------------------------------------
 
 static void put_bash_options(const struct ct_command_line *table) {
     fputs("    case $command in\n", stdout);
@@ -191,8 +190,7 @@ void ct_generate_bash(void) {
           stdout);
 }
 
-// ---- zsh
-// ------------------------------------------------------------------------------------------
+// ---- zsh ----------------------------------------------------------------------------------------
 
 // Within '...' and a description of _arguments.
 static void put_zsh_text(const char *text) {

@@ -138,8 +138,7 @@ static const char *get_base_name(const char *path) {
     return slash ? slash + 1 : path;
 }
 
-// ---- one program file
-// -----------------------------------------------------------------------------
+// ---- one program file ---------------------------------------------------------------------------
 
 // As the kernel decides: AT_SECURE, where the loader ignores LD_PRELOAD.
 static void inspect_privilege(struct ct_findings *f, const char *path, const char *name) {
@@ -213,8 +212,7 @@ void ct_inspect_program(struct ct_findings *f, const char *path, const char *nam
                         p.error ? strerror(p.error) : "its file is no program that can be read");
 }
 
-// ---- commands that start another one
-// --------------------------------------------------------------
+// ---- commands that start another one ------------------------------------------------------------
 
 enum effect { PASSES, LOSES, WARNS };
 static const struct wrapper {
@@ -287,8 +285,7 @@ static void inspect_wrapper(struct ct_findings *f, char *const *command, int dep
                         w->remedy, "%s %s", w->name, w->reason);
 }
 
-// ---- a command
-// ------------------------------------------------------------------------------------
+// ---- a command ----------------------------------------------------------------------------------
 
 // The file that execvp would execute; NULL: there is none. Allocated.
 static char *find_file(const char *name) {

@@ -67,8 +67,7 @@ void ct_inspect_environment(struct ct_findings *f) {
     inspect_injection(f);
 }
 
-// ---- the folder of the traces
-// ---------------------------------------------------------------------
+// ---- the folder of the traces -------------------------------------------------------------------
 
 // The nearest folder that exists above a pattern's first variable part. Allocated.
 static char *find_folder(const char *pattern) {
@@ -109,8 +108,7 @@ void ct_inspect_output(struct ct_findings *f, const char *pattern) {
     free(folder);
 }
 
-// ---- the driver
-// -----------------------------------------------------------------------------------
+// ---- the driver ---------------------------------------------------------------------------------
 
 struct driver {
     int found, version; // as cuDriverGetVersion has it; 0: not known
@@ -187,8 +185,7 @@ void ct_inspect_driver(struct ct_findings *f) {
                         "%s is the toolkit's stub, not a driver", d.path);
 }
 
-// ---- a process
-// ------------------------------------------------------------------------------------
+// ---- a process ----------------------------------------------------------------------------------
 
 struct mapped {
     int is_readable, has_library, has_driver;

@@ -63,8 +63,7 @@ void ct_supervise_restore_signals(void) {
     (void)sigprocmask(SIG_SETMASK, &mask_before, NULL);
 }
 
-// ---- starting
-// -------------------------------------------------------------------------------------
+// ---- starting -----------------------------------------------------------------------------------
 
 // In the child. What the parent reads from the pipe says that it failed, and where.
 _Noreturn static void execute(const struct ct_supervised *s, pid_t parent, int report) {
@@ -107,8 +106,7 @@ static int start(struct ct_supervised *s) {
     return -1;
 }
 
-// ---- while it runs
-// --------------------------------------------------------------------------------
+// ---- while it runs ------------------------------------------------------------------------------
 
 static void forward(const struct ct_supervised *s, const siginfo_t *info) {
     // The kernel tells of a lost terminal only the leader of the session.

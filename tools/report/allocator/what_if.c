@@ -10,8 +10,8 @@
 #include "question/pass.h"
 
 // ---- the first pass over a recording ------------------------------------------------------------
-// Finds which segments are of one stream, by where PyTorch placed blocks, and the limit of PyTorch's
-// own that its refusals show.
+// Finds which segments are of one stream, by where PyTorch placed blocks, and the limit of
+// PyTorch's own that its refusals show.
 
 struct placements {
     struct ct_what_if *w;

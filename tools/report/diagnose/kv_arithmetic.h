@@ -30,9 +30,9 @@ int ct_kv_waste_add_list(struct ct_kv_waste *w, const char *list, uint64_t block
 // of which the second is 937500 empty.
 uint64_t ct_kv_last_block_empty(uint64_t tokens, uint64_t block_tokens);
 
-// Finds what partly filled blocks waste for a list of lengths (ct_kv_waste_add_list; NULL: those of the new requests in the
-// scheduler's output that the log has), in blocks as the list or else the log says. Returns 0, or
-// -1: the lengths or the size of a block are not known.
+// Finds what partly filled blocks waste for a list of lengths (ct_kv_waste_add_list; NULL: those of
+// the new requests in the scheduler's output that the log has), in blocks as the list or else the
+// log says. Returns 0, or -1: the lengths or the size of a block are not known.
 int ct_kv_waste_find(const struct ct_text_facts *f, const char *lengths, struct ct_kv_waste *w);
 
 #endif

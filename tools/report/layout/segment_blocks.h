@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the blocks of PyTorch's that lie in its segments obstruct and hold open. Each question visits
-// every live object, so it is for a few states of a trace only.
+// What the blocks of PyTorch's that lie in its segments obstruct and hold open. Each question
+// visits every live object, so it is for a few states of a trace only.
 #ifndef CT_SEGMENT_BLOCKS_H
 #define CT_SEGMENT_BLOCKS_H
 

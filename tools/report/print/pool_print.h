@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// PyTorch's pool in the text of `summary`, `oom` and `frag`, and in the JSON of `summary` and `frag`.
+// PyTorch's pool in the text of `summary`, `oom` and `frag`, and in the JSON of the first and last.
 #ifndef CT_POOL_PRINT_H
 #define CT_POOL_PRINT_H
 

@@ -30,7 +30,8 @@ void ct_resumed_label(struct ct_view *v, const struct ct_site_group *g, char *to
 // Adds the keys resumed_bytes, resumed_by and resumed_stack. `by`: 0 if it is not known.
 void ct_resumed_add_json(struct ct_json *j, struct ct_view *v, uint64_t bytes, uint32_t by);
 
-// The names of the program's marks, below a picture or a table of the same time: prints the first few, or --top of them. Prints nothing without a mark.
+// The names of the program's marks, below a picture or a table of the same time: prints the first
+// few, or --top of them. Prints nothing without a mark.
 void ct_program_marks_print(struct ct_view *v, const struct ct_program_marks *m);
 
 #endif

@@ -503,8 +503,7 @@ static void forget_ids(struct ct_definitions *n) {
     }
 }
 
-// ---- lifetime and look-up
-// ---------------------------------------------------------------------------
+// ---- lifetime and look-up -----------------------------------------------------------------------
 
 void ct_definitions_set_generation(struct ct_definitions *n, uint64_t dict_seq) {
     if (n->generation == dict_seq)

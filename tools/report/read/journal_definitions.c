@@ -38,8 +38,7 @@ void ct_journal_definitions_free(struct ct_journal_definitions *d) {
     free(d->modules);
 }
 
-// ---- entries
-// --------------------------------------------------------------------------------------
+// ---- entries ------------------------------------------------------------------------------------
 
 // Appends an entry with the next id.
 static void define(struct ct_journal_definitions *d, unsigned kind, const struct ct_out *payload,
@@ -247,8 +246,7 @@ uint32_t ct_journal_definitions_stack(struct ct_journal_definitions *d, uint32_t
     return d->last_id[CT_SECTION_STACKS];
 }
 
-// ---- sections
-// -------------------------------------------------------------------------------------
+// ---- sections -----------------------------------------------------------------------------------
 
 size_t ct_journal_definitions_bytes(const struct ct_journal_definitions *d) {
     size_t n = 0;

@@ -30,8 +30,7 @@ static int fail_damaged(const struct ct_journal_contents *j, struct ct_error *er
                         j->file.name, what);
 }
 
-// ---- header
-// ----------------------------------------------------------------------------------------
+// ---- header -------------------------------------------------------------------------------------
 
 static int read_header(struct ct_journal_contents *j, struct ct_error *error) {
     struct ct_journal *h = &j->head;
@@ -63,8 +62,7 @@ static int read_header(struct ct_journal_contents *j, struct ct_error *error) {
     return 0;
 }
 
-// ---- the open chunk
-// --------------------------------------------------------------------------------
+// ---- the open chunk -----------------------------------------------------------------------------
 
 // Appends the blocks of a stream. `left` bounds the blocks of all streams together, so that a cycle
 // of blocks ends.
@@ -105,8 +103,7 @@ static int read_streams(struct ct_journal_contents *j) {
     return 0;
 }
 
-// ---- chunks in memory
-// ------------------------------------------------------------------------------------
+// ---- chunks in memory ---------------------------------------------------------------------------
 
 static uint64_t read_word(const struct ct_journal_contents *j, uint64_t offset) {
     uint64_t word = UINT64_MAX;
@@ -160,8 +157,7 @@ static void read_memory_chunks(struct ct_journal_contents *j) {
     }
 }
 
-// ---- rings
-// -----------------------------------------------------------------------------------------
+// ---- rings --------------------------------------------------------------------------------------
 
 static void add_pending(struct ct_journal_contents *j, const uint8_t *record, uint64_t until) {
     struct ct_event e = {0};
@@ -257,8 +253,7 @@ static void read_rings(struct ct_journal_contents *j) {
         qsort(j->pending, j->pending_count, sizeof *j->pending, compare_time);
 }
 
-// ---- the journal
-// -----------------------------------------------------------------------------------
+// ---- the journal --------------------------------------------------------------------------------
 
 // Frees what a read found, but for the chunks in memory, which later reads add to.
 static void free_read(struct ct_journal_contents *j) {

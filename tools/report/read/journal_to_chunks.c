@@ -33,8 +33,7 @@ struct conversion {
     uint64_t lost; // events in all, also where the records of it were overwritten
 };
 
-// ---- chunks
-// ----------------------------------------------------------------------------------------
+// ---- chunks -------------------------------------------------------------------------------------
 
 static void append_chunk(struct conversion *f, const struct ct_buffer *body, struct ct_chunk head) {
     head.version = CT_FORMAT_VERSION;
@@ -47,8 +46,7 @@ static void append_chunk(struct conversion *f, const struct ct_buffer *body, str
     f->j->folded += head.events;
 }
 
-// ---- chunks in memory
-// -------------------------------------------------------------------------------------
+// ---- chunks in memory ---------------------------------------------------------------------------
 
 // Moves the chunks in memory to the output, without those that the file has. `newest` becomes the
 // newest of all chunks.
@@ -83,8 +81,7 @@ static void append_memory_chunks(struct conversion *f, const struct ct_index *x,
     ct_index_free(&found);
 }
 
-// ---- the open chunk
-// --------------------------------------------------------------------------------
+// ---- the open chunk -----------------------------------------------------------------------------
 
 static void append_columns(const struct ct_journal_contents *j, struct ct_buffer *body) {
     struct ct_buffer section = {0};
@@ -131,8 +128,7 @@ static void append_open_chunk(struct conversion *f) {
     free(body.at);
 }
 
-// ---- events that were still in rings
-// ---------------------------------------------------------------
+// ---- events that were still in rings ------------------------------------------------------------
 
 // Sets an id in an event. An unknown one is absent.
 static void set_id(struct ct_event *e, uint64_t bit, uint32_t *value, uint32_t id) {
@@ -254,8 +250,7 @@ static void append_rings(struct conversion *f, uint64_t after_ns, int is_end) {
     free(events);
 }
 
-// ---- the journal
-// -----------------------------------------------------------------------------------
+// ---- the journal --------------------------------------------------------------------------------
 
 // Marks the last chunk as the end of a trace that was made from a journal.
 static void mark_sealed(struct conversion *f) {

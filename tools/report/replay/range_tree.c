@@ -89,8 +89,7 @@ static uint32_t find_element(const struct ct_range_tree_node *n, uint64_t addres
     return low < n->used ? low : n->used - 1; // (unused elements begin at UINT64_MAX)
 }
 
-// ---- leaves
-// ---------------------------------------------------------------------------------------
+// ---- leaves -------------------------------------------------------------------------------------
 
 static struct ct_range_tree_node *get_first_leaf(const struct ct_range_tree *s) {
     struct ct_range_tree_node *n = s->root;
@@ -447,8 +446,7 @@ static void erase_range(struct ct_range_tree *s, const struct position *p) {
         shrink_nodes(s, leaf);
 }
 
-// ---- ranges
-// ---------------------------------------------------------------------------------------
+// ---- ranges -------------------------------------------------------------------------------------
 
 static int ends_before(const struct position *p, uint64_t address) {
     const struct ct_tree_range there = get_range(p);

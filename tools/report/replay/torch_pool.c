@@ -42,8 +42,7 @@ static void count_region(struct ct_torch_pool *p, const struct ct_torch_region *
     }
 }
 
-// ---- regions
-// --------------------------------------------------------------------------------------
+// ---- regions ------------------------------------------------------------------------------------
 
 static uint32_t add_region(struct ct_torch_pool *p, uint64_t start, uint64_t bytes) {
     uint32_t at = p->free_region;
@@ -142,8 +141,7 @@ static uint64_t find_reservation(const struct ct_torch_pool *p, uint64_t address
     return any && found.start <= address ? found.start : 0;
 }
 
-// ---- free blocks
-// ------------------------------------------------------------------------------------
+// ---- free blocks --------------------------------------------------------------------------------
 
 static void add_free_block(struct ct_torch_pool *p, struct ct_torch_region *r, uint64_t start,
                            uint64_t end) {
@@ -249,8 +247,7 @@ static uint64_t abandon_blocks(struct ct_torch_pool *p, const struct ct_torch_re
     return bytes;
 }
 
-// ---- memory of the driver
-// ----------------------------------------------------------------------------
+// ---- memory of the driver -----------------------------------------------------------------------
 
 static void describe_region(const struct ct_torch_pool *p, struct ct_torch_region *r,
                             const struct ct_object *o, const struct ct_traits *from) {
@@ -440,8 +437,7 @@ static void remove_block(struct ct_torch_pool *p, struct ct_object *o) {
     }
 }
 
-// ---- events of live.h
-// -----------------------------------------------------------------------------------------
+// ---- events of live.h ---------------------------------------------------------------------------
 
 static void apply_object(void *user, struct ct_object *o, const struct ct_traits *from, int sign) {
     struct ct_torch_pool *p = user;

@@ -50,8 +50,7 @@ void ct_call_sites_free(struct ct_call_sites *s) {
         }                                                                   \
     } while (0)
 
-// ---- names
-// -----------------------------------------------------------------------------------------
+// ---- names --------------------------------------------------------------------------------------
 
 const char *ct_call_sites_symbol(struct ct_call_sites *s, uint32_t string, enum ct_demangling how) {
     const struct ct_string *symbol = &s->definitions->strings[string];
@@ -78,8 +77,7 @@ void ct_call_sites_base_name(const struct ct_definitions *n, uint32_t path, char
     ct_utf8_sanitize(to, size, from, s->length - (size_t)(from - s->at));
 }
 
-// ---- ranks of frames
-// -------------------------------------------------------------------------------
+// ---- ranks of frames ----------------------------------------------------------------------------
 
 static enum ct_frame_rank rank_group(enum ct_noise_group group) {
     if (group == CT_NOISE_NONE)
@@ -169,8 +167,7 @@ int ct_call_sites_hides_frame(struct ct_call_sites *s, uint32_t frame) {
            rank_frame(s, frame) >= CT_FRAME_WRAPPER;
 }
 
-// ---- call sites
-// -------------------------------------------------------------------------------------
+// ---- call sites ---------------------------------------------------------------------------------
 
 // Finds the nearest node, from this one outwards, whose frame has that rank or a better one; 0 if
 // there is none. Each node is visited once, because the answer is stored for all nodes on the way.
@@ -258,8 +255,7 @@ const char *ct_call_sites_end_text(const struct ct_definitions *n, uint32_t stac
                : "caller unknown";
 }
 
-// ---- labels
-// ----------------------------------------------------------------------------------------
+// ---- labels -------------------------------------------------------------------------------------
 
 // Copies the short name of a file; "?" if there is none.
 static void copy_file(struct ct_call_sites *s, uint32_t file, char *to, size_t size) {
@@ -351,8 +347,7 @@ void ct_call_sites_label(struct ct_call_sites *s, uint32_t stack, char *to, size
     ct_utf8_sanitize(to, size, to, strlen(to)); // a label may be cut inside a character
 }
 
-// ---- JSON
-// ------------------------------------------------------------------------------------------
+// ---- JSON ---------------------------------------------------------------------------------------
 
 static void add_string(struct ct_json *j, const char *key, uint32_t string,
                        struct ct_call_sites *s) {

@@ -108,8 +108,7 @@ static int folder_length(const char *path) {
     return slash ? (int)(slash - path) : 0;
 }
 
-// ---- debug information
-// ----------------------------------------------------------------------------
+// ---- debug information --------------------------------------------------------------------------
 
 // (clang wants the attribute in the type, where _Noreturn is not.)
 static __attribute__((noreturn)) void end_without_memory(void) {
@@ -254,8 +253,7 @@ static int try_server(const struct search *s) {
     return rc;
 }
 
-// ---- search
-// -----------------------------------------------------------------------------------------
+// ---- search -------------------------------------------------------------------------------------
 
 void ct_debug_file_open(struct ct_debug_file *f, const struct ct_debug_search *search,
                         const struct ct_debug_module *module) {

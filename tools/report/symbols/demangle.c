@@ -42,8 +42,7 @@ static void append(const char *text, size_t length, void *user) {
         longjmp(o->full, 1);
 }
 
-// ---- C++
-// --------------------------------------------------------------------------------------------
+// ---- C++ ----------------------------------------------------------------------------------------
 
 // Removes template arguments, parameters, qualifiers and tags from a name. `parts` bounds the
 // visits: parts may be shared, so that a short symbol can have very many.
@@ -110,8 +109,7 @@ static int demangle_cplus_full(const char *symbol, struct output *o) {
            o->used;
 }
 
-// ---- Rust
-// -------------------------------------------------------------------------------------------
+// ---- Rust ---------------------------------------------------------------------------------------
 
 // Returns the position after the bracket that closes the one at p, or the end.
 static const char *skip_brackets(const char *p) {

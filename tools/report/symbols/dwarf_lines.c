@@ -76,8 +76,7 @@ struct ct_dwarf {
     size_t name_count, name_capacity;
 };
 
-// ---- address ranges
-// ------------------------------------------------------------------------------------------
+// ---- address ranges -----------------------------------------------------------------------------
 
 static void add_ranges(const struct ct_libdw *dw, struct address_ranges *s, Dwarf_Die *die,
                        size_t what) {
@@ -118,8 +117,7 @@ static const struct address_range *find_covering(const struct address_ranges *s,
     return NULL;
 }
 
-// ---- entries
-// ------------------------------------------------------------------------------------------
+// ---- entries ------------------------------------------------------------------------------------
 
 // Moves to the next sibling. It must come after all entries read so far (`last`), so that the walk
 // ends.
@@ -201,8 +199,7 @@ static void read_units(const struct ct_libdw *dw, struct ct_dwarf_file *m) {
     sort_ranges(&m->ranges);
 }
 
-// ---- names
-// --------------------------------------------------------------------------------------------
+// ---- names --------------------------------------------------------------------------------------
 
 // Follows the references of an entry to where the function is declared.
 static Dwarf_Die find_declaration(const struct ct_libdw *dw, const Dwarf_Die *die) {
@@ -263,8 +260,7 @@ static const char *get_function_name(struct ct_dwarf *l, const struct unit *u, D
     return qualify_name(l, u, find_scope(u, dw->dwarf_dieoffset(&where)), name);
 }
 
-// ---- locations
-// -------------------------------------------------------------------------------------------
+// ---- locations ----------------------------------------------------------------------------------
 
 struct chain {
     Dwarf_Die call[CT_MAX_SOURCE_LOCATIONS]; // the outermost inlined function first
@@ -351,8 +347,7 @@ static size_t find_locations(struct ct_dwarf *l, struct ct_dwarf_file *m, uint64
     return n;
 }
 
-// ---- files
-// --------------------------------------------------------------------------------------------
+// ---- files --------------------------------------------------------------------------------------
 
 static int is_same_module(const struct ct_dwarf_file *f, const struct ct_debug_module *m) {
     return f->build_id_bytes == m->build_id_bytes && !strcmp(f->path, m->path) &&

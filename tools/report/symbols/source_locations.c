@@ -16,8 +16,8 @@
 #include "base/heap.h"
 
 // ---- a reader in a process of its own -----------------------------------------------------------
-// Which files are read is up to the trace, and what libdw makes of a forged one may be its end: then the lines of
-// that module are lost, and nothing else.
+// Which files are read is up to the trace, and what libdw makes of a forged one may be its end:
+// then the lines of that module are lost, and nothing else.
 //
 // The answers lie in memory that the processes share, so that those are there that came before the
 // end. Where it ended is the module whose file did it: another process goes on after that.

@@ -33,8 +33,8 @@ int ct_explain_make_seekable(struct ct_explain_input *i, struct ct_error *error)
 int ct_explain_print(const struct ct_arguments *o, const struct ct_terminal *terminal,
                      struct ct_explain_input *i, struct ct_error *error);
 
-// Explains a memory snapshot of PyTorch's, of which `n` bytes were read ahead. Sets the view's `out`. 0, or -1 with the
-// error set.
+// Explains a memory snapshot of PyTorch's, of which `n` bytes were read ahead. Sets the view's
+// `out`. 0, or -1 with the error set.
 int ct_explain_snapshot(struct ct_view *v, const char *path, const char *ahead, size_t n, FILE *in,
                         struct ct_error *error);
 
