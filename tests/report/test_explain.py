@@ -384,6 +384,9 @@ def cupy():
         check(not re.search("pytorch|traceback of torch", out, re.I), out)
     check("raise the limit: set_limit of its memory pool" in report("explain", "-", data=b"cupy.cuda.memory.OutOfMemoryError: Out of memory "
           b"allocating 700 bytes (allocated so far: 400 bytes, limit set to: 1,000 bytes).")[1].decode())
+    for text, says in ((b"lmdeploy serve api_server /m\nRuntimeError: [TM][ERROR] CUDA runtime error: out of memory", "--cache-max-entry-count"),
+                       (b"xgboost/lib/libxgboost.so\nMemory allocation error on worker 0: cudaErrorMemoryAllocation", "QuantileDMatrix")):
+        check(says in report("explain", "-", data=text)[1].decode(), says)
     check("CuPy held 65.44 GiB" in report("explain", "-", data=pool)[1].decode())
 
 
