@@ -361,6 +361,15 @@ RuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB (GPU 0; 15.90 GiB t
     check(f"possible: another process ({(14.74 - 14.50) * 1024 - 12.12:.2f} MiB is outside of this process;" in others(b"14.50"), others(b"14.50"))
 
 
+@case("of several devices with less free than the server wants, the one with the least decides")
+def least_free():
+    line = "ValueError: Free memory on device cuda:%d (%s/79.18 GiB) on startup is less than desired GPU memory utilization (0.9, 71.26 GiB)."
+    said = "\n".join(line % one for one in ((0, "61.34 GiB"), (3, "60.01 GiB"), (1, "61.00 GiB")))
+    first = explain(said.encode())["verdicts"][0]
+    equal(first["device"], 3)
+    check("line 2: 60.01 GiB of 79.18 GiB was free" in first["evidence"][0]["text"], first["evidence"])
+
+
 @case("what a hint of the server's says to set is no setting")
 def hint():
     said = (b"INFO 05-14 09:30:00 [gpu_model_runner.py:1786] Capturing cudagraphs for decoding. If out-of-memory error occurs during cudagraph "
@@ -387,6 +396,8 @@ def cupy():
     for text, says in ((b"lmdeploy serve api_server /m\nRuntimeError: [TM][ERROR] CUDA runtime error: out of memory", "--cache-max-entry-count"),
                        (b"xgboost/lib/libxgboost.so\nMemory allocation error on worker 0: cudaErrorMemoryAllocation", "QuantileDMatrix")):
         check(says in report("explain", "-", data=text)[1].decode(), says)
+    check(f"CuPy held {(12 * GIB - GIB) / GIB:.2f} GiB" in report("explain", "-", data=b"cupy.cuda.memory.OutOfMemoryError: out of memory to "
+          b"allocate %d bytes (total %d bytes)" % (GIB, 12 * GIB))[1].decode())  # (with the request)
     check("CuPy held 65.44 GiB" in report("explain", "-", data=pool)[1].decode())
 
 

@@ -331,6 +331,29 @@ BufferAssignment stats:
     ("words-thc", "incomplete", "torch up to 1.4, behind a progress bar", " 12%|###    | 9/75 THCudaCheck FAIL file=/x/THCGeneral.cpp line=51 error=2 : "
      "out of memory"),
     ("words-alone", "incomplete", "a program whose memory is not named", "allocate(): out of memory"),
+    ("inductor", "burst-prefill", "vLLM with torch.compile", '  File "/x/vllm/model_executor/models/qwen3.py", line 310, in forward\n'
+     "torch._inductor.exc.InductorError: OutOfMemoryError: CUDA out of memory. Tried to allocate 96.00 MiB. GPU 0 has a total capacity of 15.92 GiB "
+     "of which 30.00 MiB is free."),
+    ("slurm", "host-memory", "Slurm", "slurmstepd: error: Detected 2 oom-kill event(s) in StepId=77.batch cgroup. Some of your processes may have "
+     "been killed by the cgroup out-of-memory handler."),
+    ("docker-no", "incomplete", "Docker: it was not the killer", '"State": {"Status": "exited", "OOMKilled": false, "Dead": false}\nThe container '
+     "ended with exit code 137"),
+    ("shm-bus", "host-memory", "torch: a DataLoader's worker", "RuntimeError: DataLoader worker (pid 411) is killed by signal: Bus error. It is possible "
+     "that dataloader's workers are out of shared memory. Please try to raise your shared memory limit."),
+    ("shm", "host-memory", "torch: the same", "ERROR: Unexpected bus error encountered in worker. This might be caused by insufficient shared memory (shm)."),
+    ("java", "host-memory", "Java", "java.lang.OutOfMemoryError: Java heap space"),
+    ("julia-retry", "recovered", "CUDA.jl", "WARNING: CUDA memory allocation failed; attempting to free up memory...\nepoch 2\nepoch 3\nepoch 4"),
+    ("julia", "unknown", "CUDA.jl", "ERROR: Out of GPU memory trying to allocate 7.250 MiB\nEffective GPU memory usage: 99.91% (7.780 GiB/7.787 GiB)"),
+    ("hip-words", "incomplete", "ROCm's runtime", "terminate called: hipErrorOutOfMemory"),
+    ("pinned-words", "host-pinned", "a program that locks pages", "Failed to allocate pinned memory: out of memory"),
+    ("no-first-words", "impossible-request", "torch 1, cut", "Tried to allocate 31.20 GiB (GPU 0; 10.76 GiB total capacity; 1.02 GiB already allocated; "
+     "8.90 GiB free; 1.10 GiB reserved in total by PyTorch)"),
+    ("tactic", "none", "TensorRT: it takes another tactic", "[V] [TRT] Trying tactics\n[W] [TRT] Skipping tactic 4 due to insufficient memory on requested "
+     "size of 71680.\n[V] [TRT] Tactic 5 is taken\n[V] [TRT] Engine generation completed in 11.2 seconds.\nlatency 3 ms\nlatency 3 ms"),
+    ("time-limit", "none", "Slurm: the job's time was over", "slurmstepd: *** JOB 88 ON n1 CANCELLED AT 2026-03-03T10:00:00 DUE TO TIME LIMIT ***"),
+    ("watchdog", "none", "torch: NCCL", "[Rank 1] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=7, OpType=ALLREDUCE, Timeout(ms)=600000)"),
+    ("ran-on", "none", "transformers: it went on after its start", "Loading checkpoint shards: 100%|##########| 4/4\n" + "".join(
+        f"{{'loss': 1.{n:02}, 'epoch': 0.{n:02}}}\n" for n in range(99))),
     ("healthy-unknown", "none", "a program that is not known", "".join(f"step {n}: gpu memory 4.{n} GiB of 24 GiB\n" for n in range(8))),
     ("healthy-hint", "none", "vLLM 0.2: a hint about memory", "INFO 05-14 09:30:01 worker.py:201] # GPU blocks: 3100, # CPU blocks: 512\nINFO 05-14 "
      "09:30:02 worker.py:202] CUDA graphs take GPU memory. If you are running out of memory, consider enforcing eager mode.\nINFO 05-14 09:30:21 "

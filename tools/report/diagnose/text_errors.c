@@ -55,6 +55,9 @@ static const struct {
     {CT_TEXT_KIND_HOST_RAY, CT_SCENARIO_HOST_MEMORY, 0.92,
      "Ray ended a task because the host's memory ran low", NULL},
     {CT_TEXT_KIND_HOST_TORCH, CT_SCENARIO_HOST_MEMORY, 0.9, "the host's memory ran out", NULL},
+    {CT_TEXT_KIND_HOST_SHM, CT_SCENARIO_HOST_MEMORY, 0.9,
+     "shared memory of the host ran out (/dev/shm), by which a loader's workers pass their batches",
+     NULL},
     {CT_TEXT_KIND_HOST_PINNED, CT_SCENARIO_HOST_PINNED, 0.9,
      "page-locked host memory could not be taken", NULL},
     {CT_TEXT_KIND_DRIVER, CT_SCENARIO_DRIVER_MISMATCH, 0.9,
@@ -323,6 +326,8 @@ static const struct {
 } advice_of[] = {
     {CT_TEXT_KIND_WORKSPACE_SMALL, CT_FRAMEWORK_VLLM, "VLLM_FLASHINFER_WORKSPACE_BUFFER_SIZE", NULL,
      "vLLM 0.11 and later", "raise it, because the workspace does not grow by itself"},
+    {CT_TEXT_KIND_HOST_SHM, CT_FRAMEWORK_NONE, "--shm-size", NULL, "docker, podman",
+     "raise it (of a pod, mount an emptyDir of medium Memory at /dev/shm), or use fewer workers"},
     {CT_TEXT_KIND_POOL_EXPANDABLE, CT_FRAMEWORK_NONE, "PYTORCH_CUDA_ALLOC_CONF",
      "expandable_segments:True", "torch 2.1 and later", "remove expandable_segments from it"},
 };

@@ -97,7 +97,9 @@ static struct figures read_figures(const struct ct_text_fact *e) {
                         .missing = -1,
                         .unlisted = -1,
                         .untracked = -1};
-    const int64_t reserved = value(e, CT_TEXT_RESERVED);
+    const int64_t reserved = value(e, CT_TEXT_RESERVED), with_request = value(e, CT_TEXT_CURRENT);
+    if (n.allocated < 0 && with_request > n.tried && n.tried >= 0)
+        n.allocated = with_request - n.tried; // (CuPy up to 6)
     if (n.idle < 0 && reserved >= n.allocated && n.allocated >= 0)
         n.idle = reserved - n.allocated;
     if (n.tried >= 0 && n.free >= 0 && n.tried > n.free)
@@ -175,9 +177,9 @@ static int has_torch(const struct judged *j) {
 static void add_pool(const struct judged *j, struct ct_verdict *v) {
     const enum ct_framework program = ct_text_facts_program(j->f);
     const struct figures *n = &j->n;
-    const char *whose = has_torch(j) ? "PyTorch"
-                        : program    ? ct_framework_title(program)
-                                     : "the pool";
+    const char *whose = has_torch(j) || j->oom->kind == CT_TEXT_KIND_TORCH_OOM ? "PyTorch"
+                        : program ? ct_framework_title(program)
+                                  : "the pool";
     if (n->allocated >= 0 && n->idle >= 0)
         (void)ct_verdict_add_text(v, "%s held %s, and %s idle in its pool", whose,
                                   size(n->allocated).text, size(n->idle).text);
@@ -621,8 +623,8 @@ static void add_excluded(const struct judged *j, struct ct_verdict *v) {
                                   size(others).text,
                                   n->is_rest ? "one's pool, its context included" : "process");
     else if (n->tried >= 0 && n->others < 1)
-        (void)ct_verdict_add_text(
-            v, "still possible: another process (nvidia-smi shows which there are)");
+        (void)ct_verdict_add_text(v, "still possible: another process (%s shows which there are)",
+                                  value(j->oom, CT_TEXT_BACKEND) == 1 ? "rocm-smi" : "nvidia-smi");
     if (n->total > 0 && n->tried > 0)
         (void)ct_verdict_add_text(v, "still possible: a leak, or a step that is too large (a trace "
                                      "tells which)");
@@ -747,9 +749,7 @@ static void judge_library(const struct judged *j) {
         break;
     case CT_TEXT_KIND_CUBLAS_ALLOC:
         add_bare(j, CT_SCENARIO_UNTRACKED_GROWTH, 0.6,
-                 has_torch(j) ? "a library could not take its workspace: the device was full, "
-                                "outside of PyTorch's pool, too"
-                              : "a library could not take its workspace: the device was full");
+                 "a library could not take its workspace, beside the pools of the program");
         judge_phase(j, 0.4);
         break;
     case CT_TEXT_KIND_NCCL_OOM:

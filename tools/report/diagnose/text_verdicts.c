@@ -43,6 +43,7 @@ static int weigh_error(const struct ct_text_fact *e) {
     case CT_TEXT_KIND_HOST_CGROUP:
     case CT_TEXT_KIND_HOST_RAY:
     case CT_TEXT_KIND_HOST_TORCH:
+    case CT_TEXT_KIND_HOST_SHM:
     case CT_TEXT_KIND_WARMUP_FAILED:
         return 2;
     default:
@@ -56,6 +57,12 @@ static int is_general(const struct ct_text_fact *error) {
     return weight && weight < 3;
 }
 
+// Of several devices of which a server wants the same the one with the least decides.
+static int has_less_free(const struct ct_text_fact *e, const struct ct_text_fact *than) {
+    return e->kind == CT_TEXT_KIND_LESS_THAN_DESIRED && than->kind == e->kind &&
+           e->values[CT_TEXT_FREE].value < than->values[CT_TEXT_FREE].value;
+}
+
 // The error that the text is about: the one that names a cause, or else the first; NULL: it has
 // none.
 static const struct ct_text_fact *find_main_error(const struct ct_text_facts *f) {
@@ -63,7 +70,7 @@ static const struct ct_text_fact *find_main_error(const struct ct_text_facts *f)
     for (size_t i = 0; i < f->count; i++) {
         const struct ct_text_fact *e = &f->list[i];
         if (ct_template_role(e->kind) == CT_TEXT_ROLE_ERROR &&
-            (!best || weigh_error(e) > weigh_error(best)))
+            (!best || weigh_error(e) > weigh_error(best) || has_less_free(e, best)))
             best = e;
     }
     return best;
@@ -149,7 +156,9 @@ static int judge_unfinished(const struct ct_text_facts *f, struct ct_verdicts *l
             last = &f->list[i];
     }
     // (what comes after the capture of graphs writes no line in old versions)
-    if (!last || f->load.lines || ct_template_where(last->kind).phase == CT_PHASE_WARMUP)
+    enum { MORE_LINES = 60 }; // by then a program has gone on
+    if (!last || f->load.lines || f->lines - last->line > MORE_LINES ||
+        ct_template_where(last->kind).phase == CT_PHASE_WARMUP)
         return 0;
     struct ct_verdict *v = ct_verdicts_add(
         l, CT_SCENARIO_INCOMPLETE, 0.6, -1,

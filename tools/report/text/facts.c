@@ -379,11 +379,13 @@ static int has_call(const char *text, size_t from, size_t to) {
     return 0;
 }
 
-// Words at a place in a line of which no row knows a sentence. It may be prose: clauses and
+// Words in [at, end), in a line of which no row knows a sentence. It may be prose: clauses and
 // tracebacks stay with the errors that are known.
 static void add_words(struct ct_text_facts *f, const char *text, size_t length, size_t at,
-                      struct ct_text_fact *fact) {
-    static const char *const gpu[] = {"cuda", "gpu", "vram", "accelerator", NULL},
+                      size_t end, struct ct_text_fact *fact) {
+    static const char *const gpu[] = {"cuda", "gpu", "hip", "vram", "accelerator", NULL},
+                             *const pinned[] = {"pinned",    "pin_memory", "HostRegister",
+                                                "HostAlloc", "HostMalloc", NULL},
                              *const hints[] = {"if ",    "avoid", "may ",      "might ", "can ",
                                                "could ", "case",  "potential", NULL};
     size_t from = at, to = at;
@@ -391,15 +393,19 @@ static void add_words(struct ct_text_facts *f, const char *text, size_t length, 
         from--;
     while (to < length && text[to] != CT_TEXT_BREAK)
         to++;
-    if (f->said_line == fact->line || has_word(text, from, at, hints))
+    const int is_path =
+        (at && strchr("./_-", text[at - 1])) || (end < length && strchr("./_-", text[end]));
+    if (f->said_line == fact->line || has_word(text, from, at, hints) ||
+        (is_path && fact->kind == CT_TEXT_KIND_SAYS_FAILURE))
         return;
     f->says_failure = 1;
     if (fact->kind != CT_TEXT_KIND_SAYS_OOM)
         return;
     if (!f->says_oom)
         f->says_oom = fact->line;
-    fact->kind = CT_TEXT_KIND_GPU_OOM;
-    if (has_call(text, from, to) || has_word(text, from, to, gpu))
+    const int is_pinned = has_word(text, from, to, pinned);
+    fact->kind = is_pinned ? CT_TEXT_KIND_HOST_PINNED : CT_TEXT_KIND_GPU_OOM;
+    if (is_pinned || has_call(text, from, to) || has_word(text, from, to, gpu))
         (void)add(f, fact, 1);
 }
 
@@ -470,7 +476,7 @@ static void add_match(struct ct_text_facts *f, const char *text, size_t length, 
     case CT_TEXT_ROLE_PROGRAM:
         break;
     case CT_TEXT_ROLE_WORD:
-        add_words(f, text, length, at, &fact);
+        add_words(f, text, length, at, m->end, &fact);
         break;
     }
 }
