@@ -48,6 +48,7 @@ void *ct_next_driver_symbol(const char *symbol);
     X(device_uuid_v1, cuDeviceGetUuid, (CUuuid *, CUdevice))                              \
     X(driver_version, cuDriverGetVersion, (int *))                                        \
     X(device_pool, cuDeviceGetMemPool, (CUmemoryPool *, CUdevice))                        \
+    X(default_pool, cuDeviceGetDefaultMemPool, (CUmemoryPool *, CUdevice))                \
     X(pool_attribute, cuMemPoolGetAttribute, (CUmemoryPool, CUmemPool_attribute, void *)) \
     X(stream_capturing, cuStreamIsCapturing, (CUstream, CUstreamCaptureStatus *))         \
     X(stream_context, cuStreamGetCtx, (CUstream, CUcontext *))                            \

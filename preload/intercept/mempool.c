@@ -150,6 +150,20 @@ static struct pool *find_current_pool(CUstream stream) {
     return add_pool((uintptr_t)pool, device, CT_SPACE_DEVICE);
 }
 
+// A pool that the program did not create: a device's default one (JAX, TensorFlow and RMM ask for
+// it), if not another process's.
+static struct pool *find_default_pool(uint64_t handle) {
+    const struct ct_driver *driver = ct_driver();
+    int devices = 0;
+    CUmemoryPool pool;
+    if (!driver->default_pool || !driver->device_count || CT_ASK(driver->device_count(&devices)))
+        return NULL;
+    for (int d = 0; d < devices; d++)
+        if (!CT_ASK(driver->default_pool(&pool, d)) && (uintptr_t)pool == handle)
+            return add_pool(handle, d, CT_SPACE_DEVICE);
+    return NULL;
+}
+
 static void alloc_exit(struct ct_hook_call *call, CUresult r, const CUdeviceptr *dptr, size_t bytes,
                        uint64_t stream, uint64_t pool_handle, struct pool *p) {
     struct ct_event *e = &call->event;
@@ -213,21 +227,27 @@ static void implicit_pool_exit(struct ct_hook_call *call, CUresult r, const CUde
 ON_ALLOC_ASYNC(cuMemAllocAsync, 0)
 ON_ALLOC_ASYNC(cuMemAllocAsync_ptsz, 1)
 
-#define ON_ALLOC_FROM_POOL(symbol, PTSZ)                                              \
-    CUresult ct_on_##symbol(ct_fn_##symbol *real, CUdeviceptr *dptr, size_t bytesize, \
-                            CUmemoryPool pool, CUstream hStream) {                    \
-        struct ct_hook_call call;                                                     \
-        if (!ct_hook_enter_timed(&call, CT_ID_##symbol, CT_OP_ALLOC))                 \
-            return real(dptr, bytesize, pool, hStream);                               \
-        const int captures = ct_stream_is_capturing(hStream, PTSZ);                   \
-        const CUresult r = real(dptr, bytesize, pool, hStream);                       \
-        const uint64_t stream = stream_id(hStream, PTSZ);                             \
-        if (captures)                                                                 \
-            captured_alloc_exit(&call, r, dptr, bytesize, stream);                    \
-        else                                                                          \
-            alloc_exit(&call, r, dptr, bytesize, stream, (uintptr_t)pool,             \
-                       find_pool((uintptr_t)pool));                                   \
-        return r;                                                                     \
+static void explicit_pool_exit(struct ct_hook_call *call, CUresult r, const CUdeviceptr *dptr,
+                               size_t bytes, uint64_t stream, uint64_t pool, int captures) {
+    if (captures) {
+        captured_alloc_exit(call, r, dptr, bytes, stream);
+        return;
+    }
+    struct pool *p = find_pool(pool);
+    alloc_exit(call, r, dptr, bytes, stream, pool, p ? p : find_default_pool(pool));
+}
+
+#define ON_ALLOC_FROM_POOL(symbol, PTSZ)                                                        \
+    CUresult ct_on_##symbol(ct_fn_##symbol *real, CUdeviceptr *dptr, size_t bytesize,           \
+                            CUmemoryPool pool, CUstream hStream) {                              \
+        struct ct_hook_call call;                                                               \
+        if (!ct_hook_enter_timed(&call, CT_ID_##symbol, CT_OP_ALLOC))                           \
+            return real(dptr, bytesize, pool, hStream);                                         \
+        const int captures = ct_stream_is_capturing(hStream, PTSZ);                             \
+        const CUresult r = real(dptr, bytesize, pool, hStream);                                 \
+        explicit_pool_exit(&call, r, dptr, bytesize, stream_id(hStream, PTSZ), (uintptr_t)pool, \
+                           captures);                                                           \
+        return r;                                                                               \
     }
 ON_ALLOC_FROM_POOL(cuMemAllocFromPoolAsync, 0)
 ON_ALLOC_FROM_POOL(cuMemAllocFromPoolAsync_ptsz, 1)

@@ -206,16 +206,31 @@ static void s_pools(void) {
 }
 
 // Memory that a pool has taken goes back to the device at a synchronise, with no call that frees.
-static void s_pool_shrinks(void) {
+static void shrink(CUmemoryPool pool) {
     CUdeviceptr p;
     size_t before, after, total;
-    start(0);
-    T(cuMemAllocAsync, &p, 100 * MIB, NULL);
+    if (pool)
+        T(cuMemAllocFromPoolAsync, &p, 100 * MIB, pool, NULL);
+    else
+        T(cuMemAllocAsync, &p, 100 * MIB, NULL);
     T(cuMemFreeAsync, p, NULL);
     CU(cuMemGetInfo_v2)(&before, &total);
     T(cuStreamSynchronize, NULL);
     CU(cuMemGetInfo_v2)(&after, &total);
     printf("given back %zu\n", after - before);
+}
+
+static void s_pool_shrinks(void) {
+    start(0);
+    shrink(NULL);
+}
+
+// The same of a pool that the program did not create.
+static void s_default_pool_shrinks(void) {
+    CUmemoryPool pool = NULL;
+    start(0);
+    CU(cuDeviceGetDefaultMemPool)(&pool, 0);
+    shrink(pool);
 }
 
 // ---- virtual memory management -----------------------------------------------------------------
@@ -968,9 +983,39 @@ static void s_per_thread(void) {
 const struct scenario scenarios[] = {
 #define S(name) \
     { #name, s_##name }
-    S(device),      S(invalid),   S(no_context),  S(fill),         S(limited),      S(sticky),
-    S(two_devices), S(async),     S(pools),       S(pool_shrinks), S(vmm),          S(retained),
-    S(expandable),  S(multicast), S(arrays),      S(sparse),       S(host),         S(share),
-    S(graphics),    S(graph),     S(instantiate), S(capture),      S(capture_long), S(contexts),
-    S(reset),       S(green),     S(limits),      S(modules),      S(threads),      S(per_thread),
-    S(code),        S(streams),   S(look_ups),    S(exhaust),      {NULL, NULL}};
+    S(device),
+    S(invalid),
+    S(no_context),
+    S(fill),
+    S(limited),
+    S(sticky),
+    S(two_devices),
+    S(async),
+    S(pools),
+    S(pool_shrinks),
+    S(default_pool_shrinks),
+    S(vmm),
+    S(retained),
+    S(expandable),
+    S(multicast),
+    S(arrays),
+    S(sparse),
+    S(host),
+    S(share),
+    S(graphics),
+    S(graph),
+    S(instantiate),
+    S(capture),
+    S(capture_long),
+    S(contexts),
+    S(reset),
+    S(green),
+    S(limits),
+    S(modules),
+    S(threads),
+    S(per_thread),
+    S(code),
+    S(streams),
+    S(look_ups),
+    S(exhaust),
+    {NULL, NULL}};

@@ -21,7 +21,7 @@ if not os.path.exists(os.path.join(CUPTI, "libcupti.so.13")):
     skip_all("built without CUPTI's headers")
 
 # Each makes calls of another kind; together all that make events, on success and on failure.
-SCENARIOS = ("device invalid no_context fill async pools pool_shrinks vmm retained expandable multicast arrays sparse "
+SCENARIOS = ("device invalid no_context fill async pools pool_shrinks default_pool_shrinks vmm retained expandable multicast arrays sparse "
              "host share graphics graph instantiate capture contexts reset green limits modules code streams").split()
 
 

@@ -11,7 +11,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../
 from tap import case, main, read_json  # noqa: E402
 from ways import *  # noqa: E402,F403
 
-SCENARIOS = ("device invalid no_context fill async pools pool_shrinks vmm retained expandable multicast arrays "
+SCENARIOS = ("device invalid no_context fill async pools pool_shrinks default_pool_shrinks vmm retained expandable multicast arrays "
              "sparse host share graphics graph instantiate capture contexts reset green limits modules code streams").split()
 # Those with much in them: run through each of the ways, one process for each.
 WAYS = ("dlsym", "default", "dlvsym", "getproc1", "getproc2", "chain1", "chain2", "entry", "entry-version")
@@ -173,9 +173,13 @@ def _():
     return problems
 
 
-@case("pool memory that comes back at a synchronise shows in pool samples")
+@case("pool memory that comes back at a synchronise shows in pool samples, also of a pool that was not created")
 def _():
-    done = elf("pool_shrinks")
+    return [f"{name}: {p}" for name in ("pool_shrinks", "default_pool_shrinks") for p in shrinks(name)]
+
+
+def shrinks(name):
+    done = elf(name)
     samples = [e for e in done.events() if e["op"] == "pool-sample"]
     problems = good(done)
     reserved = [e.get("reserved_bytes") for e in samples]
@@ -184,6 +188,8 @@ def _():
         problems.append("the driver kept the memory: nothing was tested")
     if len(reserved) < 2 or reserved[0] < 100 << 20 or reserved[-1] != 0:
         problems.append(f"reserved bytes by sample: {reserved}")
+    if {e.get("device") for e in samples} != {0}:
+        problems.append(f"not of device 0: {samples}")
     return problems
 
 
