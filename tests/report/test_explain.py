@@ -375,6 +375,8 @@ def hint():
     said = (b"INFO 05-14 09:30:00 [gpu_model_runner.py:1786] Capturing cudagraphs for decoding. If out-of-memory error occurs during cudagraph "
             b"capture, consider decreasing `gpu_memory_utilization` or set 'enforce_eager=True' or use '--enforce-eager' in the CLI.")
     check("enforce_eager" not in explain(said)["log"]["settings"])
+    quotient = b"WARNING: vllm serve: (max_num_batched_tokens / max_num_seqs = 4096) is too short. CUDA out of memory. Tried to allocate 2.00 GiB."
+    check("max_num_seqs" not in explain(quotient)["log"]["settings"])
 
 
 @case("a tensor's shape and type are its size")

@@ -331,6 +331,18 @@ BufferAssignment stats:
     ("words-thc", "incomplete", "torch up to 1.4, behind a progress bar", " 12%|###    | 9/75 THCudaCheck FAIL file=/x/THCGeneral.cpp line=51 error=2 : "
      "out of memory"),
     ("words-alone", "incomplete", "a program whose memory is not named", "allocate(): out of memory"),
+    ("ort-limit", "mis-budget", "ONNX Runtime: its gpu_mem_limit", "BFCArena::AllocateRawInternal(size_t, bool) Available memory of 0 is smaller than "
+     "requested bytes of 104857600"),
+    ("hip-fraction", "mis-budget", "torch for ROCm, with a memory fraction", "torch.OutOfMemoryError: HIP out of memory. Tried to allocate 2.00 MiB. GPU 0 "
+     "has a total capacity of 255.98 GiB of which 240.10 GiB is free. 1.05 GiB allowed; Of the allocated memory 1018.00 MiB is allocated by PyTorch, "
+     "with 12.00 MiB allocated in private pools (e.g., HIP Graphs), and 55.20 MiB is reserved by PyTorch but unallocated."),
+    ("little-free", "co-tenant", "torch: a full device has a little", "RuntimeError: CUDA out of memory. Tried to allocate 20.00 MiB (GPU 0; 7.93 GiB "
+     "total capacity; 2.71 GiB already allocated; 25.10 MiB free; 3.00 GiB reserved in total by PyTorch)"),
+    ("deepspeed-9", "incomplete", "DeepSpeed: its launcher", "[launch.py:319:sigkill_handler] ['python', 'train.py'] exits with return code = -9"),
+    ("winerror", "host-memory", "Windows in another language", "OSError: [WinError 1455] Die Auslagerungsdatei ist zu klein."),
+    ("addresses", "unknown", "addresses in a backward pass", '  File "/x/torch/_tensor.py", line 525, in backward\nRuntimeError: '
+     "cuMemAddressReserve(&ptr, size, 0, 0, 0) failed with error CUDA_ERROR_OUT_OF_MEMORY"),
+    ("no-middle-words", "incomplete", "torch, quoted", "torch.OutOfMemoryError: Tried to allocate 12.10 GiB. GPU had 11.90 GiB free of 79.19"),
     ("inductor", "burst-prefill", "vLLM with torch.compile", '  File "/x/vllm/model_executor/models/qwen3.py", line 310, in forward\n'
      "torch._inductor.exc.InductorError: OutOfMemoryError: CUDA out of memory. Tried to allocate 96.00 MiB. GPU 0 has a total capacity of 15.92 GiB "
      "of which 30.00 MiB is free."),

@@ -102,8 +102,11 @@ static struct figures read_figures(const struct ct_text_fact *e) {
         n.allocated = with_request - n.tried; // (CuPy up to 6)
     if (n.idle < 0 && reserved >= n.allocated && n.allocated >= 0)
         n.idle = reserved - n.allocated;
-    if (n.tried >= 0 && n.free >= 0 && n.tried > n.free)
-        n.missing = n.tried + n.tried_step - n.free;
+    if (n.free > n.total && n.total > 0)
+        n.free = -1; // (an APU: no figure)
+    // The driver keeps a little: what is left of a full device serves nothing.
+    if (n.tried >= 0 && n.free >= 0 && n.tried + n.total / 128 > n.free)
+        n.missing = n.tried > n.free ? n.tried + n.tried_step - n.free : 1;
     read_processes(e, &n);
     n.is_rest = n.in_use <= 0 && n.allocated >= 0 && n.idle >= 0;
     const int64_t own = n.is_rest ? n.allocated + n.idle : n.in_use;
@@ -352,8 +355,10 @@ static void advise_limit(const struct judged *j, struct ct_verdict *v) {
 // A pool was told to take no more than a part of the device.
 static int judge_limit(const struct judged *j) {
     const struct figures *n = &j->n;
-    if (n->limit <= 0 || (n->total > 0 && n->limit >= n->total) || n->allocated < 0 ||
-        n->allocated + (n->idle > 0 ? n->idle : 0) + n->tried <= n->limit)
+    const int is_reached =
+        n->limit > 0 && (n->total <= 0 || n->limit < n->total) && n->allocated >= 0 &&
+        n->allocated + (n->idle > 0 ? n->idle : 0) + n->tried > n->limit - n->limit / 64;
+    if (!is_reached && j->oom->kind != CT_TEXT_KIND_POOL_LIMIT)
         return 0;
     struct ct_verdict *v = add(j, CT_SCENARIO_MIS_BUDGET, 0.75,
                                "the pool reached the limit that was set for it, not the end of the "
@@ -361,7 +366,7 @@ static int judge_limit(const struct judged *j) {
     if (n->total > 0)
         (void)ct_verdict_add_text(v, "its limit is %s of %s", size(n->limit).text,
                                   size(n->total).text);
-    else
+    else if (n->limit > 0)
         (void)ct_verdict_add_text(v, "its limit is %s", size(n->limit).text);
     advise_limit(j, v);
     return 1;
@@ -563,7 +568,7 @@ static void judge_held(const struct judged *j) {
 static int is_free_enough(const struct judged *j) {
     const struct figures *n = &j->n;
     return n->free >= 0 && n->tried >= 0 &&
-           n->free - n->tried > j->oom->values[CT_TEXT_FREE].step + n->tried_step;
+           n->free - n->tried > j->oom->values[CT_TEXT_FREE].step + n->tried_step && n->missing < 0;
 }
 
 static void add_free(const struct judged *j, struct ct_verdict *v) {
@@ -571,8 +576,8 @@ static void add_free(const struct judged *j, struct ct_verdict *v) {
     if (n->free < 0 || n->tried < 0 || n->tried > n->free)
         return;
     if (!is_free_enough(j))
-        (void)ct_verdict_add_text(v, "what was free is what was asked for, as far as the figures "
-                                     "go: too little by less than their last digit");
+        (void)ct_verdict_add_text(v, "what was free is hardly more than what was asked for, and the "
+                                     "driver keeps a little: the device was full");
     else
         (void)ct_verdict_add_text(v, "as much was free as was asked for: the driver or a limit of "
                                      "the host kept it back");
@@ -652,7 +657,12 @@ static void advise_place(const struct judged *j, struct ct_verdict *v) {
     if (j->place.where.phase == CT_PHASE_CHECKPOINT)
         (void)ct_verdict_add_advice(v, "gather the state on the host, and on one rank alone (FSDP: "
                                        "StateDictOptions or FullStateDictConfig with CPU offload)");
-    if (strstr(j->oom->place, "addresses"))
+    if (!strstr(j->oom->place, "addresses"))
+        return;
+    if (ct_text_facts_program(j->f) != CT_FRAMEWORK_LLAMA_CPP)
+        (void)ct_verdict_add_advice(v, "raise or remove the limit of the address space (ulimit -v), "
+                                       "because addresses were refused, not memory");
+    else
         ct_advice_set(ct_verdict_add_advice(v,
                                             "set it to 1, so that llama.cpp's pool takes memory "
                                             "by cudaMalloc, because a limit of the address space "
@@ -782,11 +792,12 @@ void ct_text_oom_judge(const struct ct_text_facts *f, const struct ct_text_fact 
     const size_t before = v->count;
     const int has_figures =
         oom->kind == CT_TEXT_KIND_TORCH_OOM || oom->kind == CT_TEXT_KIND_ASYNC_OOM;
-    if (oom->kind == CT_TEXT_KIND_GPU_OOM) {
+    if (oom->kind == CT_TEXT_KIND_GPU_OOM || strstr(oom->place, "addresses")) {
         judge_rest(&j);
     } else if (oom->kind == CT_TEXT_KIND_CUDA_OOM) {
         judge_cuda(&j);
-    } else if (!has_figures && oom->kind != CT_TEXT_KIND_OTHER_OOM) {
+    } else if (!has_figures && oom->kind != CT_TEXT_KIND_OTHER_OOM &&
+               oom->kind != CT_TEXT_KIND_POOL_LIMIT) {
         judge_library(&j);
     } else if (!judge_impossible(&j) && !judge_limit(&j) && !judge_program(&j)) {
         const int others = judge_others(&j);

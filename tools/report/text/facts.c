@@ -236,8 +236,11 @@ static void add_setting(struct ct_text_facts *f, const char *text, size_t length
     struct ct_text_setting *s = &f->settings[m->flag], read = {.line = line};
     const int is_switch = m->flag == CT_TEXT_FLAG_ENFORCE_EAGER;
     size_t from = m->end, n = 0;
-    if (at && is_name_letter(text[at - 1]))
-        return; // the end of a longer name
+    size_t before = at;
+    while (before && text[before - 1] == ' ')
+        before--;
+    if ((at && is_name_letter(text[at - 1])) || (before && text[before - 1] == '/'))
+        return; // the end of a longer name, or of a quotient
     if (is_switch && at >= 4 &&
         (!memcmp(text + at - 4, "set ", 4) || !memcmp(text + at - 4, "use ", 4)))
         return; // a hint of vLLM's
