@@ -331,6 +331,12 @@ BufferAssignment stats:
     ("words-thc", "incomplete", "torch up to 1.4, behind a progress bar", " 12%|###    | 9/75 THCudaCheck FAIL file=/x/THCGeneral.cpp line=51 error=2 : "
      "out of memory"),
     ("words-alone", "incomplete", "a program whose memory is not named", "allocate(): out of memory"),
+    ("keras-fit", "training-step", "Keras", '  File "/x/keras/engine/training.py", line 1100, in fit\n  File "/x/tensorflow/python/client/session.py", '
+     "line 900, in run\nResourceExhaustedError: OOM when allocating tensor with shape[64,4096,512]"),
+    ("ultralytics", "training-step", "Ultralytics: boxes and anchors", '  File "/x/ultralytics/utils/tal.py", line 88, in forward\n'
+     "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 310.00 MiB."),
+    ("fairseq-skip", "recovered", "fairseq: a batch is left out", "| epoch 001: 40/700\n| WARNING: ran out of memory on GPU #1, skipping batch\n"
+     + "".join(f"| epoch 001: {n}/700 loss=9.{n}\n" for n in range(41, 49))),
     ("ort-limit", "mis-budget", "ONNX Runtime: its gpu_mem_limit", "BFCArena::AllocateRawInternal(size_t, bool) Available memory of 0 is smaller than "
      "requested bytes of 104857600"),
     ("hip-fraction", "mis-budget", "torch for ROCm, with a memory fraction", "torch.OutOfMemoryError: HIP out of memory. Tried to allocate 2.00 MiB. GPU 0 "

@@ -576,8 +576,9 @@ static void add_free(const struct judged *j, struct ct_verdict *v) {
     if (n->free < 0 || n->tried < 0 || n->tried > n->free)
         return;
     if (!is_free_enough(j))
-        (void)ct_verdict_add_text(v, "what was free is hardly more than what was asked for, and the "
-                                     "driver keeps a little: the device was full");
+        (void)ct_verdict_add_text(v,
+                                  "what was free is hardly more than what was asked for, and the "
+                                  "driver keeps a little: the device was full");
     else
         (void)ct_verdict_add_text(v, "as much was free as was asked for: the driver or a limit of "
                                      "the host kept it back");
@@ -660,8 +661,9 @@ static void advise_place(const struct judged *j, struct ct_verdict *v) {
     if (!strstr(j->oom->place, "addresses"))
         return;
     if (ct_text_facts_program(j->f) != CT_FRAMEWORK_LLAMA_CPP)
-        (void)ct_verdict_add_advice(v, "raise or remove the limit of the address space (ulimit -v), "
-                                       "because addresses were refused, not memory");
+        (void)ct_verdict_add_advice(v,
+                                    "raise or remove the limit of the address space (ulimit -v), "
+                                    "because addresses were refused, not memory");
     else
         ct_advice_set(ct_verdict_add_advice(v,
                                             "set it to 1, so that llama.cpp's pool takes memory "
