@@ -460,6 +460,18 @@ for args in sample(BOMBS, 1):
     add_bomb(*args)
 
 
+@case("a text of one line of words that all may matter: time and memory grow with it")
+def words():
+    where = folder()
+
+    def text(n):
+        path = os.path.join(where, "%d.txt" % n)
+        with open(path, "w") as f:
+            f.write("error: if out of memory, gpu out of memory " * n)
+        return path
+    return first_problem([["explain"]], lambda: text(600), text(600 * TIMES))
+
+
 @case("allocations that overlap take a page no longer than those that do not")
 def overlap():
     """(However many rows each of them is in.)"""

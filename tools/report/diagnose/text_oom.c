@@ -27,6 +27,7 @@ struct figures {
     int64_t untracked; // by this process, outside of PyTorch's pool
     int64_t rounding;  // what the last digits of the figures that `unlisted` is made of can hide
     unsigned other_count;
+    int is_full; // what was free could not serve the request
     int is_rest; // the message does not say what this process has
 };
 
@@ -104,9 +105,11 @@ static struct figures read_figures(const struct ct_text_fact *e) {
         n.idle = reserved - n.allocated;
     if (n.free > n.total && n.total > 0)
         n.free = -1; // (an APU: no figure)
-    // The driver keeps a little: what is left of a full device serves nothing.
-    if (n.tried >= 0 && n.free >= 0 && n.tried + n.total / 128 > n.free)
-        n.missing = n.tried > n.free ? n.tried + n.tried_step - n.free : 1;
+    if (n.tried >= 0 && n.free >= 0 && n.tried > n.free)
+        n.missing = n.tried + n.tried_step - n.free;
+    // (the driver keeps a little: what is left of a full device serves nothing)
+    n.is_full = n.missing > 0 ||
+                (n.tried >= 0 && n.free >= 0 && n.total > 0 && n.tried + n.total / 128 > n.free);
     read_processes(e, &n);
     n.is_rest = n.in_use <= 0 && n.allocated >= 0 && n.idle >= 0;
     const int64_t own = n.is_rest ? n.allocated + n.idle : n.in_use;
@@ -384,7 +387,7 @@ static int judge_others(const struct judged *j) {
     const int64_t unseen = part > own ? part : own;
     if (n->other_count && ranks > (int64_t)n->other_count)
         return 0; // ranks of the same job
-    if (n->missing < 0 || (n->others < least && (n->unlisted < unseen || n->unlisted < least)))
+    if (!n->is_full || (n->others < least && (n->unlisted < unseen || n->unlisted < least)))
         return 0;
     const int listed = n->others >= least;
     const int is_partner = j->place.where.is_ipc;
@@ -393,7 +396,10 @@ static int judge_others(const struct judged *j) {
     const double confidence = decides ? 0.82 : listed ? 0.5 : alone;
     struct ct_verdict *v = add(j, CT_SCENARIO_CO_TENANT, n->is_rest ? confidence - 0.1 : confidence,
                                "another process holds more of the device than was missing");
-    if (listed)
+    if (listed && n->missing < 0)
+        (void)ct_verdict_add_text(v, "%u other process%s held %s", n->other_count,
+                                  n->other_count == 1 ? "" : "es", size(n->others).text);
+    else if (listed)
         (void)ct_verdict_add_text(v, "%u other process%s held %s; about %s was missing",
                                   n->other_count, n->other_count == 1 ? "" : "es",
                                   size(n->others).text, size(n->missing).text);
@@ -568,7 +574,7 @@ static void judge_held(const struct judged *j) {
 static int is_free_enough(const struct judged *j) {
     const struct figures *n = &j->n;
     return n->free >= 0 && n->tried >= 0 &&
-           n->free - n->tried > j->oom->values[CT_TEXT_FREE].step + n->tried_step && n->missing < 0;
+           n->free - n->tried > j->oom->values[CT_TEXT_FREE].step + n->tried_step && !n->is_full;
 }
 
 static void add_free(const struct judged *j, struct ct_verdict *v) {

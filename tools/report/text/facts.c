@@ -374,35 +374,44 @@ static int has_word(const char *text, size_t from, size_t to, const char *const 
     return 0;
 }
 
-// Whether a call of the driver stands in [from, to), as cuStreamCreate.
+// Whether a call of a driver stands in [from, to), as cuStreamCreate or hipMalloc.
 static int has_call(const char *text, size_t from, size_t to) {
-    for (; from + 2 < to; from++)
-        if (!strncasecmp(text + from, "cu", 2) && text[from + 2] >= 'A' && text[from + 2] <= 'Z')
+    for (; from + 3 < to; from++) {
+        const size_t prefix = !strncasecmp(text + from, "cu", 2)    ? 2
+                              : !strncasecmp(text + from, "hip", 3) ? 3
+                                                                    : 0;
+        if (prefix && text[from + prefix] >= 'A' && text[from + prefix] <= 'Z')
             return 1;
+    }
     return 0;
 }
 
-// Words in [at, end), in a line of which no row knows a sentence. It may be prose: clauses and
-// tracebacks stay with the errors that are known.
+// Words in [at, end), the first of their kind in a line of which no row knows a sentence. It may be
+// prose: clauses and tracebacks stay with the errors that are known.
 static void add_words(struct ct_text_facts *f, const char *text, size_t length, size_t at,
                       size_t end, struct ct_text_fact *fact) {
-    static const char *const gpu[] = {"cuda", "gpu", "hip", "vram", "accelerator", NULL},
+    static const char *const gpu[] = {"cuda", "gpu", "rocm", "vram", "accelerator", NULL},
                              *const pinned[] = {"pinned",    "pin_memory", "HostRegister",
                                                 "HostAlloc", "HostMalloc", NULL},
                              *const hints[] = {"if ",    "avoid", "may ",      "might ", "can ",
                                                "could ", "case",  "potential", NULL};
+    enum { NEAR = 1024 }; // a line can be long
+    const int is_oom = fact->kind == CT_TEXT_KIND_SAYS_OOM;
     size_t from = at, to = at;
-    while (from && text[from - 1] != CT_TEXT_BREAK)
+    if (f->said_line == fact->line || f->words_line[is_oom] == fact->line ||
+        (!is_oom && f->says_failure))
+        return;
+    f->words_line[is_oom] = fact->line;
+    while (from && at - from < NEAR && text[from - 1] != CT_TEXT_BREAK)
         from--;
-    while (to < length && text[to] != CT_TEXT_BREAK)
+    while (to < length && to - at < NEAR && text[to] != CT_TEXT_BREAK)
         to++;
     const int is_path =
         (at && strchr("./_-", text[at - 1])) || (end < length && strchr("./_-", text[end]));
-    if (f->said_line == fact->line || has_word(text, from, at, hints) ||
-        (is_path && fact->kind == CT_TEXT_KIND_SAYS_FAILURE))
+    if (has_word(text, from, at, hints) || (is_path && !is_oom))
         return;
     f->says_failure = 1;
-    if (fact->kind != CT_TEXT_KIND_SAYS_OOM)
+    if (!is_oom)
         return;
     if (!f->says_oom)
         f->says_oom = fact->line;

@@ -89,6 +89,7 @@ struct ct_text_facts {
     size_t open;       // the OOM that clauses belong to, + 1
     uint64_t open_line;
     uint64_t said_line;            // the last one in which a sentence is known
+    uint64_t words_line[2];        // the last one with words of a failure, of memory that ran out
     size_t waiting;                // as `open`: it may be that of the traceback behind it
     int has_frames;                // there is a traceback somewhere
     struct ct_traceback traceback; // so far
