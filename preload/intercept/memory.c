@@ -88,17 +88,20 @@ CUresult ct_on_cuMemHostAlloc(ct_fn_cuMemHostAlloc *real, void **pp, size_t byte
     return host_alloc_exit(&call, real(pp, bytesize, Flags), pp, bytesize);
 }
 
-CUresult ct_on_cuMemFreeHost(ct_fn_cuMemFreeHost *real, void *p) {
-    struct ct_hook_call call;
-    if (!ct_hook_enter(&call, CT_ID_cuMemFreeHost, CT_OP_FREE))
-        return real(p);
-    CT_SET(&call.event, ptr, (uintptr_t)p);
-    CT_SET(&call.event, space, CT_SPACE_HOST);
-    ct_hook_free_enter(&call);
-    const CUresult r = real(p);
-    ct_hook_free_exit(&call, r);
-    return r;
-}
+#define ON_HOST_FREE(symbol, OP)                             \
+    CUresult ct_on_##symbol(ct_fn_##symbol *real, void *p) { \
+        struct ct_hook_call call;                            \
+        if (!ct_hook_enter(&call, CT_ID_##symbol, OP))       \
+            return real(p);                                  \
+        CT_SET(&call.event, ptr, (uintptr_t)p);              \
+        CT_SET(&call.event, space, CT_SPACE_HOST);           \
+        ct_hook_free_enter(&call);                           \
+        const CUresult r = real(p);                          \
+        ct_hook_free_exit(&call, r);                         \
+        return r;                                            \
+    }
+ON_HOST_FREE(cuMemFreeHost, CT_OP_FREE)
+ON_HOST_FREE(cuMemHostUnregister, CT_OP_UNREGISTER)
 
 static CUresult register_exit(struct ct_hook_call *call, CUresult r, void *p, size_t bytes) {
     CT_SET(&call->event, ptr, (uintptr_t)p);
@@ -108,33 +111,15 @@ static CUresult register_exit(struct ct_hook_call *call, CUresult r, void *p, si
     return r;
 }
 
-CUresult ct_on_cuMemHostRegister(ct_fn_cuMemHostRegister *real, void *p, size_t bytesize,
-                                 unsigned int Flags) {
-    struct ct_hook_call call;
-    if (!ct_hook_enter_timed(&call, CT_ID_cuMemHostRegister, CT_OP_REGISTER))
-        return real(p, bytesize, Flags);
-    return register_exit(&call, real(p, bytesize, Flags), p, bytesize);
-}
-
-CUresult ct_on_cuMemHostRegister_v2(ct_fn_cuMemHostRegister_v2 *real, void *p, size_t bytesize,
-                                    unsigned int Flags) {
-    struct ct_hook_call call;
-    if (!ct_hook_enter_timed(&call, CT_ID_cuMemHostRegister_v2, CT_OP_REGISTER))
-        return real(p, bytesize, Flags);
-    return register_exit(&call, real(p, bytesize, Flags), p, bytesize);
-}
-
-CUresult ct_on_cuMemHostUnregister(ct_fn_cuMemHostUnregister *real, void *p) {
-    struct ct_hook_call call;
-    if (!ct_hook_enter(&call, CT_ID_cuMemHostUnregister, CT_OP_UNREGISTER))
-        return real(p);
-    CT_SET(&call.event, ptr, (uintptr_t)p);
-    CT_SET(&call.event, space, CT_SPACE_HOST);
-    ct_hook_free_enter(&call);
-    const CUresult r = real(p);
-    ct_hook_free_exit(&call, r);
-    return r;
-}
+#define ON_HOST_REGISTER(symbol)                                                                  \
+    CUresult ct_on_##symbol(ct_fn_##symbol *real, void *p, size_t bytesize, unsigned int Flags) { \
+        struct ct_hook_call call;                                                                 \
+        if (!ct_hook_enter_timed(&call, CT_ID_##symbol, CT_OP_REGISTER))                          \
+            return real(p, bytesize, Flags);                                                      \
+        return register_exit(&call, real(p, bytesize, Flags), p, bytesize);                       \
+    }
+ON_HOST_REGISTER(cuMemHostRegister)
+ON_HOST_REGISTER(cuMemHostRegister_v2)
 
 // ---- free memory ----------------------------------------------------------------------------
 
