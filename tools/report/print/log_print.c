@@ -9,6 +9,11 @@
 #include "diagnose/text_start.h"
 #include "print/label.h"
 
+static const char *const setting_names[CT_TEXT_FLAGS] = {
+#define CT_TEXT_FLAG(ID, name, dashed, source) name,
+#include "text/flags.def"
+};
+
 // ---- text ---------------------------------------------------------------------------------------
 
 #define MILLION 1000000
@@ -119,17 +124,13 @@ static void print_waste(struct ct_view *v, const struct ct_text_facts *f, unsign
 }
 
 static void print_settings(struct ct_view *v, const struct ct_text_facts *f, unsigned *lines) {
-    static const char *const names[CT_TEXT_FLAGS] = {
-#define CT_TEXT_FLAG(ID, name, dashed, source) name,
-#include "text/flags.def"
-    };
     int is_first = 1;
     for (int i = 0; i < CT_TEXT_FLAGS; i++) {
         if (!*f->settings[i].value)
             continue;
         if (is_first)
             begin_line(v, lines, "settings");
-        fprintf(v->out, "%s%s %s", is_first ? "" : ", ", names[i], f->settings[i].value);
+        fprintf(v->out, "%s%s %s", is_first ? "" : ", ", setting_names[i], f->settings[i].value);
         is_first = 0;
     }
     if (!is_first)
@@ -215,14 +216,10 @@ static void add_start(struct ct_json *j, const struct ct_text_facts *f) {
 }
 
 static void add_settings(struct ct_json *j, const struct ct_text_facts *f) {
-    static const char *const names[CT_TEXT_FLAGS] = {
-#define CT_TEXT_FLAG(ID, name, dashed, source) name,
-#include "text/flags.def"
-    };
     ct_json_open(j, "settings", '{');
     for (int i = 0; i < CT_TEXT_FLAGS; i++)
         if (*f->settings[i].value)
-            ct_json_text(j, names[i], f->settings[i].value);
+            ct_json_text(j, setting_names[i], f->settings[i].value);
     ct_json_close(j, '}');
 }
 
