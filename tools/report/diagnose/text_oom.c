@@ -107,7 +107,7 @@ static struct figures read_figures(const struct ct_text_fact *e) {
         n.free = -1; // (an APU: no figure)
     if (n.tried >= 0 && n.free >= 0 && n.tried > n.free)
         n.missing = n.tried + n.tried_step - n.free;
-    // (the driver keeps a little: what is left of a full device serves nothing)
+    // The driver keeps a reserve: a device is full with less than a 128th of it free.
     n.is_full = n.missing > 0 ||
                 (n.tried >= 0 && n.free >= 0 && n.total > 0 && n.tried + n.total / 128 > n.free);
     read_processes(e, &n);
@@ -166,6 +166,11 @@ static struct place find_place(const struct ct_text_facts *f, const struct ct_te
                                             : p.where.component;
     p.scenario = ct_phase_scenario(p.where.phase, component, &p.summary);
     return p;
+}
+
+// Whether a range of addresses was refused, not memory.
+static int is_of_addresses(const struct ct_text_fact *oom) {
+    return strstr(oom->place, "addresses") != NULL;
 }
 
 // Whether the functions of a traceback name the scenario.
@@ -664,7 +669,7 @@ static void advise_place(const struct judged *j, struct ct_verdict *v) {
     if (j->place.where.phase == CT_PHASE_CHECKPOINT)
         (void)ct_verdict_add_advice(v, "gather the state on the host, and on one rank alone (FSDP: "
                                        "StateDictOptions or FullStateDictConfig with CPU offload)");
-    if (!strstr(j->oom->place, "addresses"))
+    if (!is_of_addresses(j->oom))
         return;
     if (ct_text_facts_program(j->f) != CT_FRAMEWORK_LLAMA_CPP)
         (void)ct_verdict_add_advice(v,
@@ -800,7 +805,7 @@ void ct_text_oom_judge(const struct ct_text_facts *f, const struct ct_text_fact 
     const size_t before = v->count;
     const int has_figures =
         oom->kind == CT_TEXT_KIND_TORCH_OOM || oom->kind == CT_TEXT_KIND_ASYNC_OOM;
-    if (oom->kind == CT_TEXT_KIND_GPU_OOM || strstr(oom->place, "addresses")) {
+    if (oom->kind == CT_TEXT_KIND_GPU_OOM || is_of_addresses(oom)) {
         judge_rest(&j);
     } else if (oom->kind == CT_TEXT_KIND_CUDA_OOM) {
         judge_cuda(&j);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A trace of which only a part is read.
+// Reads a part of a trace: the headers of its chunks, or what shows the state at a moment.
 #ifndef CT_TRACE_PART_H
 #define CT_TRACE_PART_H
 

@@ -323,7 +323,6 @@ static void merge_regions(struct ct_torch_pool *p, uint32_t first, uint32_t seco
 static void add_mapping(struct ct_torch_pool *p, const struct ct_object *o,
                         const struct ct_traits *from) {
     uint64_t next;
-    const struct ct_object *sleeper = ct_live_find(p->members.live, CT_KIND_RESERVED, o->key);
     if (!o->bytes || o->key > UINT64_MAX - o->bytes ||
         find_region(p, o->key, &next) != CT_TORCH_POOL_NO_REGION || next - o->key < o->bytes)
         return;
@@ -345,6 +344,7 @@ static void add_mapping(struct ct_torch_pool *p, const struct ct_object *o,
         p->regions[at].maps = 1;
         p->regions[at].reservation = reservation;
     }
+    const struct ct_object *sleeper = ct_live_find(p->members.live, CT_KIND_RESERVED, o->key);
     if (sleeper && sleeper->holds_segment) // a segment wakes up, also one without a block
         make_segment(p, &p->regions[at], ct_device_to_index(sleeper->device));
     adopt_blocks(p, at, o->key, end);
