@@ -525,16 +525,16 @@ static const char *base_name(const char *path) {
     return slash ? slash + 1 : path;
 }
 
-static enum ct_caller_rank rank_caller(const struct frame *f) {
+static enum ct_frame_rank rank_caller(const struct frame *f) {
     struct ct_code_name t;
     if (ct_frame_word_is_native(f->word))
         return f->module && *f->module->path
                    ? ct_caller_rank_native(f->module->path,
                                            f->state == FRAME_NAMED ? f->symbol : NULL,
                                            f->symbol_bytes)
-                   : CT_CALLER_NONE;
+                   : CT_FRAME_OURS;
     if (!ct_frame_word_text(f->word) || read_code_name(f->word, &t))
-        return CT_CALLER_NONE;
+        return CT_FRAME_OURS;
     return ct_caller_rank_python(t.file, t.file_bytes, t.function, t.function_bytes);
 }
 
@@ -542,8 +542,8 @@ static enum ct_caller_rank rank_caller(const struct frame *f) {
 static const struct frame *find_caller(uint32_t stack) {
     const struct ct_stack_entry *e = ct_stack_table_get(stack);
     const struct frame *best = NULL;
-    enum ct_caller_rank rank, best_rank = CT_CALLER_NONE;
-    for (uint32_t i = 0; e && i < e->frames && best_rank != CT_CALLER_NAMED; i++) {
+    enum ct_frame_rank rank, best_rank = CT_FRAME_OURS;
+    for (uint32_t i = 0; e && i < e->frames && best_rank != CT_FRAME_NAMED; i++) {
         const struct frame *f = intern_frame(e->frame[i]);
         if (f && (rank = rank_caller(f)) < best_rank) {
             best = f;
@@ -583,10 +583,10 @@ struct ct_loaded_module *ct_dictionary_find_caller_module(uint32_t stack, uint32
     const struct ct_stack_entry *e = ct_stack_table_get(stack);
     for (; e && *frame < e->frames; (*frame)++) {
         const struct frame *f = intern_frame(e->frame[*frame]);
-        const enum ct_caller_rank rank = f ? rank_caller(f) : CT_CALLER_NONE;
-        if (rank == CT_CALLER_NAMED)
+        const enum ct_frame_rank rank = f ? rank_caller(f) : CT_FRAME_OURS;
+        if (rank == CT_FRAME_NAMED)
             break;
-        if (rank == CT_CALLER_NAMELESS && f->state == FRAME_NEW && !f->module->symbols &&
+        if (rank == CT_FRAME_NAMELESS && f->state == FRAME_NEW && !f->module->symbols &&
             !f->module->no_symbols)
             return f->module;
     }

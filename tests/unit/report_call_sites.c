@@ -323,7 +323,8 @@ TEST(one_file_needs_no_folder) {
 
 // A stack of frames, innermost first: 'n' a native function, 'u' a native frame without a name, 'p'
 // a line of Python, 'x' noise, 'o' ours, 'w' a line of Python that is noise, 'i' a native function
-// with a function and noise inlined into it, 'e' an end.
+// with a function and noise inlined into it, 'k' a native function of an installed package, 'e' an
+// end.
 static uint32_t stack_like(const char *kinds) {
     const size_t n = strlen(kinds);
     uint64_t payload[3 + 100] = {0, n, names.node_count * 100}, before = 0;
@@ -334,7 +335,9 @@ static uint32_t stack_like(const char *kinds) {
     define_string(5, "m.py");
     define_string(6, "half");
     define_string(7, "/v/site-packages/torch/_ops.py");
+    define_string(8, "/v/site-packages/cupy/_core.so");
     NUMBERS(1, 1, 0, 0, 1 << 30, 0);
+    NUMBERS(2, 8, 1 << 30, 1 << 30, UINT64_C(1) << 31, 0);
     assert_int_equal(take(CT_SECTION_MODULES), 0);
     for (size_t i = 0; i < n; i++) {
         const uint64_t id = i + 1, pc = 0x1000 + i;
@@ -353,6 +356,9 @@ static uint32_t stack_like(const char *kinds) {
             break;
         case 'i':
             NUMBERS(id, 0, 0x400 + pc, 1, 0x400 + pc, 2, 0, 3, 6, 5, 10, 3, 5, 20, 2, 5, 30);
+            break;
+        case 'k':
+            NUMBERS(id, 0, (1 << 30) + pc, 2, pc, 2, 0);
             break;
         case 'p':
             NUMBERS(id, 1, 2, 5, 100 + i);
@@ -401,6 +407,9 @@ TEST(who_asked) {
     shows("xwxwu", 0, "4", 4);  // noise, and a frame without a name
     shows("oxwxw", 0, "24", 3); // noise alone: lines of Python
     shows("oxwxw", 1, "01234", 0);
+    shows("oxkkpk", 0, "4", 5); // a package works for its caller
+    shows("oxkkxk", 0, "235", 3);
+    shows("oxukwx", 0, "3", 5); // a name is better than none, and than a line of noise
     shows("oo", 0, "0", 1);
     shows("xpe", 0, "1", 1);
     shows("xpe", 1, "01", 0);
@@ -424,6 +433,11 @@ TEST(noise_is_what_the_table_says) {
         {CT_NOISE_MODULE, "libc10_cuda.so", CT_NOISE_TORCH},
         {CT_NOISE_MODULE, "libtorch_python.so", CT_NOISE_TORCH},
         {CT_NOISE_MODULE, "_vllm_fa3_C.abi3.so", CT_NOISE_NONE},
+        {CT_NOISE_MODULE, "/x/site-packages/vllm/_vllm_fa3_C.abi3.so", CT_NOISE_PACKAGES},
+        {CT_NOISE_MODULE, "/x/site-packages/torch/lib/libc10_cuda.so", CT_NOISE_TORCH},
+        {CT_NOISE_MODULE, "/x/site-packages/nvidia/cublas/lib/libcublas.so.12", CT_NOISE_NONE},
+        {CT_NOISE_MODULE, "/x/site-packages/nvidia/cuda_runtime/lib/libcudart.so.12",
+         CT_NOISE_CUDA},
         {CT_NOISE_MODULE, "python3.12", CT_NOISE_PYTHON},
         {CT_NOISE_MODULE, "libpython3.9.so.1.0", CT_NOISE_PYTHON},
         {CT_NOISE_MODULE, "pythonista", CT_NOISE_NONE},
@@ -467,6 +481,10 @@ TEST(native_frames_by_module_and_function) {
         {"libtorch_cuda.so", "", CT_NOISE_TORCH},
         {"libtorch_cuda.so", "ncclCommInitRank", CT_NOISE_NONE},
         {"libc.so.6", "ncclCommInitRank", CT_NOISE_NONE},
+        {"/x/dist-packages/cupy/core.so", "cupy::take", CT_NOISE_PACKAGES},
+        {"/x/dist-packages/cupy/core.so", "", CT_NOISE_PACKAGES},
+        {"/x/dist-packages/cupy/core.so", "PyObject_Call", CT_NOISE_PYTHON},
+        {"/x/dist-packages/cupy/core.so", "ncclCommInitRank", CT_NOISE_NONE},
         {"app", "at::native::empty", CT_NOISE_TORCH},
         {"app", "", CT_NOISE_NONE},
         {"", "", CT_NOISE_NONE},

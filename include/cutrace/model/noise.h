@@ -51,6 +51,18 @@ static inline int ct_noise_matches(const char *pattern, const char *name) {
     return open_end ? strncmp(name, pattern, n - 1) == 0 : strcmp(name, pattern) == 0;
 }
 
+// Whether a row is about a name. A module has the path of its file; most patterns want its base
+// name.
+static inline int ct_noise_row_matches(const struct ct_noise_row *row,
+                                       enum ct_noise_subject subject, const char *name) {
+    const char *slash = strrchr(name, '/');
+    if (row->subject != subject)
+        return 0;
+    if (subject == CT_NOISE_MODULE && slash && !strchr(row->pattern, '/'))
+        name = slash + 1;
+    return ct_noise_matches(row->pattern, name);
+}
+
 // The group of the first row whose pattern matches a name (NUL-terminated), CT_NOISE_NONE if there
 // is none or its names are kept. *kept: whether they are.
 static inline enum ct_noise_group ct_noise_look_up(enum ct_noise_subject subject, const char *name,
@@ -62,7 +74,7 @@ static inline enum ct_noise_group ct_noise_look_up(enum ct_noise_subject subject
     for (size_t i = 0; i < count; i++) {
         if (!rows[i].pattern) {
             group++;
-        } else if (rows[i].subject == subject && ct_noise_matches(rows[i].pattern, name)) {
+        } else if (ct_noise_row_matches(&rows[i], subject, name)) {
             *kept = rows[i].keep;
             return rows[i].keep ? CT_NOISE_NONE : (enum ct_noise_group)group;
         }
@@ -76,13 +88,16 @@ static inline enum ct_noise_group ct_noise_classify(enum ct_noise_subject subjec
     return ct_noise_look_up(subject, name, &kept);
 }
 
-// The group of a native frame by the base name of its module and its function, "" where unknown. A
-// function that the table keeps is no noise in any module but ours.
+// The group of a native frame by the path of its module and its function, "" where unknown. A
+// function that the table keeps is no noise in any module but ours. A function of a package that
+// another group has is of that group.
 static inline enum ct_noise_group ct_noise_classify_native(const char *module,
                                                            const char *function) {
     int kept;
     const enum ct_noise_group of_module = ct_noise_classify(CT_NOISE_MODULE, module);
     const enum ct_noise_group of_function = ct_noise_look_up(CT_NOISE_FUNCTION, function, &kept);
+    if (of_module == CT_NOISE_PACKAGES && of_function != CT_NOISE_NONE)
+        return of_function;
     if (of_module == CT_NOISE_OURS || (of_module != CT_NOISE_NONE && !kept))
         return of_module;
     return of_function;
@@ -153,56 +168,69 @@ static inline void ct_noise_plain_name(const char *symbol, size_t length, char *
     to[used] = 0;
 }
 
-// ---- ranks of callers ---------------------------------------------------------------------------
+// ---- ranks of frames ----------------------------------------------------------------------------
 
-// How well a frame names a call site on the recorder's line about a failed allocation: as the
-// report ranks it, except that the functions of a module whose symbols are not loaded are not known
-// yet. Pure functions; any thread.
-
-// The best first. NONE: the frame is cutrace's or CUDA's, or nothing is known of it.
-enum ct_caller_rank {
-    CT_CALLER_NAMED,
-    CT_CALLER_NAMELESS,
-    CT_CALLER_WRAPPER, // a line of Python that is noise
-    CT_CALLER_NOISE,
-    CT_CALLER_NONE,
+// How well a frame names a call site; lower is better.
+enum ct_frame_rank {
+    CT_FRAME_NAMED = 1, // a function of the program, or of a library that allocates for itself
+    CT_FRAME_PACKAGE,   // a native function of an installed package of Python's
+    CT_FRAME_NAMELESS,  // a native function of any of them whose name is not known
+    CT_FRAME_WRAPPER,   // a line of Python that is noise
+    CT_FRAME_NOISE,     // a native function that is
+    CT_FRAME_OURS,      // cutrace's own, or no frame at all
+    CT_FRAME_RANKS,
 };
+
+// The rank of a native frame with a name.
+static inline enum ct_frame_rank ct_noise_rank(enum ct_noise_group group) {
+    if (group == CT_NOISE_NONE)
+        return CT_FRAME_NAMED;
+    if (group == CT_NOISE_PACKAGES)
+        return CT_FRAME_PACKAGE;
+    return group == CT_NOISE_OURS ? CT_FRAME_OURS : CT_FRAME_NOISE;
+}
+
+// The recorder's line about a failed allocation ranks frames as the report does, except that
+// CUDA's never name a call site, and that the functions of a module whose symbols are not loaded
+// are not known yet. Pure functions; any thread.
 
 enum { CT_CALLER_FILE = 512, CT_CALLER_FUNCTION = 256 }; // longer names are cut
 
 static inline void ct_caller_copy(const char *text, size_t bytes, char *to, size_t size) {
     const size_t n = bytes < size ? bytes : size - 1;
-    memcpy(to, text, n);
+    if (n)
+        memcpy(to, text, n);
     to[n] = 0;
 }
 
+// Copies the end of a path: it tells more than the beginning.
+static inline void ct_caller_copy_path(const char *path, size_t bytes, char *to, size_t size) {
+    const size_t cut = bytes >= size ? bytes - size + 1 : 0;
+    ct_caller_copy(path + cut, bytes - cut, to, size);
+}
+
 // Ranks a line of Python. The texts are not NUL-terminated.
-static inline enum ct_caller_rank ct_caller_rank_python(const char *file, size_t file_bytes,
-                                                        const char *function,
-                                                        size_t function_bytes) {
+static inline enum ct_frame_rank ct_caller_rank_python(const char *file, size_t file_bytes,
+                                                       const char *function,
+                                                       size_t function_bytes) {
     char path[CT_CALLER_FILE], name[CT_CALLER_FUNCTION];
-    // What a path ends with tells more than what it begins with.
-    const size_t cut = file_bytes >= sizeof path ? file_bytes - sizeof path + 1 : 0;
-    ct_caller_copy(file + cut, file_bytes - cut, path, sizeof path);
+    ct_caller_copy_path(file, file_bytes, path, sizeof path);
     ct_caller_copy(function, function_bytes, name, sizeof name);
-    return ct_noise_classify_python(path, name) == CT_NOISE_NONE ? CT_CALLER_NAMED
-                                                                 : CT_CALLER_WRAPPER;
+    return ct_noise_classify_python(path, name) == CT_NOISE_NONE ? CT_FRAME_NAMED
+                                                                 : CT_FRAME_WRAPPER;
 }
 
 // Ranks a native frame by the path of its module and its symbol (NULL: not known).
-static inline enum ct_caller_rank ct_caller_rank_native(const char *module, const char *symbol,
-                                                        size_t bytes) {
-    const char *slash = strrchr(module, '/');
+static inline enum ct_frame_rank ct_caller_rank_native(const char *module, const char *symbol,
+                                                       size_t bytes) {
     char function[CT_CALLER_FUNCTION] = "";
     if (symbol)
         ct_noise_plain_name(symbol, bytes, function, sizeof function);
-    const enum ct_noise_group group =
-        ct_noise_classify_native(slash ? slash + 1 : module, function);
-    if (group == CT_NOISE_OURS || group == CT_NOISE_CUDA)
-        return CT_CALLER_NONE;
-    if (group != CT_NOISE_NONE)
-        return CT_CALLER_NOISE;
-    return symbol ? CT_CALLER_NAMED : CT_CALLER_NAMELESS;
+    const enum ct_noise_group group = ct_noise_classify_native(module, function);
+    const enum ct_frame_rank rank = ct_noise_rank(group);
+    if (group == CT_NOISE_CUDA)
+        return CT_FRAME_OURS;
+    return !symbol && rank <= CT_FRAME_PACKAGE ? CT_FRAME_NAMELESS : rank;
 }
 
 #endif

@@ -98,7 +98,7 @@ void ct_noise_document_print(FILE *out) {
         "the recorder uses, too, for its\n"
         "line about a failed allocation. A pattern begins or ends with * where any text may "
         "stand. Modules are compared by the\n"
-        "base names of their files, functions as views show them (without what compilers "
+        "base names of their files (by the path, if the pattern has a folder), functions as views show them (without what compilers "
         "append, such as `.cold`), Python files\n"
         "by their whole paths (code without a file by `<string>` and its function). Names that "
         "stay are no noise although a later\n"

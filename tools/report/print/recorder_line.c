@@ -10,27 +10,25 @@
 
 // ---- the caller ---------------------------------------------------------------------------------
 
-static enum ct_caller_rank rank_frame(const struct ct_definitions *n, const struct ct_frame *f) {
+static enum ct_frame_rank rank_frame(const struct ct_definitions *n, const struct ct_frame *f) {
     const struct ct_string *function = &n->strings[f->function], *file = &n->strings[f->file];
     const struct ct_string *module = &n->strings[n->modules[f->module].path];
     char path[CT_CALLER_FILE];
     if (f->kind == CT_FRAME_PYTHON)
         return ct_caller_rank_python(file->at, file->length, function->at, function->length);
     if (f->kind != CT_FRAME_NATIVE || !f->module || !module->length)
-        return CT_CALLER_NONE;
-    // (what a path ends with is the name of the module)
-    const size_t cut = module->length >= sizeof path ? module->length - sizeof path + 1 : 0;
-    ct_caller_copy(module->at + cut, module->length - cut, path, sizeof path);
+        return CT_FRAME_OURS;
+    ct_caller_copy_path(module->at, module->length, path, sizeof path);
     return ct_caller_rank_native(path, f->function ? function->at : NULL, function->length);
 }
 
 // The frame that names the call site: the innermost one of the best rank. NULL: none does.
 static const struct ct_frame *find_caller(const struct ct_definitions *n, uint32_t stack) {
     const struct ct_frame *best = NULL;
-    enum ct_caller_rank best_rank = CT_CALLER_NONE;
-    for (uint32_t i = n->stacks[stack]; i && best_rank != CT_CALLER_NAMED; i = n->nodes[i].parent) {
+    enum ct_frame_rank best_rank = CT_FRAME_OURS;
+    for (uint32_t i = n->stacks[stack]; i && best_rank != CT_FRAME_NAMED; i = n->nodes[i].parent) {
         const struct ct_frame *f = ct_definitions_node_frame(n, i);
-        const enum ct_caller_rank rank = rank_frame(n, f);
+        const enum ct_frame_rank rank = rank_frame(n, f);
         if (rank < best_rank) {
             best = f;
             best_rank = rank;

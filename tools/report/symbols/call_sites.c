@@ -3,7 +3,6 @@
 #include "symbols/call_sites.h"
 
 #include <cutrace/format/assert.h>
-#include <cutrace/model/noise.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -79,12 +78,6 @@ void ct_call_sites_base_name(const struct ct_definitions *n, uint32_t path, char
 
 // ---- ranks of frames ----------------------------------------------------------------------------
 
-static enum ct_frame_rank rank_group(enum ct_noise_group group) {
-    if (group == CT_NOISE_NONE)
-        return CT_FRAME_NAMED;
-    return group == CT_NOISE_OURS ? CT_FRAME_OURS : CT_FRAME_NOISE;
-}
-
 // The name of a function as the table of noise has it: without what compilers append (".cold",
 // ".isra.0", ".lto_priv.0").
 static const char *copy_plain_name(struct ct_call_sites *s, uint32_t function, char *to,
@@ -98,7 +91,7 @@ static const char *copy_plain_name(struct ct_call_sites *s, uint32_t function, c
 
 static enum ct_frame_rank rank_function(struct ct_call_sites *s, uint32_t function) {
     char name[MAX_NAME];
-    return rank_group(
+    return ct_noise_rank(
         ct_noise_classify(CT_NOISE_FUNCTION, copy_plain_name(s, function, name, sizeof name)));
 }
 
@@ -114,14 +107,16 @@ static uint32_t find_named_location(struct ct_call_sites *s, const struct ct_fra
 }
 
 static enum ct_frame_rank rank_native(struct ct_call_sites *s, const struct ct_frame *f) {
-    const struct ct_definitions *n = s->definitions;
-    char module[100], function[MAX_NAME] = "";
-    ct_call_sites_base_name(n, n->modules[f->module].path, module, sizeof module);
+    const struct ct_string *path =
+        &s->definitions->strings[s->definitions->modules[f->module].path];
+    char module[MAX_NAME], function[MAX_NAME] = "";
+    ct_caller_copy_path(path->at, path->length, module, sizeof module);
     if (f->function)
         copy_plain_name(s, f->function, function, sizeof function);
-    const enum ct_frame_rank rank = rank_group(ct_noise_classify_native(module, function));
+    const enum ct_frame_rank rank = ct_noise_rank(ct_noise_classify_native(module, function));
     const enum ct_noise_group of_module = ct_noise_classify(CT_NOISE_MODULE, module);
-    if (of_module == CT_NOISE_TORCH && !f->function && !f->location_count)
+    const int may_stay = of_module == CT_NOISE_TORCH || of_module == CT_NOISE_PACKAGES;
+    if (may_stay && !f->function && !f->location_count)
         return CT_FRAME_NAMELESS; // what it is called may be a name that stays
     if (rank != CT_FRAME_NAMED && of_module != CT_NOISE_NONE)
         return rank;
@@ -133,13 +128,9 @@ static enum ct_frame_rank rank_native(struct ct_call_sites *s, const struct ct_f
 }
 
 static enum ct_frame_rank rank_python(const struct ct_call_sites *s, const struct ct_frame *f) {
-    const struct ct_string *path = &s->definitions->strings[f->file],
-                           *name = &s->definitions->strings[f->function];
-    char file[MAX_NAME], function[MAX_NAME];
-    (void)snprintf(file, sizeof file, "%.*s", (int)path->length, path->at);
-    (void)snprintf(function, sizeof function, "%.*s", (int)name->length, name->at);
-    return ct_noise_classify_python(file, function) == CT_NOISE_NONE ? CT_FRAME_NAMED
-                                                                     : CT_FRAME_WRAPPER;
+    const struct ct_string *file = &s->definitions->strings[f->file],
+                           *function = &s->definitions->strings[f->function];
+    return ct_caller_rank_python(file->at, file->length, function->at, function->length);
 }
 
 static enum ct_frame_rank compute_rank(struct ct_call_sites *s, const struct ct_frame *f) {
@@ -163,8 +154,9 @@ static enum ct_frame_rank rank_frame(struct ct_call_sites *s, uint32_t frame) {
 }
 
 int ct_call_sites_hides_frame(struct ct_call_sites *s, uint32_t frame) {
+    const enum ct_frame_rank rank = rank_frame(s, frame);
     return s->definitions->frames[frame].kind != CT_FRAME_END &&
-           rank_frame(s, frame) >= CT_FRAME_WRAPPER;
+           (rank == CT_FRAME_PACKAGE || rank >= CT_FRAME_WRAPPER);
 }
 
 // ---- call sites ---------------------------------------------------------------------------------

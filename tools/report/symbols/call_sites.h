@@ -4,20 +4,12 @@
 #ifndef CT_CALL_SITES_H
 #define CT_CALL_SITES_H
 
+#include <cutrace/model/noise.h>
+
 #include "base/json.h"
 #include "read/definitions.h"
 #include "symbols/demangle.h"
 #include "symbols/file_names.h"
-
-// How well a frame names a call site; lower is better.
-enum ct_frame_rank {
-    CT_FRAME_NAMED = 1, // a function of the program, or of a library that allocates for itself
-    CT_FRAME_NAMELESS,  // the same without a name
-    CT_FRAME_WRAPPER,   // a line of Python that is noise, see noise.def
-    CT_FRAME_NOISE,     // a native function that is
-    CT_FRAME_OURS,      // cutrace's own, or no frame at all
-    CT_FRAME_RANKS,
-};
 
 // Answers are computed once. Each array is indexed by an id and holds 0 (or NULL) for an answer
 // that was not computed yet.
@@ -65,9 +57,9 @@ void ct_call_sites_frame_label(struct ct_call_sites *s, const struct ct_frame *f
 int ct_call_sites_hides_frame(struct ct_call_sites *s, uint32_t frame);
 
 // Walks the frames of a stack that views show, innermost first: those that are not noise; if there
-// are none, those without a name; else lines of Python that are noise; else the innermost one that
-// is not cutrace's. A frame with inlined functions counts once for each of its locations that is
-// not noise.
+// are none, those of installed packages; else those without a name; else lines of Python that are
+// noise; else the innermost one that is not cutrace's. A frame with inlined functions counts once
+// for each of its locations that is not noise.
 struct ct_shown_frames {
     struct ct_call_sites *sites;
     uint32_t stack;
