@@ -67,24 +67,17 @@ static inline void ct_checkpoint_put_common(const struct ct_live *l, const struc
     CT_SET(e, op, op);
     CT_SET(e, t_ns, o->t_ns);
     CT_SET(e, event, ct_object_event(o));
-    if (o->bytes)
-        CT_SET(e, bytes, o->bytes);
-    if (o->stack)
-        CT_SET(e, stack, o->stack);
+    CT_SET_KNOWN(e, bytes, o->bytes);
+    CT_SET_KNOWN(e, stack, o->stack);
     if (o->device != CT_NO_DEVICE)
         CT_SET(e, device, (int)o->device);
-    if (traits->context)
-        CT_SET(e, context, traits->context);
-    if (traits->thread)
-        CT_SET(e, thread, traits->thread);
-    if (traits->api)
-        CT_SET(e, api, traits->api);
+    CT_SET_KNOWN(e, context, traits->context);
+    CT_SET_KNOWN(e, thread, traits->thread);
+    CT_SET_KNOWN(e, api, traits->api);
     const uint32_t flags = traits->flags | (o->segment ? CT_FLAG_SEGMENT : 0u) |
                            (o->holds_segment ? CT_FLAG_HOLDS_SEGMENT : 0u);
-    if (flags)
-        CT_SET(e, flags, flags);
-    if (traits->space)
-        CT_SET(e, space, traits->space);
+    CT_SET_KNOWN(e, flags, flags);
+    CT_SET_KNOWN(e, space, traits->space);
 }
 
 static inline void ct_checkpoint_put_pool(const struct ct_live *l, const struct ct_object *o,
@@ -119,8 +112,7 @@ static inline void ct_checkpoint_put_object(const struct ct_live *l, const struc
         break;
     case CT_KIND_HANDLE:
         CT_SET(e, handle, o->key);
-        if (traits->maps)
-            CT_SET(e, count, traits->maps);
+        CT_SET_KNOWN(e, count, traits->maps);
         break;
     default:
         CT_SET(e, ptr, o->key);
@@ -155,12 +147,9 @@ static inline void ct_checkpoint_put_sum(const struct ct_site_sum *t, struct ct_
     CT_SET(e, event, t->event);
     CT_SET(e, bytes, t->bytes);
     CT_SET(e, count, t->count);
-    if (t->stack)
-        CT_SET(e, stack, t->stack);
-    if (t->flags)
-        CT_SET(e, flags, t->flags);
-    if (t->space)
-        CT_SET(e, space, t->space);
+    CT_SET_KNOWN(e, stack, t->stack);
+    CT_SET_KNOWN(e, flags, t->flags);
+    CT_SET_KNOWN(e, space, t->space);
     if (t->device != CT_NO_DEVICE)
         CT_SET(e, device, (int)t->device);
 }
@@ -291,8 +280,7 @@ static inline size_t ct_checkpoint_put_tentative(const struct ct_live *l, uint32
         CT_SET(e, op, CT_OP_AMEND);
         CT_SET(e, t_ns, a->freed_ns);
         CT_SET(e, amends_ns, a->freed_ns);
-        if (a->thread)
-            CT_SET(e, thread, a->thread);
+        CT_SET_KNOWN(e, thread, a->thread);
         o.kind = a->kind;
     }
     if (n)

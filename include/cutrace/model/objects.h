@@ -344,12 +344,10 @@ static inline void ct_site_sum_describe(const struct ct_live *l, const struct ct
                                         struct ct_event *e) {
     const struct ct_traits *traits = ct_live_traits(l, o);
     CT_SET(e, bytes, o->bytes);
-    if (o->stack)
-        CT_SET(e, stack, o->stack);
+    CT_SET_KNOWN(e, stack, o->stack);
     if (o->device != CT_NO_DEVICE)
         CT_SET(e, device, (int)o->device);
-    if (traits->space)
-        CT_SET(e, space, traits->space);
+    CT_SET_KNOWN(e, space, traits->space);
     if (traits->flags & CT_FLAG_ASYNC)
         CT_SET(e, pool, ct_live_pool_key(o, ct_live_traits(l, o)));
 }

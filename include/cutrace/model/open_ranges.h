@@ -92,15 +92,11 @@ static inline void ct_open_ranges_put(const struct ct_open_range *r, struct ct_e
     CT_SET(e, event, r->event);
     if (r->op == CT_OP_RANGE_START)
         CT_SET(e, handle, r->handle);
-#define CT_PUT(field) \
-    if (r->field)     \
-        CT_SET(e, field, r->field);
-    CT_PUT(thread)
-    CT_PUT(api)
-    CT_PUT(text)
-    CT_PUT(domain)
-    CT_PUT(category)
-#undef CT_PUT
+    CT_SET_KNOWN(e, thread, r->thread);
+    CT_SET_KNOWN(e, api, r->api);
+    CT_SET_KNOWN(e, text, r->text);
+    CT_SET_KNOWN(e, domain, r->domain);
+    CT_SET_KNOWN(e, category, r->category);
 }
 
 #endif
