@@ -553,8 +553,8 @@ static inline uint64_t ct_checkpoint_sum_key(const struct ct_event *e) {
 // Restores the object or reading of a checkpoint's record.
 static inline void ct_checkpoint_apply(struct ct_live *l, struct ct_readings *r,
                                        const struct ct_event *e) {
-    const uint64_t ptr = CT_HAS(e, ptr) ? e->ptr : 0;
-    const uint64_t handle = CT_HAS(e, handle) ? e->handle : 0;
+    uint64_t key;
+    const unsigned kind = ct_event_makes(e, &key);
     const int is_freed = l->next_is_freed;
     if (e->op == CT_OP_AMEND) {
         // The result is 0 unless an AMEND of the trace says that the call failed.
@@ -564,43 +564,14 @@ static inline void ct_checkpoint_apply(struct ct_live *l, struct ct_readings *r,
     l->next_is_freed = 0;
     if (is_freed)
         return;
+    if (kind) {
+        ct_checkpoint_restore(l, kind, key, e);
+        return;
+    }
     switch (e->op) {
     case CT_OP_ALLOC:
-        if (ptr)
-            ct_checkpoint_restore(l, CT_KIND_ADDRESS, ptr, e);
-        else if (handle)
-            ct_checkpoint_restore(l, CT_KIND_ARRAY, handle, e);
-        else if (CT_HAS(e, count))
+        if (CT_HAS(e, count))
             ct_checkpoint_restore(l, CT_KIND_SITE_SUM, ct_checkpoint_sum_key(e), e);
-        break;
-    case CT_OP_CREATE:
-    case CT_OP_IMPORT:
-        if (handle)
-            ct_checkpoint_restore(l, CT_KIND_HANDLE, handle, e);
-        break;
-    case CT_OP_MAP:
-        if (ptr)
-            ct_checkpoint_restore(l, CT_KIND_MAPPING, ptr, e);
-        break;
-    case CT_OP_RESERVE:
-        if (ptr)
-            ct_checkpoint_restore(l, CT_KIND_RESERVED, ptr, e);
-        break;
-    case CT_OP_REGISTER:
-        if (ptr)
-            ct_checkpoint_restore(l, CT_KIND_REGISTERED, ptr, e);
-        break;
-    case CT_OP_GRAPH_ALLOC:
-        if (ptr)
-            ct_checkpoint_restore(l, CT_KIND_GRAPH, ptr, e);
-        break;
-    case CT_OP_IPC_OPEN:
-        if (ptr)
-            ct_checkpoint_restore(l, CT_KIND_IPC, ptr, e);
-        break;
-    case CT_OP_BLOCK_ALLOC:
-        if (ptr)
-            ct_checkpoint_restore(l, CT_KIND_BLOCK, ptr, e);
         break;
     case CT_OP_POOL_SAMPLE:
         if (CT_HAS(e, pool))

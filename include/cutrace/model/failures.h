@@ -23,30 +23,11 @@ enum ct_request_kind {
 };
 
 static inline enum ct_request_kind ct_op_request_kind(uint32_t op) {
-    switch (op) {
-    case CT_OP_ALLOC:
-    case CT_OP_CREATE:
-    case CT_OP_GRAPH_ALLOC:
-    case CT_OP_MAP:
-    case CT_OP_RESERVE:
-    case CT_OP_REGISTER:
-    case CT_OP_BLOCK_ALLOC:
-    case CT_OP_BLOCK_OOM:
-        return CT_REQUEST_SIZED;
-    case CT_OP_RETAIN:
-    case CT_OP_EXPORT:
-    case CT_OP_ACCESS:
-    case CT_OP_POOL_CREATE:
-    case CT_OP_IPC_OPEN:
-    case CT_OP_IMPORT:
-    case CT_OP_CONTEXT_CREATE:
-    case CT_OP_MODULE_LOAD:
-    case CT_OP_LIMIT:
-    case CT_OP_MEMORY_SAMPLE:
-        return CT_REQUEST_UNSIZED;
-    default:
-        return CT_REQUEST_NONE;
-    }
+    static const uint8_t asks[CT_OPS_END] = {
+#define CT_OP_DOES(OP, MAKES, ENDS, ASKS) [CT_OP_##OP] = CT_REQUEST_##ASKS,
+#include <cutrace/model/ops.def>
+    };
+    return op < CT_OPS_END ? (enum ct_request_kind)asks[op] : CT_REQUEST_NONE;
 }
 
 // Whether `bytes` of an event is the size of its request.

@@ -13,6 +13,42 @@
 #include <cutrace/model/objects.h>
 #include <cutrace/model/tentative.h>
 
+// ---- what an event makes or ends ----------------------------------------------------------------
+
+static inline uint64_t ct_event_key(const struct ct_event *e, unsigned kind) {
+    if (kind == CT_KIND_HANDLE || kind == CT_KIND_ARRAY)
+        return CT_HAS(e, handle) ? e->handle : 0;
+    if (kind == CT_KIND_POOL)
+        return CT_HAS(e, pool) ? e->pool : 0;
+    return CT_HAS(e, ptr) ? e->ptr : 0;
+}
+
+// The kinds of objects that an operation creates or ends, or CT_KIND_NONE.
+static inline unsigned ct_op_makes(uint32_t op) {
+    static const uint8_t makes[CT_OPS_END] = {
+#define CT_OP_DOES(OP, MAKES, ENDS, ASKS) [CT_OP_##OP] = CT_KIND_##MAKES,
+#include <cutrace/model/ops.def>
+    };
+    return op < CT_OPS_END ? makes[op] : CT_KIND_NONE;
+}
+
+static inline unsigned ct_op_ends(uint32_t op) {
+    static const uint8_t ends[CT_OPS_END] = {
+#define CT_OP_DOES(OP, MAKES, ENDS, ASKS) [CT_OP_##OP] = CT_KIND_##ENDS,
+#include <cutrace/model/ops.def>
+    };
+    return op < CT_OPS_END ? ends[op] : CT_KIND_NONE;
+}
+
+// The kind of the object that an event creates, and its key; CT_KIND_NONE if it creates none.
+static inline unsigned ct_event_makes(const struct ct_event *e, uint64_t *key) {
+    unsigned kind = ct_op_makes(e->op);
+    if (kind == CT_KIND_ADDRESS && !ct_event_key(e, kind))
+        kind = CT_KIND_ARRAY;
+    *key = ct_event_key(e, kind);
+    return *key ? kind : CT_KIND_NONE;
+}
+
 // Creates an object as an event describes it. An object with the same key is replaced: its end was
 // missed.
 CT_HOT struct ct_object *ct_live_add_hashed(struct ct_live *l, unsigned kind, uint64_t key,
@@ -86,36 +122,19 @@ static inline void ct_live_unmap(struct ct_live *l, uint64_t start, uint64_t byt
 CT_COLD struct ct_found ct_live_find_freed_other(const struct ct_live *l,
                                                  const struct ct_event *e) {
     static const struct ct_found nothing = {NULL, NULL, 0, 0, CT_NO_SLOT};
-    const uint64_t ptr = CT_HAS(e, ptr) ? e->ptr : 0, handle = CT_HAS(e, handle) ? e->handle : 0;
+    const uint64_t ptr = ct_event_key(e, CT_KIND_ADDRESS), handle = ct_event_key(e, CT_KIND_ARRAY);
+    const unsigned kind = ct_op_ends(e->op);
     struct ct_found f;
-    switch (e->op) {
-    case CT_OP_FREE: // frees what any kind of allocation returned
-        if (handle)
-            return ct_slot_index_lookup(l, CT_KIND_ARRAY, handle);
-        if (!ptr)
-            return nothing;
-        if ((f = ct_slot_index_lookup(l, CT_KIND_ADDRESS, ptr)).what ||
-            (f = ct_slot_index_lookup(l, CT_KIND_GRAPH, ptr)).what)
-            return f;
-        return ct_slot_index_lookup(l, CT_KIND_MAPPING, ptr);
-    case CT_OP_RELEASE:
-        return ct_slot_index_lookup(l, CT_KIND_HANDLE, handle);
-    case CT_OP_UNMAP:
-        return ct_slot_index_lookup(l, CT_KIND_MAPPING, ptr);
-    case CT_OP_UNRESERVE:
-        return ct_slot_index_lookup(l, CT_KIND_RESERVED, ptr);
-    case CT_OP_UNREGISTER:
-        return ct_slot_index_lookup(l, CT_KIND_REGISTERED, ptr);
-    case CT_OP_IPC_CLOSE:
-        return ct_slot_index_lookup(l, CT_KIND_IPC, ptr);
-    case CT_OP_GRAPH_FREE:
-        return ct_slot_index_lookup(l, CT_KIND_GRAPH, ptr);
-    case CT_OP_POOL_TRIM:
-    case CT_OP_POOL_DESTROY:
-        return CT_HAS(e, pool) ? ct_slot_index_lookup(l, CT_KIND_POOL, e->pool) : nothing;
-    default:
+    if (e->op != CT_OP_FREE)
+        return kind ? ct_slot_index_lookup(l, kind, ct_event_key(e, kind)) : nothing;
+    if (handle) // frees what any kind of allocation returned
+        return ct_slot_index_lookup(l, CT_KIND_ARRAY, handle);
+    if (!ptr)
         return nothing;
-    }
+    if ((f = ct_slot_index_lookup(l, CT_KIND_ADDRESS, ptr)).what ||
+        (f = ct_slot_index_lookup(l, CT_KIND_GRAPH, ptr)).what)
+        return f;
+    return ct_slot_index_lookup(l, CT_KIND_MAPPING, ptr);
 }
 
 // The object that an event frees, if it is known. `hash` is that of the event. Valid until the next
@@ -136,7 +155,7 @@ CT_HOT struct ct_found ct_live_find_freed(const struct ct_live *l, const struct 
 
 // A free that finds no array and no address.
 CT_COLD void ct_live_free_other(struct ct_live *l, const struct ct_event *e, struct ct_object *o) {
-    const int array = CT_HAS(e, handle) && e->handle;
+    const unsigned kind = ct_event_key(e, CT_KIND_ARRAY) ? CT_KIND_ARRAY : CT_KIND_ADDRESS;
     struct ct_object *total = NULL;
     if (o && o->kind == CT_KIND_MAPPING)
         ct_live_unmap_one(l, o);
@@ -144,12 +163,8 @@ CT_COLD void ct_live_free_other(struct ct_live *l, const struct ct_event *e, str
         ct_object_remove(l, o);
     else if ((total = ct_site_sum_find(l, e)))
         ct_site_sum_subtract(l, total, e);
-    else if (!ct_tentative_free_again(l, array ? CT_KIND_ARRAY : CT_KIND_ADDRESS,
-                                      array            ? e->handle
-                                      : CT_HAS(e, ptr) ? e->ptr
-                                                       : 0,
-                                      e) &&
-             CT_HAS(e, ptr) && e->ptr && !l->partial)
+    else if (!ct_tentative_free_again(l, kind, ct_event_key(e, kind), e) && CT_HAS(e, ptr) &&
+             e->ptr && !l->partial)
         l->unknown_frees++;
 }
 
@@ -311,91 +326,64 @@ CT_HOT void ct_live_apply_block(struct ct_live *l, const struct ct_event *e, uin
     ct_live_set_reported(l, e);
 }
 
+static inline void ct_live_make(struct ct_live *l, unsigned kind, uint64_t key,
+                                const struct ct_event *e, uint64_t number) {
+    if (kind == CT_KIND_MAPPING)
+        ct_live_map(l, e, number);
+    else if (kind == CT_KIND_HANDLE || kind == CT_KIND_IPC)
+        ct_live_add_reference(l, kind, key, e, number);
+    else
+        ct_live_add(l, kind, key, e, number);
+}
+
+static inline void ct_live_end(struct ct_live *l, unsigned kind, const struct ct_event *e) {
+    const uint64_t key = ct_event_key(e, kind);
+    struct ct_object *pool;
+    switch (kind) {
+    case CT_KIND_HANDLE:
+    case CT_KIND_IPC:
+        ct_live_drop_reference(l, kind, key);
+        break;
+    case CT_KIND_MAPPING:
+        if (key && CT_HAS(e, bytes))
+            ct_live_unmap(l, key, e->bytes);
+        break;
+    case CT_KIND_RESERVED:
+    case CT_KIND_REGISTERED:
+        ct_live_free_key(l, kind, key, e);
+        break;
+    case CT_KIND_POOL:
+        // A destroyed pool lives until its last allocation is freed. From now on it reserves
+        // nothing beyond that.
+        pool = e->op == CT_OP_POOL_DESTROY && CT_HAS(e, pool) ? ct_live_find(l, kind, key) : NULL;
+        if (pool)
+            ct_live_pool_set_reserved(l, pool, 0);
+        break;
+    default: // of a graph: it keeps the address; its launches allocate and free the memory
+        break;
+    }
+}
+
 // Applies an event that is no alloc with an address, no free and no block.
 CT_COLD void ct_live_apply_other(struct ct_live *l, const struct ct_event *e, uint64_t number) {
-    const uint64_t ptr = CT_HAS(e, ptr) ? e->ptr : 0;
-    const uint64_t handle = CT_HAS(e, handle) ? e->handle : 0;
-    switch (e->op) {
-    case CT_OP_ALLOC:
-        if (handle)
-            ct_live_add(l, CT_KIND_ARRAY, handle, e, number);
-        break;
-    case CT_OP_CREATE:
-    case CT_OP_IMPORT:
-        if (handle)
-            ct_live_add_reference(l, CT_KIND_HANDLE, handle, e, number);
-        break;
-    case CT_OP_RETAIN: {
-        struct ct_object *o = ct_live_find(l, CT_KIND_HANDLE, handle);
-        if (o)
-            ct_live_traits(l, o)->refs++;
-        break;
-    }
-    case CT_OP_RELEASE:
-        ct_live_drop_reference(l, CT_KIND_HANDLE, handle);
-        break;
-    case CT_OP_MAP:
-        ct_live_map(l, e, number);
-        break;
-    case CT_OP_UNMAP:
-        if (ptr && CT_HAS(e, bytes))
-            ct_live_unmap(l, ptr, e->bytes);
-        break;
-    case CT_OP_RESERVE:
-        if (ptr)
-            ct_live_add(l, CT_KIND_RESERVED, ptr, e, number);
-        break;
-    case CT_OP_UNRESERVE:
-        ct_live_free_key(l, CT_KIND_RESERVED, ptr, e);
-        break;
-    case CT_OP_REGISTER:
-        if (ptr)
-            ct_live_add(l, CT_KIND_REGISTERED, ptr, e, number);
-        break;
-    case CT_OP_UNREGISTER:
-        ct_live_free_key(l, CT_KIND_REGISTERED, ptr, e);
-        break;
-    case CT_OP_GRAPH_ALLOC:
-        if (ptr)
-            ct_live_add(l, CT_KIND_GRAPH, ptr, e, number);
-        break;
-    case CT_OP_GRAPH_FREE:
-        break; // the graph keeps the address; its launches allocate and free the memory
-    case CT_OP_IPC_OPEN:
-        if (ptr)
-            ct_live_add_reference(l, CT_KIND_IPC, ptr, e, number);
-        break;
-    case CT_OP_IPC_CLOSE:
-        ct_live_drop_reference(l, CT_KIND_IPC, ptr);
-        break;
-    case CT_OP_RANGE_PUSH:
-    case CT_OP_RANGE_POP:
-    case CT_OP_RANGE_START:
-    case CT_OP_RANGE_END:
+    uint64_t key;
+    const unsigned made = ct_event_makes(e, &key), ended = ct_op_ends(e->op);
+    struct ct_object *o;
+    if (made)
+        ct_live_make(l, made, key, e, number);
+    else if (ended)
+        ct_live_end(l, ended, e);
+    else if (e->op >= CT_OP_RANGE_PUSH && e->op <= CT_OP_RANGE_END)
         ct_open_ranges_apply(&l->open, e, number);
-        break;
-    case CT_OP_POOL_SAMPLE:
-        if (CT_HAS(e, pool))
-            ct_live_pool_apply_sample(l, e);
-        break;
-    case CT_OP_POOL_DESTROY: {
-        // The pool lives until its last allocation is freed. From now on it reserves nothing beyond
-        // that.
-        struct ct_object *o = CT_HAS(e, pool) ? ct_live_find(l, CT_KIND_POOL, e->pool) : NULL;
-        if (o)
-            ct_live_pool_set_reserved(l, o, 0);
-        break;
-    }
-    case CT_OP_CONTEXT_DESTROY:
-        if (CT_HAS(e, context))
-            ct_live_end_context(l, e->context);
-        break;
-    case CT_OP_BLOCK_OOM:
+    else if (e->op == CT_OP_POOL_SAMPLE && CT_HAS(e, pool))
+        ct_live_pool_apply_sample(l, e);
+    else if (e->op == CT_OP_CONTEXT_DESTROY && CT_HAS(e, context))
+        ct_live_end_context(l, e->context);
+    else if (e->op == CT_OP_BLOCK_OOM)
         ct_live_set_reported(l, e);
-        break;
-    default:
-        break;
-    }
+    else if (e->op == CT_OP_RETAIN &&
+             (o = ct_live_find(l, CT_KIND_HANDLE, ct_event_key(e, CT_KIND_HANDLE))))
+        ct_live_traits(l, o)->refs++;
 }
 
 // Applies an event with its number. A failed event (result not 0) changes nothing. `hash` is

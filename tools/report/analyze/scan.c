@@ -9,17 +9,8 @@
 #include <cutrace/model/live.h>
 
 static int is_request_for_memory(const struct ct_event *e) {
-    switch (e->op) {
-    case CT_OP_ALLOC:
-    case CT_OP_CREATE:
-    case CT_OP_MAP:
-    case CT_OP_GRAPH_ALLOC:
-    case CT_OP_BLOCK_ALLOC:
-    case CT_OP_BLOCK_OOM:
-        return !CT_HAS(e, space) || e->space != CT_SPACE_HOST;
-    default:
-        return 0;
-    }
+    return ct_op_request_kind(e->op) == CT_REQUEST_SIZED && e->op != CT_OP_RESERVE &&
+           e->op != CT_OP_REGISTER && !(CT_HAS(e, space) && e->space == CT_SPACE_HOST);
 }
 
 // Whether what is live is known, as far as it ever is.

@@ -497,28 +497,11 @@ static int open_next_chunk(struct ct_trace *t) {
     return 1;
 }
 
-// Whether an operation allocates memory or addresses, or gets a reference to them.
+// Whether an operation allocates memory or addresses, or gets a reference to them. (The others that
+// ask for something only look at what is there.)
 static int op_acquires(uint32_t op) {
-    switch (op) {
-    case CT_OP_ALLOC:
-    case CT_OP_RESERVE:
-    case CT_OP_CREATE:
-    case CT_OP_MAP:
-    case CT_OP_REGISTER:
-    case CT_OP_GRAPH_ALLOC:
-    case CT_OP_POOL_CREATE:
-    case CT_OP_IPC_OPEN:
-    case CT_OP_IMPORT:
-    case CT_OP_ACCESS:
-    case CT_OP_CONTEXT_CREATE:
-    case CT_OP_MODULE_LOAD:
-    case CT_OP_LIMIT:
-    case CT_OP_BLOCK_ALLOC:
-    case CT_OP_BLOCK_OOM:
-        return 1;
-    default:
-        return 0;
-    }
+    return ct_op_request_kind(op) != CT_REQUEST_NONE && op != CT_OP_RETAIN && op != CT_OP_EXPORT &&
+           op != CT_OP_MEMORY_SAMPLE;
 }
 
 static void resolve_texts(const struct ct_definitions *n, struct ct_event *e) {

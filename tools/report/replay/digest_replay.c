@@ -91,29 +91,19 @@ static void resolve(struct digest_replay *r, struct ct_event *e) {
 
 // ---- checkpoints --------------------------------------------------------------------------------
 
-static unsigned kind_of(const struct ct_event *e) {
-    switch (e->op) {
-    case CT_OP_ALLOC:
-        return CT_HAS(e, ptr) && e->ptr ? CT_KIND_ADDRESS : CT_KIND_ARRAY;
-    case CT_OP_RESERVE:
-        return CT_KIND_RESERVED;
-    case CT_OP_REGISTER:
-        return CT_KIND_REGISTERED;
-    default:
-        return CT_KIND_NONE;
-    }
-}
-
-static uint64_t key_of(const struct ct_event *e) {
-    if (kind_of(e) == CT_KIND_ARRAY)
-        return CT_HAS(e, handle) ? e->handle : 0;
-    return CT_HAS(e, ptr) ? e->ptr : 0;
+// The object of a record and its key, if it is of a kind whose frees may turn out to have failed.
+static unsigned find_kind(const struct ct_event *e, uint64_t *key) {
+    const unsigned kind = ct_event_makes(e, key);
+    return kind == CT_KIND_ADDRESS || kind == CT_KIND_ARRAY || kind == CT_KIND_RESERVED ||
+                   kind == CT_KIND_REGISTERED
+               ? kind
+               : CT_KIND_NONE;
 }
 
 // The object was freed by calls that may still turn out to have failed.
 static void free_restored(struct digest_replay *r, const struct ct_event *object) {
-    const unsigned kind = kind_of(object);
-    const uint64_t key = key_of(object);
+    uint64_t key;
+    const unsigned kind = find_kind(object, &key);
     for (size_t i = 0; i < r->freed_count && kind; i++) {
         struct ct_event e = r->freed[i];
         const struct ct_found f = ct_slot_index_lookup(&r->live, kind, key);
@@ -126,6 +116,7 @@ static void free_restored(struct digest_replay *r, const struct ct_event *object
 }
 
 static void restore_object(struct digest_replay *r, struct ct_event *e) {
+    uint64_t key;
     resolve(r, e);
     if (e->op == CT_OP_AMEND) {
         CT_HEAP_GROW(r->freed, r->freed_count, r->freed_capacity);
@@ -133,9 +124,8 @@ static void restore_object(struct digest_replay *r, struct ct_event *e) {
         return;
     }
     // What is there has the address since the free: then the call did not fail.
-    const int is_gone =
-        r->freed_count && ct_slot_index_lookup(&r->live, kind_of(e), key_of(e)).what;
-    if (!is_gone) {
+    const unsigned kind = find_kind(e, &key);
+    if (!r->freed_count || !ct_slot_index_lookup(&r->live, kind, key).what) {
         ct_checkpoint_apply(&r->live, &r->readings, e);
         free_restored(r, e);
     }

@@ -113,26 +113,8 @@ static void count_live(const struct pass *p) {
 // ---- calls --------------------------------------------------------------------------------------
 
 static int is_memory_call(uint32_t op) {
-    switch (op) {
-    case CT_OP_ALLOC:
-    case CT_OP_FREE:
-    case CT_OP_RESERVE:
-    case CT_OP_UNRESERVE:
-    case CT_OP_CREATE:
-    case CT_OP_RELEASE:
-    case CT_OP_MAP:
-    case CT_OP_UNMAP:
-    case CT_OP_REGISTER:
-    case CT_OP_UNREGISTER:
-    case CT_OP_IMPORT:
-    case CT_OP_IPC_OPEN:
-    case CT_OP_IPC_CLOSE:
-    case CT_OP_GRAPH_ALLOC:
-    case CT_OP_GRAPH_FREE:
-        return 1;
-    default:
-        return 0;
-    }
+    const unsigned kind = ct_op_makes(op) | ct_op_ends(op); // (no operation does both)
+    return kind != CT_KIND_NONE && kind != CT_KIND_BLOCK && kind != CT_KIND_POOL;
 }
 
 // Returns the position of the calls in the list, from 1.
