@@ -31,58 +31,51 @@ static uint64_t hold_key(const struct ct_listed_range *region) {
 
 // A synthetic segment (its block's memory comes from a call that was not seen) ends with its block.
 static void end_synthetic(struct ct_torch_snapshot *s, uint64_t start) {
-    const struct ct_range_list_position at = ct_range_list_find(&s->regions, start);
-    const struct ct_listed_range *region = ct_range_list_get(&s->regions, at);
-    if (!region || region->start != start || !(region->what & CT_REGION_SYNTHETIC))
+    struct ct_listed_range *region = ct_range_list_find_exact(&s->regions, start);
+    if (!region || !(region->what & CT_REGION_SYNTHETIC))
         return;
     ct_torch_snapshot_write_free(s, region, W_segment_free);
-    ct_range_list_remove(&s->regions, at);
+    ct_range_list_remove(&s->regions, region);
     CT_ASSERT(s->synthetic);
     s->synthetic--;
 }
 
-static void end_block(struct ct_torch_snapshot *s, struct ct_range_list_position at) {
-    const struct ct_listed_range block = *ct_range_list_get(&s->blocks, at);
-    write_block_free(s, &block);
-    ct_range_list_remove(&s->blocks, at);
+static void end_block(struct ct_torch_snapshot *s, struct ct_listed_range *block) {
+    const uint64_t start = block->start;
+    write_block_free(s, block);
+    ct_range_list_remove(&s->blocks, block);
     if (s->synthetic)
-        end_synthetic(s, block.start);
+        end_synthetic(s, start);
 }
 
 // Ends all blocks that overlap a range.
 static void end_blocks(struct ct_torch_snapshot *s, const struct ct_listed_range *in) {
-    for (;;) {
-        const struct ct_range_list_position at = ct_range_list_find(&s->blocks, in->start);
-        const struct ct_listed_range *block = ct_range_list_get(&s->blocks, at);
-        if (!block || block->start >= ct_listed_range_end(in))
-            return;
-        end_block(s, at);
-    }
+    struct ct_listed_range *block;
+    while ((block = ct_range_list_find_overlap(&s->blocks, in->start, in->bytes)))
+        end_block(s, block);
 }
 
-static void end_region(struct ct_torch_snapshot *s, uint64_t start) {
-    const struct ct_listed_range region = *ct_range_list_find_exact(&s->regions, start);
-    const int mapped = region.what & CT_REGION_POOL && region.what & CT_REGION_MAPPED;
-    if (!(region.what & CT_REGION_POOL))
-        write_block_free(s, &region);
-    end_blocks(s, &region);
-    if (region.what & CT_REGION_SYNTHETIC) // ended with its block
+static void end_region(struct ct_torch_snapshot *s, struct ct_listed_range *region) {
+    const int mapped = region->what & CT_REGION_POOL && region->what & CT_REGION_MAPPED;
+    const int ends_with_block = region->what & CT_REGION_SYNTHETIC;
+    if (!(region->what & CT_REGION_POOL))
+        write_block_free(s, region);
+    end_blocks(s, region);
+    if (ends_with_block)
         return;
-    ct_torch_snapshot_write_free(s, &region, mapped ? W_segment_unmap : W_segment_free);
-    ct_range_list_remove(&s->regions, ct_range_list_find(&s->regions, start));
+    ct_torch_snapshot_write_free(s, region, mapped ? W_segment_unmap : W_segment_free);
+    ct_range_list_remove(&s->regions, region);
 }
 
 // Notes whether a mapping and memory that is no mapping lie side by side.
 static void check_neighbours(struct ct_torch_snapshot *s, const struct ct_listed_range *region) {
-    const struct ct_range_list_position at = ct_range_list_find(&s->regions, region->start);
-    const struct ct_listed_range *after = ct_range_list_get(&s->regions, at),
-                                 *before = ct_range_list_previous(&s->regions, at);
-    if (after && after->start == ct_listed_range_end(region) &&
-        (after->what ^ region->what) & CT_REGION_MAPPED)
-        s->separate_mappings = 1;
-    if (before && ct_listed_range_end(before) == region->start &&
-        (before->what ^ region->what) & CT_REGION_MAPPED)
-        s->separate_mappings = 1;
+    const uint64_t end = ct_listed_range_end(region);
+    const struct ct_listed_range *sides[] = {
+        region->start ? ct_range_list_find_overlap(&s->regions, region->start - 1, 1) : NULL,
+        ct_range_list_find_overlap(&s->regions, end, 1)};
+    for (unsigned i = 0; i < 2; i++)
+        if (sides[i] && (sides[i]->what ^ region->what) & CT_REGION_MAPPED)
+            s->separate_mappings = 1;
 }
 
 static struct ct_listed_range span_of(const struct ct_object *o) {
@@ -102,12 +95,12 @@ static int can_show(const struct ct_torch_snapshot *s, const struct ct_object *o
 static void begin_region(struct ct_torch_snapshot *s, const struct ct_object *o, int device,
                          unsigned what) {
     struct ct_listed_range region = span_of(o);
-    const struct ct_listed_range *there;
+    struct ct_listed_range *there;
     if (!can_show(s, o, device))
         return;
     region.device = (int8_t)device;
     while ((there = ct_range_list_find_overlap(&s->regions, region.start, region.bytes)))
-        end_region(s, there->start);
+        end_region(s, there);
     if (!s->out && o->segment)
         *ct_map_add(&s->held, hold_key(&region)) = 1;
     // The first replay finds out which regions hold blocks; until then each of them may.
@@ -126,9 +119,8 @@ static void begin_region(struct ct_torch_snapshot *s, const struct ct_object *o,
 static int lies_in_segment(struct ct_torch_snapshot *s, const struct ct_listed_range *block,
                            int note) {
     uint64_t up_to = block->start;
-    struct ct_range_list_position at = ct_range_list_find(&s->regions, up_to);
-    for (const struct ct_listed_range *r; (r = ct_range_list_get(&s->regions, at));
-         at = ct_range_list_next(&s->regions, at)) {
+    for (const struct ct_listed_range *r = ct_range_list_find(&s->regions, up_to); r;
+         r = ct_range_list_next(&s->regions, r)) {
         const int first = up_to == block->start;
         if (!(r->what & CT_REGION_POOL) || r->device != block->device ||
             (first ? r->start > up_to : r->start != up_to || !(r->what & CT_REGION_MAPPED)))
@@ -168,6 +160,12 @@ static int is_memory(const struct ct_traits *from) {
     return from->space != CT_SPACE_HOST && !(from->flags & CT_FLAGS_WITHOUT_MEMORY);
 }
 
+static void end_region_at(struct ct_torch_snapshot *s, uint64_t start) {
+    struct ct_listed_range *region = ct_range_list_find_exact(&s->regions, start);
+    if (region)
+        end_region(s, region);
+}
+
 // A mapping is device memory if the mapped object is, and on that object's device. While the call
 // is applied, only the event knows the mapped object.
 static void begin_mapping(struct ct_torch_snapshot *s, const struct ct_object *o,
@@ -181,12 +179,10 @@ static void begin_mapping(struct ct_torch_snapshot *s, const struct ct_object *o
 
 static void address_changed(struct ct_torch_snapshot *s, const struct ct_object *o,
                             const struct ct_traits *from, int sign) {
-    if (sign < 0) {
-        if (ct_range_list_find_exact(&s->regions, o->key))
-            end_region(s, o->key);
-    } else if (is_memory(from)) {
+    if (sign < 0)
+        end_region_at(s, o->key);
+    else if (is_memory(from))
         begin_region(s, o, o->device, 0);
-    }
 }
 
 static void tile_changed(void *user, struct ct_object *o, const struct ct_traits *from, int sign) {
@@ -196,15 +192,14 @@ static void tile_changed(void *user, struct ct_object *o, const struct ct_traits
     } else if (o->kind == CT_KIND_RESERVED) {
         return;
     } else if (o->kind == CT_KIND_MAPPING) {
-        if (sign < 0 && ct_range_list_find_exact(&s->regions, o->key))
-            end_region(s, o->key);
-        else if (sign > 0)
+        if (sign < 0)
+            end_region_at(s, o->key);
+        else
             begin_mapping(s, o, from);
     } else if (sign < 0) {
-        const struct ct_range_list_position at = ct_range_list_find(&s->blocks, o->key);
-        const struct ct_listed_range *block = ct_range_list_get(&s->blocks, at);
-        if (block && block->start == o->key)
-            end_block(s, at);
+        struct ct_listed_range *block = ct_range_list_find_exact(&s->blocks, o->key);
+        if (block)
+            end_block(s, block);
     } else if (can_show(s, o, o->device)) {
         s->has_blocks = 1;
         begin_block(s, o);
@@ -285,16 +280,14 @@ static void write_before(struct ct_torch_snapshot *s, uint64_t t_ns) {
 }
 
 static void count_shown(struct ct_torch_snapshot *s) {
-    const struct ct_listed_range *span;
-    struct ct_range_list_position at;
-    for (at = ct_range_list_find(&s->regions, 0); (span = ct_range_list_get(&s->regions, at));
-         at = ct_range_list_next(&s->regions, at)) {
+    const struct ct_listed_range *span = ct_range_list_find(&s->regions, 0);
+    for (; span; span = ct_range_list_next(&s->regions, span)) {
         struct ct_export_shown *d = &s->shown[ct_device_to_index(span->device)];
         d->segment_bytes += span->bytes;
         d->torch_segment_bytes += span->what & CT_REGION_POOL ? span->bytes : 0;
     }
-    for (at = ct_range_list_find(&s->blocks, 0); (span = ct_range_list_get(&s->blocks, at));
-         at = ct_range_list_next(&s->blocks, at)) {
+    for (span = ct_range_list_find(&s->blocks, 0); span;
+         span = ct_range_list_next(&s->blocks, span)) {
         struct ct_export_shown *d = &s->shown[ct_device_to_index(span->device)];
         d->blocks++;
         d->block_bytes += span->bytes;
@@ -369,13 +362,12 @@ static void add_holding(struct ct_live_totals *m, size_t *room, struct ct_map *p
 // there are no blocks.
 static void choose_categories(struct ct_torch_snapshot *s) {
     const struct ct_range_list *from = s->has_blocks ? &s->blocks : &s->regions;
-    const struct ct_listed_range *span;
     struct ct_map position = {0};
     size_t room = 16;
     struct ct_live_totals m = {.holdings = ct_heap_alloc_zeroed(room, sizeof *m.holdings)};
     struct ct_site_groups groups;
-    for (struct ct_range_list_position at = ct_range_list_find(from, 0);
-         (span = ct_range_list_get(from, at)); at = ct_range_list_next(from, at))
+    for (const struct ct_listed_range *span = ct_range_list_find(from, 0); span;
+         span = ct_range_list_next(from, span))
         add_holding(&m, &room, &position, span);
     ct_map_free(&position);
     ct_site_groups_refine(s->sites, m.holdings, m.holding_count);

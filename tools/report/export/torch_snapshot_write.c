@@ -366,9 +366,8 @@ static uint64_t put_blocks(struct ct_torch_snapshot *s, const struct ct_listed_r
     put_word(s, W_blocks);
     ct_pickle_op(s->out, CT_PICKLE_EMPTY_LIST);
     ct_pickle_op(s->out, CT_PICKLE_MARK);
-    const struct ct_listed_range *b;
-    for (struct ct_range_list_position at = ct_range_list_find(from, up_to);
-         (b = ct_range_list_get(from, at)) && b->start < end; at = ct_range_list_next(from, at)) {
+    for (const struct ct_listed_range *b = ct_range_list_find(from, up_to); b && b->start < end;
+         b = ct_range_list_next(from, b)) {
         if (b->start > up_to) {
             next_element(s, &batch);
             put_block(s, up_to, b->start - up_to, NULL);
@@ -429,20 +428,17 @@ static void put_segment(struct ct_torch_snapshot *s, const struct ct_listed_rang
 // Adjacent mappings are one segment.
 static void put_segments(struct ct_torch_snapshot *s) {
     const struct ct_range_list *from = &s->regions;
-    struct ct_range_list_position at = ct_range_list_find(from, 0);
-    const struct ct_listed_range *region;
+    const struct ct_listed_range *region = ct_range_list_find(from, 0), *next;
     unsigned batch = 0;
     put_word(s, W_segments);
     ct_pickle_op(s->out, CT_PICKLE_EMPTY_LIST);
     ct_pickle_op(s->out, CT_PICKLE_MARK);
-    while ((region = ct_range_list_get(from, at))) {
+    for (; region; region = next) {
         uint64_t end = ct_listed_range_end(region);
-        const struct ct_listed_range *next;
-        for (at = ct_range_list_next(from, at);
-             (next = ct_range_list_get(from, at)) &&
-             region->what == (CT_REGION_POOL | CT_REGION_MAPPED) && next->what == region->what &&
-             next->start == end && next->device == region->device;
-             at = ct_range_list_next(from, at))
+        for (next = ct_range_list_next(from, region);
+             next && region->what == (CT_REGION_POOL | CT_REGION_MAPPED) &&
+             next->what == region->what && next->start == end && next->device == region->device;
+             next = ct_range_list_next(from, next))
             end = ct_listed_range_end(next);
         next_element(s, &batch);
         put_segment(s, region, end);

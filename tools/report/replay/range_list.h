@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Disjoint address ranges in ascending order, with the event that created each.
+// Disjoint address ranges in ascending order, with the event that created each. A pointer to a
+// range is valid until one is added.
 #ifndef CT_RANGE_LIST_H
 #define CT_RANGE_LIST_H
 
-#include <stdint.h>
+#include <stddef.h>
+
+#include "replay/range_tree.h"
 
 struct ct_listed_range {
     uint64_t start, bytes;
@@ -18,34 +21,34 @@ static inline uint64_t ct_listed_range_end(const struct ct_listed_range *range) 
 }
 
 struct ct_range_list {
-    struct ct_range_list_entry *leaf; // directory of the leaves
-    uint32_t leaves, room;
+    struct ct_range_tree order; // marked with the range's place
+    struct ct_listed_range *list;
+    uint32_t count, room;
+    uint32_t spare; // the first place that is free again, + 1; its `stack` is the next one
 };
 
-// A position in the order, valid until a range is added or removed.
-struct ct_range_list_position {
-    uint32_t leaf, at;
-};
-
-// The position of the first range that ends after an address.
-struct ct_range_list_position ct_range_list_find(const struct ct_range_list *s, uint64_t address);
-// The range at a position, NULL after the last one.
-struct ct_listed_range *ct_range_list_get(const struct ct_range_list *s,
-                                          struct ct_range_list_position at);
-// The range before a position, NULL if there is none.
-struct ct_listed_range *ct_range_list_previous(const struct ct_range_list *s,
-                                               struct ct_range_list_position at);
-struct ct_range_list_position ct_range_list_next(const struct ct_range_list *s,
-                                                 struct ct_range_list_position at);
+// The first range that ends after an address, or NULL.
+struct ct_listed_range *ct_range_list_find(const struct ct_range_list *s, uint64_t address);
+// The range after one, or NULL.
+static inline struct ct_listed_range *ct_range_list_next(const struct ct_range_list *s,
+                                                         const struct ct_listed_range *range) {
+    return ct_range_list_find(s, ct_listed_range_end(range));
+}
 // The first range that overlaps [start, start + bytes), or NULL.
-struct ct_listed_range *ct_range_list_find_overlap(const struct ct_range_list *s, uint64_t start,
-                                                   uint64_t bytes);
+static inline struct ct_listed_range *ct_range_list_find_overlap(const struct ct_range_list *s,
+                                                                 uint64_t start, uint64_t bytes) {
+    struct ct_listed_range *range = ct_range_list_find(s, start);
+    return range && range->start < start + bytes ? range : NULL;
+}
 // The range that begins at an address, or NULL.
-struct ct_listed_range *ct_range_list_find_exact(const struct ct_range_list *s, uint64_t start);
+static inline struct ct_listed_range *ct_range_list_find_exact(const struct ct_range_list *s,
+                                                               uint64_t start) {
+    struct ct_listed_range *range = ct_range_list_find(s, start);
+    return range && range->start == start ? range : NULL;
+}
 // Adds a range of at least one byte that overlaps no other.
 void ct_range_list_add(struct ct_range_list *s, const struct ct_listed_range *range);
-// Removes the range at a position.
-void ct_range_list_remove(struct ct_range_list *s, struct ct_range_list_position at);
+void ct_range_list_remove(struct ct_range_list *s, struct ct_listed_range *range);
 void ct_range_list_free(struct ct_range_list *s);
 
 #endif

@@ -46,19 +46,15 @@ static int add(struct ct_range_list *list, const struct ct_listed_range *r) {
     return 1;
 }
 
-static void remove_at(struct ct_range_list *list, const struct ct_listed_range *r) {
-    ct_range_list_remove(list, ct_range_list_find(list, r->start));
-}
-
 // Takes [start, start + bytes) out of all ranges.
 static void cut(struct ct_range_list *list, uint64_t start, uint64_t bytes) {
-    const struct ct_listed_range *found;
+    struct ct_listed_range *found;
     if (!bytes || start > UINT64_MAX - bytes)
         return;
     while ((found = ct_range_list_find_overlap(list, start, bytes))) {
         const struct ct_listed_range whole = *found;
         struct ct_listed_range before = whole, after = whole;
-        remove_at(list, &whole);
+        ct_range_list_remove(list, found);
         before.bytes = whole.start < start ? start - whole.start : 0;
         after.start = start + bytes;
         after.bytes = ct_listed_range_end(&whole) > after.start
@@ -132,7 +128,7 @@ static void undo(struct moment *m, const struct ct_snapshot_entry *e) {
     case CT_SNAPSHOT_ALLOC:
         if (block) {
             m->block_bytes -= block->bytes;
-            remove_at(&m->blocks, block);
+            ct_range_list_remove(&m->blocks, block);
         }
         break;
     case CT_SNAPSHOT_FREE_COMPLETED:
@@ -196,11 +192,9 @@ static int is_usable(const struct ct_snapshot_pool_key *a, const struct ct_snaps
 static uint64_t count_range(struct moment *m, uint64_t start, uint64_t end, int usable) {
     struct ct_snapshot_pool *p = m->pool;
     const uint64_t before = p->free.bytes;
-    const struct ct_listed_range *b;
     uint64_t up_to = start;
-    for (struct ct_range_list_position at = ct_range_list_find(&m->blocks, start);
-         (b = ct_range_list_get(&m->blocks, at)) && b->start < end;
-         at = ct_range_list_next(&m->blocks, at)) {
+    for (const struct ct_listed_range *b = ct_range_list_find(&m->blocks, start);
+         b && b->start < end; b = ct_range_list_next(&m->blocks, b)) {
         const uint64_t gap = b->start > up_to ? b->start - up_to : 0;
         add_free(&p->free, gap);
         if (usable)
@@ -217,10 +211,8 @@ static uint64_t count_range(struct moment *m, uint64_t start, uint64_t end, int 
 
 // A call site with a block in a segment holds open what is free in it.
 static void count_held(struct moment *m, uint64_t start, uint64_t end, uint64_t free) {
-    const struct ct_listed_range *b;
-    for (struct ct_range_list_position at = ct_range_list_find(&m->blocks, start);
-         (b = ct_range_list_get(&m->blocks, at)) && b->start < end;
-         at = ct_range_list_next(&m->blocks, at)) {
+    for (const struct ct_listed_range *b = ct_range_list_find(&m->blocks, start);
+         b && b->start < end; b = ct_range_list_next(&m->blocks, b)) {
         struct ct_snapshot_holder *h = get_holder(m, b->stack);
         if (h->segment != m->pool->segments)
             h->held_open += free;
@@ -230,15 +222,14 @@ static void count_held(struct moment *m, uint64_t start, uint64_t end, uint64_t 
 
 // Neighbours that are parts of one expandable segment are counted as one.
 static void count(struct moment *m, const struct ct_snapshot_pool_key *key) {
-    struct ct_range_list_position at = ct_range_list_find(&m->segments, 0);
-    const struct ct_listed_range *g, *next;
-    while ((g = ct_range_list_get(&m->segments, at))) {
+    const struct ct_listed_range *g = ct_range_list_find(&m->segments, 0), *next;
+    for (; g; g = next) {
         const struct ct_snapshot_pool_key *own = &m->keys[g->event];
         uint64_t end = ct_listed_range_end(g);
-        for (at = ct_range_list_next(&m->segments, at);
-             (next = ct_range_list_get(&m->segments, at)) && g->what && next->what &&
-             next->start == end && is_usable(own, &m->keys[next->event]);
-             at = ct_range_list_next(&m->segments, at))
+        for (next = ct_range_list_next(&m->segments, g);
+             next && g->what && next->what && next->start == end &&
+             is_usable(own, &m->keys[next->event]);
+             next = ct_range_list_next(&m->segments, next))
             end = ct_listed_range_end(next);
         m->pool->segments++;
         m->pool->reserved += end - g->start;
