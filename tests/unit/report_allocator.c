@@ -7,7 +7,6 @@
 #include "../lib/draw.h"
 #include "../lib/seed.h"
 #include "../lib/unit.h"
-#include "allocator/block_ids.h"
 #include "allocator/model.h"
 #include "allocator/recorded_streams.h"
 #include "allocator/stream_groups.h"
@@ -215,21 +214,21 @@ TEST(random_requests) {
 }
 
 TEST(remember_blocks) {
-    struct ct_block_ids ids = {0};
+    struct ct_map places = {0};
     chance = 3 + test_seed();
     uint32_t truth[4096] = {0};
     for (unsigned n = 0; n < 100000; n++) {
         const uint64_t address = 1 + draw(4096);
-        struct ct_block_id *id = ct_block_ids_find(&ids, address);
-        assert_int_equal(id ? id->in[0] : 0, truth[address - 1]);
-        if (id) {
-            ct_block_ids_remove(&ids, id);
+        const uint64_t *place = ct_map_find(&places, address);
+        assert_int_equal(place ? *place : 0, truth[address - 1]);
+        if (place) {
+            ct_map_remove(&places, address);
             truth[address - 1] = 0;
         } else {
-            ct_block_ids_add(&ids, address)->in[0] = truth[address - 1] = n + 1;
+            *ct_map_add(&places, address) = truth[address - 1] = n + 1;
         }
     }
-    free(ids.slots);
+    ct_map_free(&places);
 }
 
 // ---- which segments are of one stream -----------------------------------------------------------

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A hash table from 64-bit keys to 64-bit values: open addressing with linear probing, at most half
-// full. Keys are never removed.
+// full.
 #ifndef CT_MAP_H
 #define CT_MAP_H
 
@@ -65,6 +65,22 @@ static inline uint64_t *ct_map_add(struct ct_map *m, uint64_t key) {
     return &m->entries[i].value;
 }
 // NOLINTEND(clang-analyzer-core.NullDereference)
+
+// Removes a key that is there. What lies after it moves back, so that every search still finds it.
+static inline void ct_map_remove(struct ct_map *m, uint64_t key) {
+    const size_t mask = m->capacity - 1;
+    size_t hole = ct_map_slot(m, key);
+    CT_ASSERT(m->used[hole]);
+    for (size_t i = (hole + 1) & mask; m->used[i]; i = (i + 1) & mask) {
+        const size_t home = ct_hash_mix(m->entries[i].key) & mask;
+        if (((i - home) & mask) >= ((i - hole) & mask)) {
+            m->entries[hole] = m->entries[i];
+            hole = i;
+        }
+    }
+    m->used[hole] = 0;
+    m->count--;
+}
 
 static inline void ct_map_free(struct ct_map *m) {
     free(m->entries);

@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "allocator/model_pass.h"
 
-#include "allocator/block_ids.h"
 #include "allocator/expandable_segments.h"
 #include "allocator/model.h"
 #include "allocator/recorded_blocks.h"
 #include "allocator/settings.h"
 #include "question/pass.h"
-
-_Static_assert((int)CT_WHAT_IF_SIDES == (int)CT_BLOCK_IDS, "a block in each model");
 
 // What a thread did last.
 struct thread_state {
@@ -18,12 +15,19 @@ struct thread_state {
     uint64_t mapped;                  // address space into which it mapped memory since then
 };
 
+// A live block of the trace in each model; in a free place, `in[0]` is the next free one.
+struct block {
+    uint32_t in[CT_WHAT_IF_SIDES];
+};
+
 struct models {
     struct ct_what_if *w;
     const struct ct_stream_groups *groups;
     struct ct_replay replay;
     struct ct_allocator_model model[CT_WHAT_IF_SIDES];
-    struct ct_block_ids ids;
+    struct ct_map places; // address of a block -> its place in `blocks`, + 1
+    struct block *blocks;
+    uint32_t block_count, block_room, spare;
     // Address space of expandable segments -> (its group + 1) * CT_MODEL_CLASSES + its class; 0: it
     // has ended.
     struct ct_map spaces;
@@ -161,37 +165,52 @@ static void release_cached(struct models *p) {
             ct_allocator_model_release_cached(&p->model[i]);
 }
 
+// The block at an address, a new one if there is none.
+static struct block *get_block(struct models *p, uint64_t address) {
+    uint64_t *place = ct_map_add(&p->places, address);
+    if (!*place && p->spare != CT_NO_BLOCK) {
+        *place = p->spare + UINT64_C(1);
+        p->spare = p->blocks[p->spare].in[0];
+    } else if (!*place) {
+        CT_HEAP_GROW(p->blocks, p->block_count, p->block_room);
+        *place = ++p->block_count;
+    }
+    return &p->blocks[*place - 1];
+}
+
 static void alloc_block(struct models *p, const struct ct_event *e, uint64_t number, uint32_t group,
                         uint32_t apart) {
-    struct ct_block_id *id = ct_block_ids_find(&p->ids, e->ptr);
+    struct block *b = get_block(p, e->ptr);
     const uint64_t most = ct_request_most(&p->w->recorded, e->bytes);
-    if (!id)
-        id = ct_block_ids_add(&p->ids, e->ptr);
     for (int i = 0; i < CT_WHAT_IF_SIDES; i++) {
-        id->in[i] = CT_NO_BLOCK;
+        b->in[i] = CT_NO_BLOCK;
         if (p->w->side[i].stopped)
             continue;
         const uint64_t bytes = request_size(p, i, e, number, most);
         p->w->uncertain_sizes += i == CT_WHAT_IF_ASKED_LEAST && bytes < most;
-        id->in[i] = request_block(p, i, i == CT_WHAT_IF_ASKED_APART ? apart : group, bytes);
-        if (id->in[i] != CT_NO_BLOCK)
+        b->in[i] = request_block(p, i, i == CT_WHAT_IF_ASKED_APART ? apart : group, bytes);
+        if (b->in[i] != CT_NO_BLOCK)
             continue;
         note_failure(p, i, e, number);
         if (i == CT_WHAT_IF_CHECK)
-            id->in[i] = force_block(p, group, bytes);
+            b->in[i] = force_block(p, group, bytes);
         else
             p->w->side[i].stopped = 1;
     }
 }
 
 static void free_block(struct models *p, const struct ct_event *e) {
-    struct ct_block_id *id = ct_block_ids_find(&p->ids, e->ptr);
-    if (!id)
+    const uint64_t *place = ct_map_find(&p->places, e->ptr);
+    if (!place)
         return;
+    const uint32_t at = (uint32_t)*place - 1;
+    struct block *b = &p->blocks[at];
     for (int i = 0; i < CT_WHAT_IF_SIDES; i++)
-        if (id->in[i] != CT_NO_BLOCK && !p->w->side[i].stopped)
-            ct_allocator_model_free_block(&p->model[i], id->in[i]);
-    ct_block_ids_remove(&p->ids, id);
+        if (b->in[i] != CT_NO_BLOCK && !p->w->side[i].stopped)
+            ct_allocator_model_free_block(&p->model[i], b->in[i]);
+    b->in[0] = p->spare;
+    p->spare = at;
+    ct_map_remove(&p->places, e->ptr);
 }
 
 static void fail_block(struct models *p, const struct ct_event *e, uint64_t number,
@@ -555,6 +574,7 @@ void ct_model_pass_run(struct ct_what_if *w, struct ct_trace *t, const struct ct
     p->less = less;
     p->more = more;
     p->groups = g;
+    p->spare = CT_NO_BLOCK;
     for (int i = 0; i < CT_WHAT_IF_SIDES; i++) {
         ct_allocator_model_init(
             &p->model[i], i < (int)CT_WHAT_IF_ASKED ? &w->recorded : &w->request.asked,
@@ -571,7 +591,8 @@ void ct_model_pass_run(struct ct_what_if *w, struct ct_trace *t, const struct ct
         const uint32_t spaces = p->space_groups[small ? CT_MODEL_SMALL : CT_MODEL_LARGE];
         w->groups[small] = g->groups[small] > spaces ? g->groups[small] : spaces;
     }
-    free(p->ids.slots);
+    free(p->blocks);
+    ct_map_free(&p->places);
     ct_map_free(&p->spaces);
     ct_map_free(&p->ends);
     free(p);
