@@ -173,10 +173,9 @@ static int read_settings(struct ct_what_if *w, const struct ct_trace *t) {
 }
 
 static uint64_t find_total(const struct ct_what_if *w, const struct ct_trace *t) {
-    char key[64];
     uint64_t bytes = 0;
-    snprintf(key, sizeof key, "device.%d.total_bytes", w->request.device);
-    return ct_definitions_info_number(&t->definitions, key, &bytes) ? bytes : 0;
+    (void)ct_definitions_device_number(&t->definitions, w->request.device, "total_bytes", &bytes);
+    return bytes;
 }
 
 // ---- the answer ---------------------------------------------------------------------------------

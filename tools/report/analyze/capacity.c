@@ -4,12 +4,10 @@
 #include "analyze/capacity.h"
 
 static uint64_t read_fact(const struct ct_trace *t, int device, const char *name) {
-    char key[64];
     uint64_t value = 0;
-    (void)snprintf(key, sizeof key, "device.%d.%s", device, name);
-    if (device < CT_MAX_DEVICES && ct_definitions_info_number(&t->definitions, key, &value))
-        return value;
-    return 0;
+    if (device < CT_MAX_DEVICES)
+        (void)ct_definitions_device_number(&t->definitions, device, name, &value);
+    return value;
 }
 
 struct ct_capacity ct_capacity_find(const struct ct_trace *t, const struct ct_replay *r,
@@ -38,8 +36,6 @@ struct ct_capacity ct_capacity_find(const struct ct_trace *t, const struct ct_re
 }
 
 const struct ct_string *ct_capacity_device_name(const struct ct_trace *t, int device) {
-    char key[64];
-    (void)snprintf(key, sizeof key, "device.%d.name", device);
-    const struct ct_string *s = ct_definitions_info(&t->definitions, key);
+    const struct ct_string *s = ct_definitions_device_info(&t->definitions, device, "name");
     return s ? s : &t->definitions.strings[0];
 }

@@ -27,10 +27,9 @@ void ct_view_scan_run(const struct ct_view *v, struct ct_scan *s,
 int ct_view_scan_check_device(const struct ct_view *v, struct ct_error *error) {
     const int device = v->options->device;
     struct ct_scan s;
-    char key[40];
     uint64_t total;
-    (void)snprintf(key, sizeof key, "device.%d.total_bytes", device);
-    if (device < 0 || ct_definitions_info_number(&v->trace->definitions, key, &total))
+    if (device < 0 ||
+        ct_definitions_device_number(&v->trace->definitions, device, "total_bytes", &total))
         return 0;
     const struct ct_scan_request whole = {.to_ns = UINT64_MAX, .device = device};
     ct_question_scan(&s, v->trace, &whole, NULL);

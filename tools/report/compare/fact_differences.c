@@ -120,14 +120,11 @@ void ct_fact_differences_find(struct ct_fact_differences *f, const struct ct_def
 void ct_fact_differences_find_device(struct ct_fact_differences *f, const struct ct_definitions *a,
                                      int device_a, const struct ct_definitions *b, int device_b) {
     static const char *const names[] = {"name", "total_bytes", "compute_capability"};
-    char key_a[64], key_b[64];
     *f = (struct ct_fact_differences){0};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        (void)snprintf(key_a, sizeof key_a, "device.%d.%s", device_a, names[i]);
-        (void)snprintf(key_b, sizeof key_b, "device.%d.%s", device_b, names[i]);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         add(f, CT_FACT_DEVICE, (struct ct_string){names[i], (uint32_t)strlen(names[i])},
-            ct_definitions_info(a, key_a), ct_definitions_info(b, key_b));
-    }
+            ct_definitions_device_info(a, device_a, names[i]),
+            ct_definitions_device_info(b, device_b, names[i]));
 }
 
 const char *ct_fact_kind_name(enum ct_fact_kind kind) {

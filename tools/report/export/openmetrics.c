@@ -116,9 +116,7 @@ static void put_info(const struct page *p) {
     const struct ct_string *release = ct_definitions_info(n, "nvidia.driver_version");
     begin(p, INFO);
     for (int d = 0; d < CT_MAX_DEVICES; d++) {
-        char key[40];
-        (void)snprintf(key, sizeof key, "device.%d.name", d);
-        const struct ct_string *name = ct_definitions_info(n, key);
+        const struct ct_string *name = ct_definitions_device_info(n, d, "name");
         if (!name || !p->x->scan.device[d].seen)
             continue;
         ct_openmetrics_put_name(&p->to, &metrics[INFO]);

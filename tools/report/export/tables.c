@@ -420,12 +420,11 @@ static void write_device(struct writer *w, int index) {
     const struct ct_device_scan *d = &w->x->scan.device[index];
     const struct ct_live_device *live = &w->x->scan.end.live.device[index];
     const struct ct_breakdown split = ct_replay_split(&w->x->scan.end, index);
-    const struct ct_string *name;
-    char key[40];
+    const struct ct_string *name =
+        ct_definitions_device_info(&w->x->trace->definitions, index, "name");
     begin_row(w, CT_TABLE_devices);
     put_device(w, CT_COLUMN_devices_device, index);
-    (void)snprintf(key, sizeof key, "device.%d.name", index);
-    if ((name = ct_definitions_info(&w->x->trace->definitions, key))) {
+    if (name) {
         ct_export_text(w->texts[0], name->at, name->length);
         put_text(w, CT_COLUMN_devices_name, w->texts[0]);
     }

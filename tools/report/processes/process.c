@@ -29,9 +29,9 @@ static char *copy_main_thread(const struct ct_process *p, const struct ct_defini
     return NULL;
 }
 
-static int read_hash(const struct ct_trace *t, const char *key, uint64_t *hash) {
+// Of a number in hexadecimal.
+static int read_hash(const struct ct_string *s, uint64_t *hash) {
     char text[17], *end;
-    const struct ct_string *s = ct_definitions_info(&t->definitions, key);
     if (!s || !s->length || s->length > 16)
         return 0;
     memcpy(text, s->at, s->length);
@@ -43,7 +43,8 @@ static int read_hash(const struct ct_trace *t, const char *key, uint64_t *hash) 
 // Who started the process, and for what job.
 static void read_origin(struct ct_process *p, const struct ct_trace *t) {
     p->ppid_known = ct_definitions_info_number(&t->definitions, "process.ppid", &p->ppid);
-    p->parent_trace_known = read_hash(t, "process.parent_trace", &p->parent_trace);
+    p->parent_trace_known =
+        read_hash(ct_definitions_info(&t->definitions, "process.parent_trace"), &p->parent_trace);
     p->world = copy_fact(t, "process.env.WORLD_SIZE");
     p->flags_from = copy_fact(t, "process.program.from");
 }
@@ -81,28 +82,14 @@ static void read_facts(struct ct_process *p, const struct ct_trace *t) {
     p->has_beginning = !t->overwritten_events && t->index.count && t->index.chunks[0].head.seq == 0;
 }
 
-static int read_number(const struct ct_trace *t, int ordinal, const char *name, uint64_t *value) {
-    char key[64];
-    (void)snprintf(key, sizeof key, "device.%d.%s", ordinal, name);
-    return ct_definitions_info_number(&t->definitions, key, value);
-}
-
-// The hash of the UUID is written in hexadecimal.
-static int read_uuid(const struct ct_trace *t, int ordinal, uint64_t *uuid) {
-    char key[64];
-    (void)snprintf(key, sizeof key, "device.%d.uuid_hash", ordinal);
-    return read_hash(t, key, uuid);
-}
-
 static void read_device_facts(struct ct_process_device *d, const struct ct_trace *t) {
-    char key[64];
-    d->kind = ct_device_kind_read(&t->definitions, d->ordinal);
+    const struct ct_definitions *n = &t->definitions;
+    d->kind = ct_device_kind_read(n, d->ordinal);
     if (d->ordinal >= CT_MAX_DEVICES)
         return;
-    d->uuid_known = read_uuid(t, d->ordinal, &d->uuid);
-    d->index_known = read_number(t, d->ordinal, "nvml_index", &d->nvml_index);
-    (void)snprintf(key, sizeof key, "device.%d.name", d->ordinal);
-    d->name = copy_fact(t, key);
+    d->uuid_known = read_hash(ct_definitions_device_info(n, d->ordinal, "uuid_hash"), &d->uuid);
+    d->index_known = ct_definitions_device_number(n, d->ordinal, "nvml_index", &d->nvml_index);
+    d->name = copy_string(ct_definitions_device_info(n, d->ordinal, "name"));
 }
 
 // ---- the first pass -----------------------------------------------------------------------------

@@ -565,8 +565,14 @@ const struct ct_string *ct_definitions_info(const struct ct_definitions *n, cons
     return NULL;
 }
 
-int ct_definitions_info_number(const struct ct_definitions *n, const char *key, uint64_t *value) {
-    const struct ct_string *s = ct_definitions_info(n, key);
+const struct ct_string *ct_definitions_device_info(const struct ct_definitions *n, int device,
+                                                   const char *name) {
+    char key[64];
+    (void)snprintf(key, sizeof key, "device.%d.%s", device, name);
+    return ct_definitions_info(n, key);
+}
+
+static int read_number(const struct ct_string *s, uint64_t *value) {
     uint64_t v = 0;
     if (!s || !s->length || s->length > 19)
         return 0;
@@ -577,4 +583,13 @@ int ct_definitions_info_number(const struct ct_definitions *n, const char *key, 
     }
     *value = v;
     return 1;
+}
+
+int ct_definitions_info_number(const struct ct_definitions *n, const char *key, uint64_t *value) {
+    return read_number(ct_definitions_info(n, key), value);
+}
+
+int ct_definitions_device_number(const struct ct_definitions *n, int device, const char *name,
+                                 uint64_t *value) {
+    return read_number(ct_definitions_device_info(n, device, name), value);
 }

@@ -147,5 +147,10 @@ uint32_t ct_definitions_add_stack(struct ct_definitions *n, uint32_t node);
 const struct ct_string *ct_definitions_info(const struct ct_definitions *n, const char *key);
 // The same as a number. 1, or 0 if it is none.
 int ct_definitions_info_number(const struct ct_definitions *n, const char *key, uint64_t *value);
+// The same of a device: the key device.DEVICE.NAME.
+const struct ct_string *ct_definitions_device_info(const struct ct_definitions *n, int device,
+                                                   const char *name);
+int ct_definitions_device_number(const struct ct_definitions *n, int device, const char *name,
+                                 uint64_t *value);
 
 #endif

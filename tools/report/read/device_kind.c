@@ -6,12 +6,9 @@
 
 static int read_number(const struct ct_definitions *definitions, int device, const char *name,
                        int otherwise) {
-    char key[64];
     uint64_t value;
-    (void)snprintf(key, sizeof key, "device.%d.%s", device, name);
-    if (!ct_definitions_info_number(definitions, key, &value) || value > INT_MAX)
-        return otherwise;
-    return (int)value;
+    const int is_known = ct_definitions_device_number(definitions, device, name, &value);
+    return is_known && value <= INT_MAX ? (int)value : otherwise;
 }
 
 struct ct_device_kind ct_device_kind_read(const struct ct_definitions *definitions, int device) {

@@ -4,7 +4,6 @@
 
 #include <cutrace/model/checkpoint.h>
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -94,11 +93,8 @@ static void prefetch_batch(const struct ct_replay *r) {
 static void read_cuda_totals(struct ct_replay *r, const struct ct_trace *t) {
     static const char *const names[] = {"meminfo_total_bytes", "total_bytes"};
     for (int d = 0; d < CT_MAX_DEVICES; d++)
-        for (unsigned i = 0; i < sizeof names / sizeof *names && !r->cuda_total[d]; i++) {
-            char key[64];
-            (void)snprintf(key, sizeof key, "device.%d.%s", d, names[i]);
-            (void)ct_definitions_info_number(&t->definitions, key, &r->cuda_total[d]);
-        }
+        for (unsigned i = 0; i < sizeof names / sizeof *names && !r->cuda_total[d]; i++)
+            (void)ct_definitions_device_number(&t->definitions, d, names[i], &r->cuda_total[d]);
 }
 
 static void read_host_access(struct ct_replay *r, const struct ct_trace *t) {
