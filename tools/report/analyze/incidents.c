@@ -5,6 +5,7 @@
 #include <cutrace/format/assert.h>
 #include <cutrace/model/failures.h>
 
+#include "base/search.h"
 #include "replay/torch_pool.h"
 
 // ---- incidents ----------------------------------------------------------------------------------
@@ -177,15 +178,8 @@ struct ct_incident_counts ct_incidents_count(const struct ct_incidents *n) {
 
 const struct ct_breakdown *ct_incidents_find_split(const struct ct_incidents *n, uint64_t number,
                                                    int device) {
-    size_t from = 0, to = n->oom_count;
-    while (from < to) {
-        const size_t middle = from + (to - from) / 2;
-        if (n->ooms[middle].event < number)
-            from = middle + 1;
-        else
-            to = middle;
-    }
-    const struct ct_oom_event *o = from < n->oom_count ? &n->ooms[from] : NULL;
+    const size_t at = CT_COUNT_BELOW(n->ooms, n->oom_count, event, number);
+    const struct ct_oom_event *o = at < n->oom_count ? &n->ooms[at] : NULL;
     return o && o->event == number && o->device == device ? &o->split : NULL;
 }
 

@@ -5,6 +5,7 @@
 
 #include "base/hash.h"
 #include "base/heap.h"
+#include "base/search.h"
 
 int ct_program_pools_has(const struct ct_event *e) {
     return e->op >= CT_OP_SUBALLOC && e->op <= CT_OP_SUBNAME;
@@ -227,15 +228,8 @@ static int lies_in(const struct ct_program_region *r, uint64_t start, uint64_t b
 }
 
 static struct piece *find_piece(const struct pieces *p, const struct ct_program_region *r) {
-    size_t from = 0, to = p->count;
-    while (from < to) {
-        const size_t middle = from + (to - from) / 2;
-        if (p->list[middle].start <= r->ptr)
-            from = middle + 1;
-        else
-            to = middle;
-    }
-    struct piece *found = from ? &p->list[from - 1] : NULL;
+    const size_t n = CT_COUNT_UP_TO(p->list, p->count, start, r->ptr);
+    struct piece *found = n ? &p->list[n - 1] : NULL;
     return found && lies_in(r, found->start, found->bytes) ? found : NULL;
 }
 

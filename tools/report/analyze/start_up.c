@@ -2,6 +2,7 @@
 #include "analyze/start_up.h"
 
 #include "base/heap.h"
+#include "base/search.h"
 
 // A server's steps follow each other without anything between; of other passes through a model the
 // forward one is counted, where it begins.
@@ -82,15 +83,7 @@ uint64_t ct_start_up_end(const struct ct_start_up *u) {
 }
 
 size_t ct_start_up_find_work(const struct ct_start_up *u, uint64_t t_ns) {
-    size_t low = 0, high = u->work_count;
-    while (low < high) {
-        const size_t middle = low + (high - low) / 2;
-        if (u->work[middle] <= t_ns)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
+    return ct_search_up_to(u->work, u->work_count, sizeof *u->work, 0, t_ns);
 }
 
 void ct_start_up_free(struct ct_start_up *u) {

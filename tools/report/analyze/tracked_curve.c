@@ -3,6 +3,7 @@
 #include "analyze/tracked_curve.h"
 
 #include "base/heap.h"
+#include "base/search.h"
 
 // NOLINTBEGIN(clang-analyzer-core.NullDereference): there are points where there is a count
 static void thin(struct ct_tracked_curve *c) {
@@ -42,15 +43,7 @@ void ct_tracked_curve_finish(struct ct_tracked_curve *c) {
 
 // Returns the number of points up to a time.
 static size_t count_until(const struct ct_tracked_curve *c, uint64_t t_ns) {
-    size_t low = 0, high = c->count;
-    while (low < high) {
-        const size_t middle = low + (high - low) / 2;
-        if (c->points[middle].t_ns <= t_ns)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
+    return CT_COUNT_UP_TO(c->points, c->count, t_ns, t_ns);
 }
 
 uint64_t ct_tracked_curve_at(const struct ct_tracked_curve *c, uint64_t t_ns) {

@@ -3,6 +3,8 @@
 
 #include <cutrace/format/assert.h>
 
+#include "base/search.h"
+
 // ---- rows --------------------------------------------------------------------------------------
 
 struct ct_series_row ct_device_series_row(unsigned row) {
@@ -129,16 +131,9 @@ enum { NAMED = 1, EVEN_LIVE = 2, EVEN_COLUMN = 4, WITH_BLOCKS = 8 };
 
 static void mark(struct ct_series_pass *p, uint64_t event, uint8_t flag) {
     const struct ct_notable_moments *n = &p->series->notable;
-    size_t from = 0, to = n->count;
-    while (from < to) {
-        const size_t middle = from + (to - from) / 2;
-        if (n->events[middle] < event)
-            from = middle + 1;
-        else
-            to = middle;
-    }
-    if (from < n->count && n->events[from] == event)
-        p->marked[from] |= flag;
+    const size_t at = ct_search_below(n->events, n->count, sizeof *n->events, 0, event);
+    if (at < n->count && n->events[at] == event)
+        p->marked[at] |= flag;
 }
 
 // Marks the last state of each of `count` equal parts of the time. What is drawn of a quiet time is

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/heap.h"
+#include "base/search.h"
 
 #define LARGE ((uint64_t)32 << 20) // a change, and more than what a reading can be wrong by
 #define CLOSE ((uint64_t)8 << 20)  // rounding to pages, a module that was loaded meanwhile
@@ -38,15 +39,8 @@ static uint64_t value_now(const struct ct_neighbour *p) {
 }
 
 uint64_t ct_neighbour_at(const struct ct_neighbour *p, uint64_t t_ns) {
-    size_t low = 0, high = p->count;
-    while (low < high) {
-        const size_t middle = low + (high - low) / 2;
-        if (p->points[middle].t_ns <= t_ns)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low ? p->points[low - 1].value : CT_NEIGHBOUR_LOST;
+    const size_t n = CT_COUNT_UP_TO(p->points, p->count, t_ns, t_ns);
+    return n ? p->points[n - 1].value : CT_NEIGHBOUR_LOST;
 }
 
 struct ct_neighbour_rise ct_neighbour_find_rise(const struct ct_neighbour *p, uint64_t until_ns) {

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/heap.h"
+#include "base/search.h"
 
 // FOUND_FRAME: a skippable frame of zstd that is no chunk: free space, filler, a digest. FOUND_CUT:
 // the bytes end inside a frame.
@@ -193,15 +194,8 @@ uint64_t ct_index_trace_id(const struct ct_index *x) {
 
 // Whether one of the first n chunks has this seq. They are sorted.
 static int has_seq(const struct ct_index *x, size_t n, uint64_t seq) {
-    size_t low = 0, high = n;
-    while (low < high) {
-        const size_t middle = low + (high - low) / 2;
-        if (x->chunks[middle].head.seq < seq)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low < n && x->chunks[low].head.seq == seq;
+    const size_t at = CT_COUNT_BELOW(x->chunks, n, head.seq, seq);
+    return at < n && x->chunks[at].head.seq == seq;
 }
 
 // A generation is a run of chunks that share dictionaries. It can be read without the chunks before

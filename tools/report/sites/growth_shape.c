@@ -4,6 +4,7 @@
 #include <limits.h>
 
 #include "base/heap.h"
+#include "base/search.h"
 
 enum {
     PARTS = CT_SITE_HISTORY_PARTS,
@@ -36,15 +37,7 @@ static uint64_t end_of(const struct kept *k) {
 
 // The position of the first one that was taken at a time or later.
 static size_t find_position(const struct kept *k, uint64_t t_ns) {
-    size_t low = 0, high = k->count;
-    while (low < high) {
-        const size_t middle = low + (high - low) / 2;
-        if (k->list[middle].t_ns < t_ns)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
+    return CT_COUNT_BELOW(k->list, k->count, t_ns, t_ns);
 }
 
 // In how many parts, each a `fine`th of one, some were taken; counts up to `most`.

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/heap.h"
+#include "base/search.h"
 #include "symbols/debug_files.h"
 
 #ifdef CT_HAVE_LIBDW
@@ -103,15 +104,8 @@ static void sort_ranges(struct address_ranges *s) {
 }
 
 static const struct address_range *find_covering(const struct address_ranges *s, uint64_t address) {
-    size_t low = 0, high = s->n;
-    while (low < high) {
-        const size_t middle = (low + high) / 2;
-        if (s->at[middle].low <= address)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    for (size_t i = low; i > 0 && low - i < NEARBY; i--)
+    const size_t n = CT_COUNT_UP_TO(s->at, s->n, low, address);
+    for (size_t i = n; i > 0 && n - i < NEARBY; i--)
         if (address < s->at[i - 1].high)
             return &s->at[i - 1];
     return NULL;
@@ -216,15 +210,8 @@ static Dwarf_Die find_declaration(const struct ct_libdw *dw, const Dwarf_Die *di
 }
 
 static uint32_t find_scope(const struct unit *u, Dwarf_Off at) {
-    size_t low = 0, high = u->declared_count;
-    while (low < high) {
-        const size_t middle = (low + high) / 2;
-        if (u->declared[middle].at < at)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low < u->declared_count && u->declared[low].at == at ? u->declared[low].scope : 0;
+    const size_t i = CT_COUNT_BELOW(u->declared, u->declared_count, at, at);
+    return i < u->declared_count && u->declared[i].at == at ? u->declared[i].scope : 0;
 }
 
 // Puts the names of its scopes before a name.
