@@ -68,9 +68,9 @@ int ct_new_trace_prepare(struct ct_view *v, struct ct_copy_request *request,
     struct ct_error warning; // (the list of modules without lines says more)
     request->from_ns = v->from_ns;
     request->to_ns = v->to_ns;
-    if (o->symbolize && ct_dwarf_missing())
+    if (o->symbolize && ct_libdw_missing())
         return ct_error_set(error, CT_EXIT_USAGE, "--symbolize: source lines are not available: %s",
-                            ct_dwarf_missing());
+                            ct_libdw_missing());
     if (o->symbolize)
         (void)ct_source_locations_look_up(&v->trace->definitions, v->trace->source.name, &o->lines,
                                           lines, &warning);

@@ -377,10 +377,6 @@ struct ct_dwarf *ct_dwarf_open(const struct ct_debug_search *search) {
     return l;
 }
 
-const char *ct_dwarf_missing(void) {
-    return ct_libdw_missing();
-}
-
 const char *ct_dwarf_version(void) {
     static char text[100];
     if (!ct_libdw())
@@ -391,54 +387,8 @@ const char *ct_dwarf_version(void) {
 
 #else
 
-struct ct_dwarf *ct_dwarf_open(const struct ct_debug_search *search) {
-    (void)search;
-    return NULL;
-}
-
-struct ct_dwarf_file *ct_dwarf_file(struct ct_dwarf *l, const struct ct_debug_module *module) {
-    (void)l, (void)module;
-    return NULL;
-}
-
-size_t ct_dwarf_find_locations(struct ct_dwarf *l, struct ct_dwarf_file *f, uint64_t address,
-                               const struct ct_dwarf_location **locations) {
-    (void)l, (void)f, (void)address, (void)locations;
-    return 0;
-}
-
-enum ct_debug_found ct_dwarf_found(const struct ct_dwarf_file *f) {
-    (void)f;
-    return CT_DEBUG_NO_READER;
-}
-
-const char *ct_dwarf_missing(void) {
-    return ct_libdw_missing();
-}
-
 const char *ct_dwarf_version(void) {
     return ct_libdw_missing();
 }
 
 #endif
-
-const char *ct_dwarf_why_none(enum ct_debug_found found) {
-    switch (found) {
-    case CT_DEBUG_NO_READER:
-        return ct_libdw_missing();
-    case CT_DEBUG_NO_ID:
-        return "the trace has no build-id of it";
-    case CT_DEBUG_NOT_HERE:
-        return "its file is not here";
-    case CT_DEBUG_ANOTHER:
-        return "the file that is here is another one: its build-id differs";
-    case CT_DEBUG_NONE_IN_IT:
-        return "has no debug information, and none was found beside it";
-    case CT_DEBUG_ENDED:
-        return "its debug information ended the process that read it";
-    case CT_DEBUG_NOT_ASKED:
-    case CT_DEBUG_FOUND:
-        break;
-    }
-    return NULL;
-}

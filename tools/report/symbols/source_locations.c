@@ -94,6 +94,8 @@ static void collect_queries(struct lines *l) {
 
 // ---- the process that reads ---------------------------------------------------------------------
 
+#ifdef CT_HAVE_LIBDW
+
 static struct ct_dwarf_file *open_module(struct lines *l, struct ct_dwarf *dwarf, uint32_t module) {
     const struct ct_string *id = &l->names->modules[module].build_id;
     char path[MODULE_PATH];
@@ -128,7 +130,8 @@ static void put_answer(struct lines *l, uint32_t query, const struct ct_dwarf_lo
     a->used = (uint32_t)(o.at - a->bytes);
 }
 
-static void answer(struct lines *l, struct ct_dwarf *dwarf) {
+static void answer(struct lines *l, const struct ct_debug_search *search) {
+    struct ct_dwarf *dwarf = ct_dwarf_open(search);
     struct ct_dwarf_file *file = NULL;
     uint32_t module = 0;
     for (uint32_t i = l->answers->next; i < l->count; l->answers->next = ++i) {
@@ -142,6 +145,14 @@ static void answer(struct lines *l, struct ct_dwarf *dwarf) {
             put_answer(l, i, p, n);
     }
 }
+
+#else
+
+static void answer(struct lines *l, const struct ct_debug_search *search) {
+    (void)l, (void)search;
+}
+
+#endif
 
 static void lower_limit(__rlimit_resource_t what, rlim_t most) {
     struct rlimit limit;
@@ -168,7 +179,7 @@ static _Noreturn void run(struct lines *l, const struct ct_debug_search *search)
 #endif
     if (nothing >= 0)
         (void)dup2(nothing, STDERR_FILENO); // the other process says what is to be said
-    answer(l, ct_dwarf_open(search));
+    answer(l, search);
     _exit(CT_EXIT_OK);
 }
 
@@ -226,8 +237,8 @@ static struct lines *lines_read(const struct ct_definitions *names,
     l->at = share(l->count, sizeof *l->at);
     l->found = share(names->module_count, sizeof *l->found);
     for (uint32_t i = 0; i < l->count; i++)
-        l->found[l->queries[i].module] = ct_dwarf_missing() ? CT_DEBUG_NO_READER : CT_DEBUG_NO_ID;
-    if (l->count && !ct_dwarf_missing())
+        l->found[l->queries[i].module] = ct_libdw_missing() ? CT_DEBUG_NO_READER : CT_DEBUG_NO_ID;
+    if (l->count && !ct_libdw_missing())
         read_all(l, search);
     return l;
 }
@@ -269,7 +280,17 @@ static int lines_asks(const struct lines *l, uint32_t module) {
 
 // Why such a module has no lines, or NULL.
 static const char *lines_why_none(const struct lines *l, uint32_t module) {
-    return ct_dwarf_why_none((enum ct_debug_found)l->found[module]);
+    static const char *const why[] = {
+        [CT_DEBUG_NO_ID] = "the trace has no build-id of it",
+        [CT_DEBUG_NOT_HERE] = "its file is not here",
+        [CT_DEBUG_ANOTHER] = "the file that is here is another one: its build-id differs",
+        [CT_DEBUG_NONE_IN_IT] = "has no debug information, and none was found beside it",
+        [CT_DEBUG_ENDED] = "its debug information ended the process that read it",
+    };
+    const uint8_t found = l->found[module]; // (a forged file may have made it any number)
+    if (found == CT_DEBUG_NO_READER)
+        return ct_libdw_missing();
+    return found < sizeof why / sizeof *why ? why[found] : NULL;
 }
 
 // The modules whose debug information ended its reader, and the first of them.
