@@ -8,7 +8,7 @@
 #include "../lib/seed.h"
 #include "../lib/unit.h"
 #include "allocator/model.h"
-#include "allocator/recorded_streams.h"
+#include "allocator/recorded.h"
 #include "allocator/stream_groups.h"
 
 #define MIB (UINT64_C(1) << 20)

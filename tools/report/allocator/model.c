@@ -1,9 +1,270 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "allocator/model.h"
 
-#include "allocator/expandable_segments.h"
-#include "allocator/model_blocks.h"
+#include <cutrace/format/assert.h>
+
 #include "base/heap.h"
+
+// ---- blocks -------------------------------------------------------------------------------------
+
+static struct ct_tree_nodes nodes_of(const struct ct_allocator_model *m) {
+    return (struct ct_tree_nodes){m->blocks, sizeof *m->blocks};
+}
+
+// A block that is in no list and no tree. Pointers to blocks become invalid.
+static uint32_t new_block(struct ct_allocator_model *m, uint32_t arena, uint64_t address,
+                          uint64_t size) {
+    uint32_t block = m->spare;
+    if (block != CT_NO_BLOCK) {
+        m->spare = m->blocks[block].next;
+    } else {
+        CT_HEAP_GROW(m->blocks, m->block_count, m->block_room);
+        block = m->block_count++;
+    }
+    m->blocks[block] = (struct ct_model_block){.tree = {.size = size, .address = address},
+                                               .previous = CT_NO_BLOCK,
+                                               .next = CT_NO_BLOCK,
+                                               .arena = arena};
+    return block;
+}
+
+static void drop_block(struct ct_allocator_model *m, uint32_t block) {
+    m->blocks[block].next = m->spare;
+    m->spare = block;
+}
+
+static void link_block(struct ct_allocator_model *m, uint32_t block, uint32_t previous,
+                       uint32_t next) {
+    m->blocks[block].previous = previous;
+    m->blocks[block].next = next;
+    if (previous != CT_NO_BLOCK)
+        m->blocks[previous].next = block;
+    if (next != CT_NO_BLOCK)
+        m->blocks[next].previous = block;
+}
+
+// Puts a block into its arena's tree of free blocks.
+static void cache_block(struct ct_allocator_model *m, uint32_t block) {
+    const struct ct_tree_nodes nodes = nodes_of(m);
+    struct ct_model_block *b = &m->blocks[block];
+    struct ct_model_arena *arena = &m->arenas[b->arena];
+    b->allocated = 0;
+    b->age_base = m->requests[arena->class];
+    ct_block_tree_insert(&arena->free, &nodes, block);
+}
+
+// Joins a block, which is in no tree, with one neighbour if that is as free as it is.
+static void join_with(struct ct_allocator_model *m, uint32_t block, uint32_t other) {
+    const struct ct_tree_nodes nodes = nodes_of(m);
+    struct ct_model_block *b = &m->blocks[block];
+    if (other == CT_NO_BLOCK)
+        return;
+    const struct ct_model_block *o = &m->blocks[other];
+    if (o->allocated || o->unmapped != b->unmapped)
+        return;
+    struct ct_model_arena *arena = &m->arenas[b->arena];
+    ct_block_tree_erase(o->unmapped ? &arena->unmapped : &arena->free, &nodes, other);
+    if (b->previous == other) {
+        b->tree.address = o->tree.address;
+        link_block(m, block, o->previous, b->next);
+    } else {
+        link_block(m, block, b->previous, o->next);
+    }
+    b->tree.size += o->tree.size;
+    drop_block(m, other);
+}
+
+// Joins a block, which is in no tree, with its neighbours, as far as they are as free as it is.
+static void join_block(struct ct_allocator_model *m, uint32_t block) {
+    join_with(m, block, m->blocks[block].previous);
+    join_with(m, block, m->blocks[block].next);
+}
+
+// Addresses that no block of the model has.
+static uint64_t address_space(struct ct_allocator_model *m, uint64_t bytes, uint64_t alignment) {
+    const uint64_t at = (m->next_address + alignment - 1) / alignment * alignment;
+    m->next_address = at + bytes;
+    m->exhausted |= m->next_address > CT_MODEL_ADDRESSES;
+    return at;
+}
+
+// ---- expandable segments ------------------------------------------------------------------------
+// Each stream and class has one range of address space, into which memory is mapped in pages.
+
+static uint64_t page_of(const struct ct_allocator_model *m, uint32_t arena) {
+    return m->arenas[arena].class == CT_MODEL_SMALL ? CT_ALLOCATOR_SMALL_SEGMENT
+                                                    : m->settings.large_segment;
+}
+
+static uint64_t round_up(uint64_t bytes, uint64_t to) {
+    return (bytes + to - 1) / to * to;
+}
+
+static int is_allocatable(const struct ct_allocator_model *m, uint32_t block) {
+    return block != CT_NO_BLOCK && !m->blocks[block].allocated;
+}
+
+// What a free block can grow to.
+static uint64_t size_with_unmapped(const struct ct_allocator_model *m, uint32_t block) {
+    const struct ct_model_block *b = &m->blocks[block];
+    const uint32_t next = b->next;
+    return b->tree.size +
+           (next != CT_NO_BLOCK && m->blocks[next].unmapped ? m->blocks[next].tree.size : 0);
+}
+
+// Among the free blocks of an arena from `block` on, the one that PyTorch prefers.
+static uint32_t prefer(const struct ct_allocator_model *m, uint32_t block) {
+    const struct ct_tree_nodes nodes = nodes_of(m);
+    const struct ct_block_tree *free = &m->arenas[m->blocks[block].arena].free;
+    uint32_t next = ct_block_tree_next(free, &nodes, block);
+    while (next != CT_NO_BLOCK && size_with_unmapped(m, next) < size_with_unmapped(m, block)) {
+        block = next;
+        next = ct_block_tree_next(free, &nodes, block);
+    }
+    return block;
+}
+
+static int has_address_space(const struct ct_allocator_model *m, uint32_t block, uint64_t bytes) {
+    uint64_t sum = 0;
+    for (; sum < bytes && is_allocatable(m, block); block = m->blocks[block].next)
+        sum += m->blocks[block].tree.size;
+    return sum >= bytes;
+}
+
+// A multiple of pages. A stream's address spaces are searched in the order of their addresses: in
+// that of the driver's, where these are known.
+static uint64_t choose_address(struct ct_allocator_model *m, uint64_t size, uint64_t page) {
+    const uint64_t place = m->space_hint >> 20; // two spaces are further apart
+    return place && place < CT_MODEL_ADDRESSES / page ? place * page : address_space(m, size, page);
+}
+
+// A new range of address space: an unmapped block.
+static uint32_t reserve(struct ct_allocator_model *m, uint32_t arena, uint64_t bytes) {
+    const uint64_t page = page_of(m, arena);
+    uint64_t size = round_up(m->device_total + m->device_total / 8, page);
+    if (size < bytes)
+        size = round_up(bytes, page);
+    const uint32_t block = new_block(m, arena, choose_address(m, size, page), size);
+    m->spaces++;
+    const struct ct_tree_nodes nodes = nodes_of(m);
+    m->blocks[block].unmapped = m->blocks[block].expandable = 1;
+    ct_block_tree_insert(&m->arenas[arena].unmapped, &nodes, block);
+    return block;
+}
+
+// The first place that has address space for a request: an unmapped block, or the free block just
+// before it; or CT_NO_BLOCK.
+static uint32_t find_place(const struct ct_allocator_model *m, uint32_t arena, uint64_t bytes) {
+    const struct ct_tree_nodes nodes = nodes_of(m);
+    const struct ct_block_tree *unmapped = &m->arenas[arena].unmapped;
+    for (uint32_t at = ct_block_tree_find(unmapped, &nodes, 0, 0); at != CT_NO_BLOCK;
+         at = ct_block_tree_next(unmapped, &nodes, at)) {
+        const uint32_t before = m->blocks[at].previous;
+        const uint32_t place = is_allocatable(m, before) ? before : at;
+        if (has_address_space(m, place, bytes))
+            return place;
+    }
+    return CT_NO_BLOCK;
+}
+
+int ct_allocator_model_has_place(const struct ct_allocator_model *m, uint32_t group,
+                                 enum ct_model_class class, uint64_t bytes) {
+    const uint64_t arena = (uint64_t)group * CT_MODEL_CLASSES + class;
+    return arena < m->arena_count && find_place(m, (uint32_t)arena, bytes) != CT_NO_BLOCK;
+}
+
+// Maps the first pages of an unmapped block, and joins them with a free block before and after
+// them. Returns 0 if the driver has not enough for all of them.
+static int map(struct ct_allocator_model *m, uint32_t block, uint64_t bytes) {
+    struct ct_model_block *b = &m->blocks[block];
+    const uint32_t arena = b->arena;
+    const uint64_t page = page_of(m, arena), size = round_up(bytes, page);
+    CT_ASSERT(b->unmapped && size <= b->tree.size);
+    if (size > m->room || m->reserved > m->room - size)
+        return 0;
+    struct ct_tree_nodes nodes = nodes_of(m);
+    ct_block_tree_erase(&m->arenas[arena].unmapped, &nodes, block);
+    b->unmapped = 0;
+    if (size < b->tree.size) {
+        const uint32_t rest = new_block(m, arena, b->tree.address + size, b->tree.size - size);
+        b = &m->blocks[block];
+        nodes = nodes_of(m);
+        b->tree.size = size;
+        m->blocks[rest].unmapped = m->blocks[rest].expandable = 1;
+        link_block(m, rest, block, b->next);
+        ct_block_tree_insert(&m->arenas[arena].unmapped, &nodes, rest);
+    }
+    join_block(m, block);
+    cache_block(m, block);
+    m->reserved += size;
+    m->driver_allocs += size / page;
+    return 1;
+}
+
+static uint64_t smaller(uint64_t a, uint64_t b) {
+    return a < b ? a : b;
+}
+
+// Maps memory for a request. Returns a block that is large enough and in no tree, or CT_NO_BLOCK:
+// the driver has not enough.
+static uint32_t grow_space(struct ct_allocator_model *m, uint32_t arena, uint64_t bytes) {
+    uint32_t block = find_place(m, arena, bytes);
+    if (block == CT_NO_BLOCK)
+        block = reserve(m, arena, bytes);
+    if (m->blocks[block].unmapped && !map(m, block, smaller(m->blocks[block].tree.size, bytes)))
+        return CT_NO_BLOCK;
+    while (m->blocks[block].tree.size < bytes) {
+        const uint32_t next = m->blocks[block].next;
+        const uint64_t missing = bytes - m->blocks[block].tree.size;
+        if (!map(m, next, smaller(missing, m->blocks[next].tree.size)))
+            return CT_NO_BLOCK;
+        block = next; // which the free block before it has joined
+    }
+    const struct ct_tree_nodes nodes = nodes_of(m);
+    ct_block_tree_erase(&m->arenas[arena].free, &nodes, block);
+    return block;
+}
+
+// Cuts a part off a free block that is in no tree, and caches it.
+static void cut_off(struct ct_allocator_model *m, uint32_t block, uint64_t address, uint64_t size,
+                    int before) {
+    const uint32_t part = new_block(m, m->blocks[block].arena, address, size);
+    m->blocks[part].expandable = 1;
+    if (before)
+        link_block(m, part, m->blocks[block].previous, block);
+    else
+        link_block(m, part, block, m->blocks[block].next);
+    cache_block(m, part);
+}
+
+// Gives the whole pages of a free block back.
+static void unmap(struct ct_allocator_model *m, uint32_t block) {
+    const struct ct_tree_block whole = m->blocks[block].tree;
+    const uint32_t arena = m->blocks[block].arena;
+    const uint64_t page = page_of(m, arena);
+    const uint64_t start = round_up(whole.address, page);
+    const uint64_t end = (whole.address + whole.size) / page * page;
+    if (start >= end)
+        return;
+    struct ct_tree_nodes nodes = nodes_of(m);
+    ct_block_tree_erase(&m->arenas[arena].free, &nodes, block);
+    if (start > whole.address)
+        cut_off(m, block, whole.address, start - whole.address, 1);
+    if (whole.address + whole.size > end)
+        cut_off(m, block, end, whole.address + whole.size - end, 0);
+    m->blocks[block].tree.address = start;
+    m->blocks[block].tree.size = end - start;
+    m->blocks[block].unmapped = 1;
+    m->reserved -= end - start;
+    m->driver_frees += (end - start) / page;
+    join_block(m, block);
+    if (m->blocks[block].previous == CT_NO_BLOCK && m->blocks[block].next == CT_NO_BLOCK) {
+        drop_block(m, block); // nothing is mapped: PyTorch gives the address space back
+        return;
+    }
+    nodes = nodes_of(m);
+    ct_block_tree_insert(&m->arenas[arena].unmapped, &nodes, block);
+}
 
 // ---- segments of cudaMalloc ---------------------------------------------------------------------
 
@@ -13,12 +274,12 @@ static int is_whole_segment(const struct ct_model_block *b) {
 
 // Frees the segment that a free block fills.
 static void free_segment(struct ct_allocator_model *m, uint32_t block) {
-    const struct ct_tree_nodes nodes = ct_model_nodes(m);
+    const struct ct_tree_nodes nodes = nodes_of(m);
     const struct ct_model_block *b = &m->blocks[block];
     m->reserved -= b->tree.size;
     m->driver_frees++;
     ct_block_tree_erase(&m->arenas[b->arena].free, &nodes, block);
-    ct_model_block_drop(m, block);
+    drop_block(m, block);
 }
 
 static uint32_t new_segment(struct ct_allocator_model *m, uint32_t arena, uint64_t size) {
@@ -26,14 +287,13 @@ static uint32_t new_segment(struct ct_allocator_model *m, uint32_t arena, uint64
         return CT_NO_BLOCK;
     m->reserved += size;
     m->driver_allocs++;
-    const uint64_t address =
-        m->hint ? m->hint : ct_model_address_space(m, size, CT_ALLOCATOR_ROUND_LARGE);
-    return ct_model_block_new(m, arena, address, size);
+    const uint64_t address = m->hint ? m->hint : address_space(m, size, CT_ALLOCATOR_ROUND_LARGE);
+    return new_block(m, arena, address, size);
 }
 
 // Frees or unmaps what is cached in one arena.
 static void release_arena(struct ct_allocator_model *m, struct ct_model_arena *arena) {
-    const struct ct_tree_nodes nodes = ct_model_nodes(m);
+    const struct ct_tree_nodes nodes = nodes_of(m);
     uint32_t *list = NULL;
     size_t count = 0, room = 0;
     for (uint32_t at = ct_block_tree_find(&arena->free, &nodes, 0, 0); at != CT_NO_BLOCK;
@@ -44,7 +304,7 @@ static void release_arena(struct ct_allocator_model *m, struct ct_model_arena *a
         }
     for (size_t i = 0; i < count; i++) {
         if (m->blocks[list[i]].expandable)
-            ct_expandable_unmap(m, list[i]);
+            unmap(m, list[i]);
         else
             free_segment(m, list[i]);
     }
@@ -78,13 +338,13 @@ static uint32_t find_arena(struct ct_allocator_model *m, uint32_t group,
 
 // The smallest free block that PyTorch gives a request, or CT_NO_BLOCK.
 static uint32_t find_free(const struct ct_allocator_model *m, uint32_t arena, uint64_t bytes) {
-    const struct ct_tree_nodes nodes = ct_model_nodes(m);
+    const struct ct_tree_nodes nodes = nodes_of(m);
     const uint64_t max_split = m->settings.max_split;
     uint32_t block = ct_block_tree_find(&m->arenas[arena].free, &nodes, bytes, 0);
     if (block == CT_NO_BLOCK)
         return block;
     if (m->blocks[block].expandable)
-        block = ct_expandable_prefer(m, block);
+        block = prefer(m, block);
     const uint64_t size = m->blocks[block].tree.size;
     if (bytes < max_split ? size >= max_split : size - bytes >= m->settings.max_rounding)
         return CT_NO_BLOCK;
@@ -92,7 +352,7 @@ static uint32_t find_free(const struct ct_allocator_model *m, uint32_t arena, ui
 }
 
 static uint32_t take_free(struct ct_allocator_model *m, uint32_t arena, uint64_t bytes) {
-    const struct ct_tree_nodes nodes = ct_model_nodes(m);
+    const struct ct_tree_nodes nodes = nodes_of(m);
     const uint32_t block = find_free(m, arena, bytes);
     m->requests[m->arenas[arena].class]++;
     if (block != CT_NO_BLOCK)
@@ -105,13 +365,12 @@ static uint32_t grow(struct ct_allocator_model *m, uint32_t arena, uint64_t byte
     const uint64_t size = ct_allocator_segment_size(&m->settings, bytes);
     if (size > m->allowed || m->reserved > m->allowed - size)
         return CT_NO_BLOCK;
-    return m->settings.expandable ? ct_expandable_grow(m, arena, bytes)
-                                  : new_segment(m, arena, size);
+    return m->settings.expandable ? grow_space(m, arena, bytes) : new_segment(m, arena, size);
 }
 
 // garbage_collection_threshold: frees whole large segments that were not used for long.
 static void collect(struct ct_allocator_model *m) {
-    const struct ct_tree_nodes nodes = ct_model_nodes(m);
+    const struct ct_tree_nodes nodes = nodes_of(m);
     const uint64_t threshold =
         (uint64_t)((double)m->settings.collect_ppm / 1e6 * (double)m->allowed);
     if (m->reserved <= threshold)
@@ -149,7 +408,7 @@ static void collect(struct ct_allocator_model *m) {
 // With max_split_size: frees unsplit blocks of the stream, the smallest that is large enough, else
 // the largest ones. Returns whether they make up for the request.
 static int release_available(struct ct_allocator_model *m, uint32_t arena, uint64_t bytes) {
-    const struct ct_tree_nodes nodes = ct_model_nodes(m);
+    const struct ct_tree_nodes nodes = nodes_of(m);
     const struct ct_block_tree *free = &m->arenas[arena].free;
     const uint64_t max_split = m->settings.max_split;
     const uint64_t wanted = bytes < max_split ? max_split : bytes;
@@ -198,11 +457,11 @@ static int is_to_split(const struct ct_allocator_model *m, uint32_t block, uint6
 static void split(struct ct_allocator_model *m, uint32_t block, uint64_t bytes) {
     const struct ct_tree_block whole = m->blocks[block].tree;
     const uint32_t rest =
-        ct_model_block_new(m, m->blocks[block].arena, whole.address + bytes, whole.size - bytes);
+        new_block(m, m->blocks[block].arena, whole.address + bytes, whole.size - bytes);
     m->blocks[block].tree.size = bytes;
     m->blocks[rest].expandable = m->blocks[block].expandable;
-    ct_model_block_link(m, rest, block, m->blocks[block].next);
-    ct_model_block_cache(m, rest);
+    link_block(m, rest, block, m->blocks[block].next);
+    cache_block(m, rest);
 }
 
 static void note_peak(uint64_t *peak, uint64_t value) {
@@ -232,8 +491,8 @@ void ct_allocator_model_free_block(struct ct_allocator_model *m, uint32_t block)
     m->allocated -= m->blocks[block].tree.size;
     m->blocks[block].allocated = 0;
     m->arenas[m->blocks[block].arena].allocated--;
-    ct_model_block_join(m, block);
-    ct_model_block_cache(m, block);
+    join_block(m, block);
+    cache_block(m, block);
 }
 
 int ct_allocator_model_is_empty(const struct ct_allocator_model *m, uint32_t group,
@@ -246,7 +505,7 @@ int ct_allocator_model_is_empty(const struct ct_allocator_model *m, uint32_t gro
 }
 
 uint64_t ct_allocator_model_largest_free(const struct ct_allocator_model *m) {
-    const struct ct_tree_nodes nodes = ct_model_nodes(m);
+    const struct ct_tree_nodes nodes = nodes_of(m);
     uint64_t largest = 0;
     for (uint32_t i = 0; i < m->arena_count; i++) {
         const uint32_t at = ct_block_tree_before(&m->arenas[i].free, &nodes, UINT64_MAX, 0);

@@ -64,6 +64,9 @@ void ct_allocator_model_release_cached(struct ct_allocator_model *m);
 // Whether a group has nothing in a class: no segment, and no address space.
 int ct_allocator_model_is_empty(const struct ct_allocator_model *m, uint32_t group,
                                 enum ct_model_class class);
+// Whether a group has address space for a request of some bytes, with expandable segments.
+int ct_allocator_model_has_place(const struct ct_allocator_model *m, uint32_t group,
+                                 enum ct_model_class class, uint64_t bytes);
 // The largest free block.
 uint64_t ct_allocator_model_largest_free(const struct ct_allocator_model *m);
 // A copy, to be freed like the original.

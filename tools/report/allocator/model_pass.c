@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "allocator/model_pass.h"
-
-#include "allocator/expandable_segments.h"
+// The second pass over a recording.
 #include "allocator/model.h"
-#include "allocator/recorded_blocks.h"
-#include "allocator/settings.h"
+#include "allocator/recorded.h"
+#include "allocator/stream_groups.h"
 #include "question/pass.h"
 
 // What a thread did last.
@@ -296,7 +294,7 @@ enum { MOST_TRIALS = 4096 };
 static int explains_space(struct models *p, enum ct_model_class class, uint32_t group,
                           const struct ct_event *e) {
     if (p->trials >= MOST_TRIALS)
-        return !ct_expandable_has_place(&p->model[CT_WHAT_IF_CHECK], group, class, e->bytes);
+        return !ct_allocator_model_has_place(&p->model[CT_WHAT_IF_CHECK], group, class, e->bytes);
     const struct trial trial = try_request(p, CT_WHAT_IF_CHECK, group, e->bytes);
     return trial.reserves && trial.fails == (e->op == CT_OP_BLOCK_OOM) &&
            trial.left == reported_bytes(p, e);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which of PyTorch's segments belong together: those of one stream (and one private pool). Blocks
-// may be recorded with a stream (recorded_streams.h). Beyond that, where each block was placed
+// may be recorded with a stream (recorded.h). Beyond that, where each block was placed
 // tells: PyTorch takes the smallest free block of the stream that fits. A smaller one that it
 // passed over is of another stream, or waits for one; where it passes over none in many requests,
 // both segments are of one stream. What it frees for a request that was refused is of the request's
@@ -9,7 +9,7 @@
 #define CT_STREAM_GROUPS_H
 
 #include "allocator/block_tree.h"
-#include "allocator/recorded_streams.h"
+#include "allocator/recorded.h"
 #include "allocator/settings.h"
 #include "base/map.h"
 

@@ -4,8 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "allocator/model_pass.h"
-#include "allocator/recorded_blocks.h"
+#include "allocator/recorded.h"
 #include "allocator/stream_groups.h"
 #include "question/pass.h"
 
