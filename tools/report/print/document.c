@@ -11,7 +11,7 @@
 #include "print/trace_state.h"
 #include "print/untracked.h"
 #include "read/event_names.h"
-#include "replay/torch_settings.h"
+#include "replay/torch_segments.h"
 
 void ct_document_add_device(struct ct_json *j, const char *key, int device) {
     ct_json_number_or_null(j, key, device < CT_MAX_DEVICES, (uint64_t)device);

@@ -3,7 +3,7 @@
 #include "print/pool_print.h"
 
 #include "print/label.h"
-#include "replay/torch_settings.h"
+#include "replay/torch_segments.h"
 
 // ---- text ---------------------------------------------------------------------------------------
 

@@ -132,4 +132,11 @@ int ct_process_is_same(const struct ct_process *p, const struct ct_process *othe
 int ct_process_shares_clock(const struct ct_process *p, const struct ct_process *other);
 void ct_process_free(struct ct_process *p);
 
+// Names a process that NVML lists: prints "python3 (pid 123)", or "pid 123" where the name is
+// unknown, and whose process it is if it is no stranger. Without control characters; `to` has
+// CT_NEIGHBOUR_LABEL bytes.
+enum { CT_NEIGHBOUR_LABEL = 160 };
+void ct_neighbour_label(const struct ct_definitions *definitions, const struct ct_neighbour *p,
+                        char *to);
+
 #endif

@@ -13,7 +13,7 @@
 #include "print/table.h"
 #include "print/trace_state.h"
 #include "question/pass.h"
-#include "replay/torch_settings.h"
+#include "replay/torch_segments.h"
 #include "views/frag_parts.h"
 #include "views/views.h"
 

@@ -11,7 +11,6 @@
 #include "print/print.h"
 #include "print/table.h"
 #include "replay/torch_segments.h"
-#include "replay/torch_settings.h"
 
 enum { TEXT_POINTS = 12, TEXT_WORST = 3, TEXT_HOLDERS = 5, JSON_SEGMENTS = 64 };
 

@@ -5,7 +5,6 @@
 
 #include "answer/view.h"
 #include "print/document.h"
-#include "processes/neighbour_label.h"
 #include "processes/process.h"
 
 // Prints "grew by 5.30 GiB between +10.000 s and +20.000 s" if that is much of the device, else an

@@ -12,7 +12,7 @@
 #include "print/recorder_line.h"
 #include "print/untracked.h"
 #include "print/verdicts_print.h"
-#include "replay/torch_settings.h"
+#include "replay/torch_segments.h"
 #include "views/neighbours.h"
 
 static void add_pool(struct ct_json *j, struct ct_summary *s, int d) {
