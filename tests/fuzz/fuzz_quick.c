@@ -17,7 +17,7 @@
 #include "answer/time_range.h"
 #include "answer/view_scan.h"
 #include "question/question.h"
-#include "read/digest.h"
+#include "read/index.h"
 #include "read/recorder_notes.h"
 #include "symbols/phases.h"
 #include "views/moment_quick.h"

@@ -6,7 +6,6 @@
 
 #include <cutrace/format/decode.h>
 #include <cutrace/format/encode.h>
-#include <cutrace/format/encode_plain.h>
 
 #include "../lib/draw.h"
 #include "../lib/seed.h"

@@ -4,7 +4,7 @@
 #include "../lib/unit.h"
 #include "state_model.h"
 
-#include "analyze/peak_totals.h"
+#include "analyze/live_at.h"
 
 enum { STACKS = 9, DEVICES = 3 };
 

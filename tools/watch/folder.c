@@ -14,7 +14,7 @@
 #include "base/hash.h"
 #include "base/heap.h"
 #include "base/writers.h"
-#include "read/digest.h"
+#include "read/index.h"
 #include "read/trace.h"
 #include "watch/files.h"
 

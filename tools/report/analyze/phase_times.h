@@ -7,7 +7,7 @@
 #include "analyze/live_at.h"
 #include "analyze/phase_follow.h"
 #include "analyze/program_marks.h"
-#include "replay/listeners.h"
+#include "replay/replay.h"
 
 // More stretches than these are summed by phase.
 enum { CT_PHASE_STRETCHES = 48 };

@@ -5,11 +5,11 @@
 #define CT_SCAN_H
 
 #include "analyze/incidents.h"
-#include "analyze/peak_totals.h"
+#include "analyze/live_at.h"
 #include "analyze/pool_curve.h"
 #include "analyze/pool_growth.h"
 #include "analyze/sharing.h"
-#include "replay/listeners.h"
+#include "replay/replay.h"
 
 // Memory of the driver, and the thread that allocated it.
 struct ct_new_memory {

@@ -11,7 +11,6 @@
 #include <cutrace/model/history.h>
 
 #include "read/trace.h"
-#include "replay/listeners.h"
 #include "replay/replay.h"
 
 enum { CT_UNTRACKED_CURVE_POINTS = 1 << 12 };

@@ -5,7 +5,7 @@
 #define CT_HELD_NOW_H
 
 #include "analyze/account.h"
-#include "replay/listeners.h"
+#include "replay/replay.h"
 #include "sites/site_groups.h"
 
 // The present total of a component in objects of one kind.

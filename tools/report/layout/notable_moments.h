@@ -9,7 +9,7 @@
 #include "analyze/program_marks.h"
 #include "analyze/scan.h"
 #include "layout/address_picture.h"
-#include "replay/listeners.h"
+#include "replay/replay.h"
 
 enum { CT_NOTABLE_PARTS = 600, CT_NOTABLE_FAILURES = 100 };
 

@@ -4,7 +4,7 @@
 #ifndef CT_PASS_H
 #define CT_PASS_H
 
-#include "replay/listeners.h"
+#include "replay/replay.h"
 
 // Must not be moved: its replay refers to it.
 struct ct_pass {

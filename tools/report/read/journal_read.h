@@ -9,6 +9,7 @@
 #include <cutrace/format/journal.h>
 
 #include "base/error.h"
+#include "read/index.h"
 #include "read/source.h"
 
 // An event that was still in a ring.
@@ -58,5 +59,12 @@ int ct_journal_read_trace(struct ct_journal_contents *j, const char *trace, stru
 // The same with j->file, which is open already.
 int ct_journal_read_source(struct ct_journal_contents *j, struct ct_error *error);
 void ct_journal_read_close(struct ct_journal_contents *j);
+
+// Makes chunks of what the trace does not have, to be appended to it (`bytes`, from malloc; NULL if
+// there is nothing). `index` has the chunks of the file, in any order; those that an interrupted
+// seal wrote are removed from it. Takes over the chunks in memory. 0, or -1: the journal belongs to
+// another trace.
+int ct_journal_to_chunks(struct ct_journal_contents *j, struct ct_index *index, uint8_t **bytes,
+                         size_t *size, struct ct_error *error);
 
 #endif

@@ -2,11 +2,10 @@
 // The chunks that were in memory, then the open chunk, then chunks of the events that were still in
 // rings, with dictionaries of their own. The same journal always gives the same bytes, so that an
 // interrupted seal can be repeated.
-#include "read/journal_to_chunks.h"
+#include "read/journal_read.h"
 
 #include <cutrace/format/assert.h>
 #include <cutrace/format/encode.h>
-#include <cutrace/format/encode_plain.h>
 #include <cutrace/format/xxh64.h>
 #include <inttypes.h>
 #include <stdio.h>

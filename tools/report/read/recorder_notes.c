@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 #include "base/heap.h"
-#include "read/digest.h"
+#include "read/index.h"
 
 struct notes_pass {
     struct ct_recorder_notes *n;

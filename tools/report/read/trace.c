@@ -16,7 +16,7 @@
 
 #include "base/heap.h"
 #include "read/bounds.h"
-#include "read/journal_to_chunks.h"
+#include "read/journal_read.h"
 #include "read/unpack.h"
 
 // ---- chunks -----------------------------------------------------------------------------------

@@ -9,7 +9,7 @@
 
 #include "base/heap.h"
 #include "read/bounds.h"
-#include "read/digest.h"
+#include "read/index.h"
 
 // ---- headers ------------------------------------------------------------------------------------
 // Which checkpoints restore the state is in the digests; names are at the start of bodies.

@@ -10,7 +10,7 @@
 
 #include "base/heap.h"
 #include "base/map.h"
-#include "read/digest.h"
+#include "read/index.h"
 #include "replay/slab_memory.h"
 
 #define THREADS 65536u // whose last free is remembered

@@ -9,7 +9,7 @@
 #define CT_SITE_GROWTH_H
 
 #include "analyze/moment.h"
-#include "replay/listeners.h"
+#include "replay/replay.h"
 #include "sites/site_groups.h"
 #include "sites/site_history.h"
 

@@ -6,7 +6,7 @@
 #include "answer/view_scan.h"
 #include "base/json.h"
 #include "layout/address_layout.h"
-#include "replay/listeners.h"
+#include "replay/replay.h"
 
 struct ct_frag_shown;
 

@@ -10,8 +10,8 @@
 #include "print/label.h"
 #include "print/trace_state.h"
 #include "question/pass.h"
-#include "read/digest.h"
 #include "read/event_names.h"
+#include "read/index.h"
 #include "replay/digest_replay.h"
 #include "views/views.h"
 

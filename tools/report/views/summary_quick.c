@@ -13,8 +13,8 @@
 #include "cli/progress.h"
 #include "print/print.h"
 #include "print/trace_state.h"
-#include "read/digest.h"
 #include "read/event_names.h"
+#include "read/index.h"
 
 enum {
     NS_PER_EVENT = 100, // of a pass over all events, on a processor of 2.6 GHz
