@@ -72,4 +72,15 @@ static inline void ct_heap_close_text(FILE *out) {
         }                                                                   \
     } while (0)
 
+// Makes an array as long as wanted, if it is shorter; what is added is zero. Evaluates its
+// arguments more than once.
+#define CT_HEAP_EXTEND(array, count, wanted)                                      \
+    do {                                                                          \
+        if ((count) < (wanted)) {                                                 \
+            (array) = ct_heap_resize((array), (wanted), sizeof *(array));         \
+            memset((array) + (count), 0, ((wanted) - (count)) * sizeof *(array)); \
+            (count) = (wanted);                                                   \
+        }                                                                         \
+    } while (0)
+
 #endif

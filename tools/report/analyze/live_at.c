@@ -177,10 +177,8 @@ void ct_live_at_free(struct ct_live_totals *t) {
 // copies nothing.
 
 void ct_peak_totals_grow(struct ct_stacks_at_peak *p, uint32_t stack) {
-    const size_t before = p->count;
-    p->count = before * 2 > stack + 1u ? before * 2 : stack + 64u;
-    p->list = ct_heap_resize(p->list, p->count, sizeof *p->list);
-    memset(p->list + before, 0, (p->count - before) * sizeof *p->list);
+    const size_t wanted = p->count * 2 > stack + 1u ? p->count * 2 : stack + 64u;
+    CT_HEAP_EXTEND(p->list, p->count, wanted);
 }
 
 void ct_peak_totals_capture(struct ct_peak_totals *p, enum ct_totals_moment moment,

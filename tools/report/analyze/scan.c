@@ -25,10 +25,8 @@ static int is_wanted(const struct ct_scan *s, int index) {
 // ---- totals by stack ----------------------------------------------------------------------------
 
 CT_COLD void grow_totals(struct ct_stack_totals *t, uint32_t stack) {
-    const size_t before = t->count;
-    t->count = before * 2 > stack + 1u ? before * 2 : stack + 64u;
-    t->list = ct_heap_resize(t->list, t->count, sizeof *t->list);
-    memset(t->list + before, 0, (t->count - before) * sizeof *t->list);
+    const size_t wanted = t->count * 2 > stack + 1u ? t->count * 2 : stack + 64u;
+    CT_HEAP_EXTEND(t->list, t->count, wanted);
 }
 
 // Adds to what a stack has allocated, or subtracts from it.

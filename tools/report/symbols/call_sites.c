@@ -39,21 +39,11 @@ void ct_call_sites_free(struct ct_call_sites *s) {
     *s = (struct ct_call_sites){0};
 }
 
-// Extends an array of answers to `want` elements.
-#define EXTEND(list, have, want)                                            \
-    do {                                                                    \
-        if ((have) < (want)) {                                              \
-            (list) = ct_heap_resize((list), (want), sizeof *(list));        \
-            memset((list) + (have), 0, ((want) - (have)) * sizeof *(list)); \
-            (have) = (want);                                                \
-        }                                                                   \
-    } while (0)
-
 // ---- names --------------------------------------------------------------------------------------
 
 const char *ct_call_sites_symbol(struct ct_call_sites *s, uint32_t string, enum ct_demangling how) {
     const struct ct_string *symbol = &s->definitions->strings[string];
-    EXTEND(s->written[how].text, s->written[how].count, s->definitions->string_count);
+    CT_HEAP_EXTEND(s->written[how].text, s->written[how].count, s->definitions->string_count);
     char **name = &s->written[how].text[string];
     if (!*name) {
         char text[MAX_NAME];
@@ -147,7 +137,7 @@ static enum ct_frame_rank compute_rank(struct ct_call_sites *s, const struct ct_
 }
 
 static enum ct_frame_rank rank_frame(struct ct_call_sites *s, uint32_t frame) {
-    EXTEND(s->rank, s->rank_count, s->definitions->frame_count);
+    CT_HEAP_EXTEND(s->rank, s->rank_count, s->definitions->frame_count);
     if (!s->rank[frame])
         s->rank[frame] = (uint8_t)compute_rank(s, &s->definitions->frames[frame]);
     return (enum ct_frame_rank)s->rank[frame];
@@ -167,7 +157,7 @@ static uint32_t find_nearest(struct ct_call_sites *s, uint32_t node, enum ct_fra
     CT_ASSERT(rank >= CT_FRAME_NAMED && rank < CT_FRAME_RANKS);
     const struct ct_call_tree_node *nodes = s->definitions->nodes;
     uint32_t found = node;
-    EXTEND(s->nearest[rank].node, s->nearest[rank].count, s->definitions->node_count);
+    CT_HEAP_EXTEND(s->nearest[rank].node, s->nearest[rank].count, s->definitions->node_count);
     uint32_t *known = s->nearest[rank].node;
     while (found && !known[found] && rank_frame(s, nodes[found].frame) > rank)
         found = nodes[found].parent;
@@ -413,7 +403,7 @@ static struct ct_frame_json make_frame(struct ct_call_sites *s, uint32_t frame) 
 }
 
 static void add_frame(struct ct_json *j, struct ct_call_sites *s, uint32_t frame) {
-    EXTEND(s->json.list, s->json.count, s->definitions->frame_count);
+    CT_HEAP_EXTEND(s->json.list, s->json.count, s->definitions->frame_count);
     struct ct_frame_json *kept = &s->json.list[frame];
     if (!kept->text && s->json.bytes < MAX_JSON) {
         *kept = make_frame(s, frame);

@@ -38,15 +38,6 @@ void ct_phases_free(struct ct_phases *p) {
 
 // ---- which rows fit a frame ---------------------------------------------------------------------
 
-// Extends an array of lists, which are positions in `fits`; 0: not looked for yet.
-static void extend(uint32_t **list, size_t *have, size_t want) {
-    if (*have >= want)
-        return;
-    *list = ct_heap_resize(*list, want, sizeof **list);
-    memset(*list + *have, 0, (want - *have) * sizeof **list);
-    *have = want;
-}
-
 static void add_fit(struct ct_phases *p, const struct ct_phase_rule *rule) {
     CT_HEAP_GROW(p->fits, p->fits_count, p->fits_room);
     p->fits[p->fits_count++] = rule;
@@ -64,7 +55,7 @@ static uint32_t end_list(struct ct_phases *p, size_t from) {
 
 // The rows whose file is that of a path (a string).
 static uint32_t find_rules_of_path(struct ct_phases *p, uint32_t path) {
-    extend(&p->of_path, &p->of_path_count, p->definitions->string_count);
+    CT_HEAP_EXTEND(p->of_path, p->of_path_count, p->definitions->string_count);
     if (p->of_path[path])
         return p->of_path[path];
     const struct ct_string *s = &p->definitions->strings[path];
@@ -114,7 +105,7 @@ static uint32_t find_rules_by_file(struct ct_phases *p, const struct ct_frame *f
 static uint32_t find_rules(struct ct_phases *p, uint32_t frame) {
     const struct ct_definitions *n = p->definitions;
     const struct ct_frame *f = &n->frames[frame];
-    extend(&p->of_frame, &p->of_frame_count, n->frame_count);
+    CT_HEAP_EXTEND(p->of_frame, p->of_frame_count, n->frame_count);
     if (p->of_frame[frame])
         return p->of_frame[frame];
     uint32_t found = CT_NO_FITS;
