@@ -129,12 +129,12 @@ static void append_open_chunk(struct conversion *f) {
 
 // ---- events that were still in rings ------------------------------------------------------------
 
-// Sets an id in an event. An unknown one is absent.
-static void set_id(struct ct_event *e, uint64_t bit, uint32_t *value, uint32_t id) {
-    *value = id;
-    if (!id)
-        e->present &= ~bit;
-}
+// Turns an id of an event into that of the chunks. An unknown one is absent.
+#define SET_ID(e, field, to_id, d)                                      \
+    do {                                                                \
+        if (CT_HAS(e, field) && !((e)->field = (to_id)(d, (e)->field))) \
+            (e)->present &= ~CT_BIT(field);                             \
+    } while (0)
 
 static void decode_record(struct conversion *f, const struct ct_journal_record *p,
                           struct ct_event *e) {
@@ -142,18 +142,12 @@ static void decode_record(struct conversion *f, const struct ct_journal_record *
     memset(e, 0, sizeof *e);
     memcpy(&e->present, p->record, sizeof e->present);
     memcpy(e, p->record, ct_journal_record_bytes(e->present));
-    if (CT_HAS(e, api))
-        set_id(e, CT_BIT(api), &e->api, ct_journal_definitions_name(d, e->api));
-    if (CT_HAS(e, text))
-        set_id(e, CT_BIT(text), &e->text, ct_journal_definitions_name(d, e->text));
-    if (CT_HAS(e, domain))
-        set_id(e, CT_BIT(domain), &e->domain, ct_journal_definitions_name(d, e->domain));
-    if (CT_HAS(e, category))
-        set_id(e, CT_BIT(category), &e->category, ct_journal_definitions_name(d, e->category));
-    if (CT_HAS(e, thread))
-        set_id(e, CT_BIT(thread), &e->thread, ct_journal_definitions_thread(d, e->thread));
-    if (CT_HAS(e, stack))
-        set_id(e, CT_BIT(stack), &e->stack, ct_journal_definitions_stack(d, e->stack));
+    SET_ID(e, api, ct_journal_definitions_name, d);
+    SET_ID(e, text, ct_journal_definitions_name, d);
+    SET_ID(e, domain, ct_journal_definitions_name, d);
+    SET_ID(e, category, ct_journal_definitions_name, d);
+    SET_ID(e, thread, ct_journal_definitions_thread, d);
+    SET_ID(e, stack, ct_journal_definitions_stack, d);
     if (CT_HAS(e, op) && e->op == CT_OP_LOST)
         f->lost += e->count;
 }
@@ -194,8 +188,7 @@ static struct ct_event make_lost_event(struct conversion *f, const struct ct_jou
     CT_SET(&e, op, CT_OP_LOST);
     CT_SET(&e, count, loss->count);
     CT_SET(&e, thread, loss->thread);
-    set_id(&e, CT_BIT(thread), &e.thread,
-           ct_journal_definitions_thread(&f->definitions, loss->thread));
+    SET_ID(&e, thread, ct_journal_definitions_thread, &f->definitions);
     return e;
 }
 
