@@ -142,15 +142,15 @@ static inline void ct_shape_from_event(struct ct_shape *s, const struct ct_event
                                        uint64_t present) {
     *s = (struct ct_shape){
         .present = present,
-        .context = CT_HAS(e, context) ? e->context : 0,
-        .stream = CT_HAS(e, stream) ? e->stream : 0,
-        .pool = CT_HAS(e, pool) ? e->pool : 0,
-        .op = CT_HAS(e, op) ? e->op : 0,
-        .api = CT_HAS(e, api) ? e->api : 0,
-        .space = CT_HAS(e, space) ? e->space : 0,
-        .flags = CT_HAS(e, flags) ? e->flags : 0,
-        .result = CT_HAS(e, result) ? e->result : 0,
-        .device = CT_HAS(e, device) ? e->device : 0,
+        .context = CT_GET(e, context),
+        .stream = CT_GET(e, stream),
+        .pool = CT_GET(e, pool),
+        .op = CT_GET(e, op),
+        .api = CT_GET(e, api),
+        .space = CT_GET(e, space),
+        .flags = CT_GET(e, flags),
+        .result = CT_GET(e, result),
+        .device = CT_GET(e, device),
     };
 }
 
@@ -247,7 +247,7 @@ CT_HOT struct ct_reported *ct_reported_last(struct ct_reported *of, const struct
 // What PyTorch has allocated after the event, if the event is all that happened since the last
 // report.
 CT_HOT uint64_t ct_reported_expected(const struct ct_reported *last, const struct ct_event *e) {
-    const uint64_t bytes = CT_HAS(e, bytes) ? e->bytes : 0;
+    const uint64_t bytes = CT_GET(e, bytes);
     if (e->op == CT_OP_BLOCK_ALLOC)
         return last->allocated + bytes;
     return e->op == CT_OP_BLOCK_FREE ? last->allocated - bytes : last->allocated;

@@ -233,8 +233,8 @@ CT_HOT int ct_encoder_put_template_number(struct ct_encoder *c, unsigned number)
 CT_HOT int ct_encoder_put_template(struct ct_encoder *c, const struct ct_event *e,
                                    struct ct_known_template *set) {
     int new_shape;
-    const uint64_t bytes = CT_HAS(e, bytes) ? e->bytes : 0;
-    const uint32_t stack = CT_HAS(e, stack) ? e->stack : 0;
+    const uint64_t bytes = CT_GET(e, bytes);
+    const uint32_t stack = CT_GET(e, stack);
     const unsigned shape = ct_encoder_get_shape(c, e, &new_shape);
     struct ct_known_template *t = set;
     for (; t < set + CT_WAYS && t->number; t++)
@@ -339,7 +339,7 @@ CT_HOT int ct_encoder_put_alloc_address(struct ct_encoder *c, uint64_t ptr, uint
 
 CT_HOT int ct_encoder_put_alloc(struct ct_encoder *c, const struct ct_event *e,
                                 const struct ct_encoder_probe *at) {
-    const uint64_t bytes = CT_HAS(e, bytes) ? e->bytes : 0, end = e->ptr + bytes;
+    const uint64_t bytes = CT_GET(e, bytes), end = e->ptr + bytes;
     const unsigned row = ct_row_index(bytes);
     struct ct_known_address *a = ct_encoder_find_address(c, at->addresses, e->ptr);
     if (ct_encoder_put_alloc_address(c, e->ptr, c->tables->rows[row], a))
@@ -474,8 +474,8 @@ CT_HOT int ct_encoder_put_rare(struct ct_encoder *c, const struct ct_event *e) {
 // ct_encoder_begin with other memory.
 CT_HOT struct ct_encoder_probe ct_encoder_probe(const struct ct_encoder *c,
                                                 const struct ct_event *e) {
-    const uint64_t bytes = CT_HAS(e, bytes) ? e->bytes : 0;
-    const uint32_t stack = CT_HAS(e, stack) ? e->stack : 0;
+    const uint64_t bytes = CT_GET(e, bytes);
+    const uint32_t stack = CT_GET(e, stack);
     struct ct_encoder_tables *t = c->tables;
     struct ct_encoder_probe at = {
         t->templates[ct_encoder_hash(ct_encoder_hash(bytes, stack), e->op) % CT_TEMPLATE_SETS],

@@ -134,6 +134,7 @@ static inline void ct_event_init(struct ct_event *e) {
 
 #define CT_BIT(member) (UINT64_C(1) << CT_FIELD_##member)
 #define CT_HAS(e, member) (((e)->present & CT_BIT(member)) != 0)
+#define CT_GET(e, member) (CT_HAS(e, member) ? (e)->member : 0)
 #define CT_SET(e, member, value) ((void)((e)->member = (value), (e)->present |= CT_BIT(member)))
 // Sets a field whose value is unknown if it is 0.
 #define CT_SET_KNOWN(e, member, value) ((value) ? CT_SET(e, member, value) : (void)0)

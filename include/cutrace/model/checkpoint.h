@@ -482,14 +482,14 @@ static inline void ct_checkpoint_restore(struct ct_live *l, unsigned kind, uint6
     own.flags &= ~(uint32_t)(CT_FLAG_SEGMENT | CT_FLAG_HOLDS_SEGMENT);
     if (!own.flags)
         own.present &= ~CT_BIT(flags);
-    struct ct_object *o = ct_live_add(l, kind, key, &own, CT_HAS(e, event) ? e->event : 0);
+    struct ct_object *o = ct_live_add(l, kind, key, &own, CT_GET(e, event));
     if (o)
-        ct_checkpoint_restore_segment(l, o, CT_HAS(e, flags) ? e->flags : 0);
+        ct_checkpoint_restore_segment(l, o, CT_GET(e, flags));
     if (o && (kind == CT_KIND_HANDLE || kind == CT_KIND_IPC)) {
         ct_live_traits(l, o)->refs = CT_HAS(e, refs) ? e->refs : 1;
         ct_live_traits(l, o)->maps = CT_HAS(e, count) ? (uint32_t)e->count : 0;
     } else if (o && kind == CT_KIND_MAPPING) {
-        ct_live_traits(l, o)->link = CT_HAS(e, handle) ? e->handle : 0;
+        ct_live_traits(l, o)->link = CT_GET(e, handle);
     }
 }
 
@@ -500,7 +500,7 @@ static inline void ct_checkpoint_restore_pool(struct ct_live *l, const struct ct
         return;
     ct_live_pool_count(l, o, -1);
     o->device = (int8_t)ct_device_or_none(device);
-    ct_live_traits(l, o)->link = CT_HAS(e, reserved_bytes) ? e->reserved_bytes : 0;
+    ct_live_traits(l, o)->link = CT_GET(e, reserved_bytes);
     if (CT_HAS(e, used_bytes))
         o->bytes = e->used_bytes;
     ct_live_pool_count(l, o, +1);
@@ -508,7 +508,7 @@ static inline void ct_checkpoint_restore_pool(struct ct_live *l, const struct ct
 
 static inline void ct_checkpoint_restore_measured(struct ct_measured *m, const struct ct_event *e) {
     const enum ct_measured_part part = ct_measured_part_of(e);
-    const uint64_t count = CT_HAS(e, count) ? e->count : 0;
+    const uint64_t count = CT_GET(e, count);
     if (part == CT_MEASURED_PARTS)
         return;
     m->bytes[part] =
@@ -518,7 +518,7 @@ static inline void ct_checkpoint_restore_measured(struct ct_measured *m, const s
         m->contexts = CT_HAS(e, count) ? count : 1;
     if (part == CT_MEASURED_GRAPHS) {
         m->instantiations = count;
-        m->unmeasured_instantiations = CT_HAS(e, refs) ? e->refs : 0;
+        m->unmeasured_instantiations = CT_GET(e, refs);
         m->known[part] = count != 0 || m->bytes[part];
     }
 }
@@ -546,8 +546,7 @@ static inline uint64_t ct_checkpoint_sum_key(const struct ct_event *e) {
     const int device = ct_event_device_index(e);
     return ct_site_sum_key(device == CT_MAX_DEVICES ? CT_NO_DEVICE : device,
                            (uint16_t)(CT_HAS(e, space) ? e->space : CT_SPACE_UNKNOWN),
-                           CT_HAS(e, stack) ? e->stack : 0,
-                           CT_HAS(e, flags) && e->flags & CT_FLAG_ASYNC);
+                           CT_GET(e, stack), CT_HAS(e, flags) && e->flags & CT_FLAG_ASYNC);
 }
 
 // Restores the object or reading of a checkpoint's record.
@@ -587,7 +586,7 @@ static inline void ct_checkpoint_apply(struct ct_live *l, struct ct_readings *r,
         break;
     case CT_OP_RANGE_PUSH:
     case CT_OP_RANGE_START:
-        ct_open_ranges_begin(&l->open, e, CT_HAS(e, event) ? e->event : 0);
+        ct_open_ranges_begin(&l->open, e, CT_GET(e, event));
         break;
     default:
         break;

@@ -17,10 +17,10 @@
 
 static inline uint64_t ct_event_key(const struct ct_event *e, unsigned kind) {
     if (kind == CT_KIND_HANDLE || kind == CT_KIND_ARRAY)
-        return CT_HAS(e, handle) ? e->handle : 0;
+        return CT_GET(e, handle);
     if (kind == CT_KIND_POOL)
-        return CT_HAS(e, pool) ? e->pool : 0;
-    return CT_HAS(e, ptr) ? e->ptr : 0;
+        return CT_GET(e, pool);
+    return CT_GET(e, ptr);
 }
 
 // The kinds of objects that an operation creates or ends, or CT_KIND_NONE.
@@ -63,11 +63,11 @@ CT_HOT struct ct_object *ct_live_add_hashed(struct ct_live *l, unsigned kind, ui
         ct_object_insert(l, kind, key, hash, ct_traits_acquire_for_event(l, kind, e));
     if (!o)
         return NULL;
-    o->bytes = CT_HAS(e, bytes) ? e->bytes : 0;
+    o->bytes = CT_GET(e, bytes);
     o->event_low = (uint32_t)number;
     o->event_high = (uint16_t)(number >> 32) & 0x1FFF;
     o->t_ns = e->t_ns;
-    o->stack = CT_HAS(e, stack) ? e->stack : 0;
+    o->stack = CT_GET(e, stack);
     o->device = (int8_t)(CT_HAS(e, device) ? ct_device_or_none(e->device) : CT_NO_DEVICE);
     if ((kind == CT_KIND_ADDRESS || kind == CT_KIND_MAPPING) && __builtin_expect(l->has_blocks, 0))
         ct_live_segment_note_start(l, o);
@@ -246,7 +246,7 @@ static inline void ct_live_map(struct ct_live *l, const struct ct_event *e, uint
     }
     if (!(o = ct_live_add(l, CT_KIND_MAPPING, e->ptr, e, number)))
         return;
-    const uint64_t handle = CT_HAS(e, handle) ? e->handle : 0;
+    const uint64_t handle = CT_GET(e, handle);
     ct_live_traits(l, o)->link = handle;
     struct ct_object *const memory = ct_live_find(l, CT_KIND_HANDLE, handle);
     const int is_new = memory && !ct_live_traits(l, memory)->maps++; // else it has its owner

@@ -23,14 +23,14 @@ static inline int ct_traits_equal(const struct ct_traits *a, const struct ct_tra
 
 static inline struct ct_traits ct_traits_from_event(const struct ct_event *e, unsigned kind) {
     struct ct_traits o = {0};
-    o.context = CT_HAS(e, context) ? e->context : 0;
+    o.context = CT_GET(e, context);
     if (kind == CT_KIND_ADDRESS || kind == CT_KIND_BLOCK)
-        o.link = CT_HAS(e, pool) ? e->pool : 0;
+        o.link = CT_GET(e, pool);
     else if (kind == CT_KIND_SITE_SUM)
         o.link = CT_HAS(e, count) ? e->count : 1;
-    o.thread = CT_HAS(e, thread) ? e->thread : 0;
-    o.api = CT_HAS(e, api) ? e->api : 0;
-    o.flags = CT_HAS(e, flags) ? e->flags : 0;
+    o.thread = CT_GET(e, thread);
+    o.api = CT_GET(e, api);
+    o.flags = CT_GET(e, flags);
     o.space = (uint16_t)(CT_HAS(e, space) ? e->space : CT_SPACE_UNKNOWN);
     return o;
 }
@@ -117,7 +117,7 @@ CT_COLD uint32_t ct_traits_acquire_new(struct ct_live *l, const struct ct_event 
 // with the same traits as the thread's last one; addresses and blocks share their traits.
 CT_HOT uint32_t ct_traits_acquire_for_event(struct ct_live *l, unsigned kind,
                                             const struct ct_event *e) {
-    const uint32_t thread = CT_HAS(e, thread) ? e->thread : 0;
+    const uint32_t thread = CT_GET(e, thread);
     struct ct_recent_traits *recent = &l->recent[thread % CT_RECENT_TRAITS];
     if (kind != CT_KIND_ADDRESS && kind != CT_KIND_BLOCK) {
         const struct ct_traits traits = ct_traits_from_event(e, kind);

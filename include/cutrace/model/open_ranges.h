@@ -50,11 +50,11 @@ static inline void ct_open_ranges_begin(struct ct_open_ranges *o, const struct c
         .event = number,
         .op = e->op,
         .handle = e->op == CT_OP_RANGE_START && CT_HAS(e, handle) ? e->handle : 0,
-        .thread = CT_HAS(e, thread) ? e->thread : 0,
-        .api = CT_HAS(e, api) ? e->api : 0,
-        .text = CT_HAS(e, text) ? e->text : 0,
-        .domain = CT_HAS(e, domain) ? e->domain : 0,
-        .category = CT_HAS(e, category) ? e->category : 0,
+        .thread = CT_GET(e, thread),
+        .api = CT_GET(e, api),
+        .text = CT_GET(e, text),
+        .domain = CT_GET(e, domain),
+        .category = CT_GET(e, category),
     };
 }
 
@@ -62,8 +62,8 @@ static inline void ct_open_ranges_begin(struct ct_open_ranges *o, const struct c
 // that with its handle. 0: it is not known.
 static inline uint32_t ct_open_ranges_find(const struct ct_open_ranges *o,
                                            const struct ct_event *e) {
-    const uint32_t thread = CT_HAS(e, thread) ? e->thread : 0;
-    const uint32_t domain = CT_HAS(e, domain) ? e->domain : 0;
+    const uint32_t thread = CT_GET(e, thread);
+    const uint32_t domain = CT_GET(e, domain);
     for (uint32_t at = o->used; at; at--) {
         const struct ct_open_range *r = &o->range[at - 1];
         if (e->op == CT_OP_RANGE_END

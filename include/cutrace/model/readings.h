@@ -117,7 +117,7 @@ static inline uint64_t ct_event_allocated_bytes(const struct ct_event *e) {
     if ((e->op != CT_OP_ALLOC && e->op != CT_OP_CREATE) || !CT_HAS(e, bytes) ||
         (CT_HAS(e, result) && e->result))
         return 0;
-    const uint32_t flags = CT_HAS(e, flags) ? e->flags : 0;
+    const uint32_t flags = CT_GET(e, flags);
     const uint32_t space = CT_HAS(e, space) ? e->space : CT_SPACE_DEVICE;
     const uint64_t page = flags & CT_FLAG_ASYNC ? CT_READING_POOL_PAGE : CT_READING_PAGE;
     if (space == CT_SPACE_HOST || space == CT_SPACE_MANAGED ||
@@ -135,7 +135,7 @@ CT_HOT int ct_event_was_under_way(const struct ct_event *e, uint64_t t_ns) {
 // The bytes of the frees of other threads that were under way at a reading.
 static inline uint64_t ct_readings_pending_bytes(const struct ct_readings *r, int device,
                                                  const struct ct_event *e) {
-    const uint32_t thread = CT_HAS(e, thread) ? e->thread : 0;
+    const uint32_t thread = CT_GET(e, thread);
     uint64_t bytes = 0;
     for (unsigned i = 0; i < CT_PENDING_FREES; i++) {
         const struct ct_pending_free *f = &r->pending_free[i];
@@ -289,7 +289,7 @@ CT_COLD void ct_readings_end_flight(struct ct_device_usage *d, const struct ct_e
 
 CT_HOT void ct_readings_note_free(struct ct_readings *r, const struct ct_event *e, int index,
                                   uint64_t bytes) {
-    const uint32_t thread = CT_HAS(e, thread) ? e->thread : 0;
+    const uint32_t thread = CT_GET(e, thread);
     const unsigned at = thread % CT_PENDING_FREES;
     r->pending_free[at] = (struct ct_pending_free){e->t_ns, bytes, thread, index};
     r->pending |= UINT64_C(1) << at;
@@ -297,7 +297,7 @@ CT_HOT void ct_readings_note_free(struct ct_readings *r, const struct ct_event *
 
 // A thread that records an event has returned from its last free.
 CT_HOT void ct_readings_end_free(struct ct_readings *r, const struct ct_event *e) {
-    const uint32_t thread = CT_HAS(e, thread) ? e->thread : 0;
+    const uint32_t thread = CT_GET(e, thread);
     const unsigned at = thread % CT_PENDING_FREES;
     if (r->pending >> at & 1 && r->pending_free[at].thread == thread)
         r->pending &= ~(UINT64_C(1) << at);
@@ -307,7 +307,7 @@ CT_HOT void ct_readings_end_free(struct ct_readings *r, const struct ct_event *e
 // may be one of any device.
 static inline int ct_readings_is_alone(const struct ct_readings *r, int index,
                                        const struct ct_event *e) {
-    const uint64_t start = e->t_ns - (CT_HAS(e, duration_ns) ? e->duration_ns : 0);
+    const uint64_t start = e->t_ns - CT_GET(e, duration_ns);
     const uint64_t call = r->device[index].measured.call_ns,
                    unknown = r->device[CT_MAX_DEVICES].measured.call_ns;
     return call <= start && unknown <= start && !ct_readings_pending_bytes(r, index, e);

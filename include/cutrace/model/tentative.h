@@ -35,8 +35,7 @@ CT_HOT void ct_tentative_confirm(struct ct_live *l, struct ct_tentative *a) {
 // Notes that the event has freed the tentatively freed object of a slot.
 CT_HOT void ct_tentative_note(struct ct_live *l, const struct ct_event *e, uint32_t slot,
                               unsigned kind, int shared) {
-    const uint32_t thread = CT_HAS(e, thread) ? e->thread : 0,
-                   at = thread & (l->tentative_room - 1);
+    const uint32_t thread = CT_GET(e, thread), at = thread & (l->tentative_room - 1);
     CT_ASSERT(!(l->tentative_room & (l->tentative_room - 1)));
     l->tentative[at] = (struct ct_tentative){e->t_ns, thread, slot, (uint8_t)kind, (uint8_t)shared};
     if (at >= l->tentative_used)
@@ -47,8 +46,7 @@ CT_HOT void ct_tentative_note(struct ct_live *l, const struct ct_event *e, uint3
 // amended.
 CT_HOT void ct_tentative_confirm_last(struct ct_live *l, const struct ct_event *e) {
     if (l->tentative_room)
-        ct_tentative_confirm(
-            l, &l->tentative[(CT_HAS(e, thread) ? e->thread : 0) & (l->tentative_room - 1)]);
+        ct_tentative_confirm(l, &l->tentative[CT_GET(e, thread) & (l->tentative_room - 1)]);
 }
 
 // Frees an object: for good if the caller lent no table.
@@ -105,7 +103,7 @@ static inline void ct_tentative_undo(struct ct_live *l, const struct ct_tentativ
 
 // Applies an AMEND to the thread's last free.
 static inline void ct_tentative_amend(struct ct_live *l, const struct ct_event *e) {
-    const uint32_t thread = CT_HAS(e, thread) ? e->thread : 0;
+    const uint32_t thread = CT_GET(e, thread);
     struct ct_tentative *a =
         l->tentative_room ? &l->tentative[thread & (l->tentative_room - 1)] : NULL;
     int others = 0;

@@ -40,7 +40,7 @@ struct models {
 };
 
 static struct thread_state *thread_of(struct models *p, const struct ct_event *e) {
-    return &p->threads[ct_recorded_thread(e) % CT_RECORDED_THREADS];
+    return &p->threads[CT_GET(e, thread) % CT_RECORDED_THREADS];
 }
 
 // ---- the driver's memory ------------------------------------------------------------------------

@@ -7,13 +7,13 @@
 
 int ct_release_note(struct ct_release *f, const struct ct_replay *r, const struct ct_event *e,
                     int device, int failed) {
-    if (f->open && f->thread == ct_recorded_thread(e))
+    if (f->open && f->thread == CT_GET(e, thread))
         f->grew |= e->op == CT_OP_ALLOC || e->op == CT_OP_CREATE;
     if ((e->op != CT_OP_FREE && e->op != CT_OP_UNMAP) || (CT_HAS(e, result) && e->result) ||
         !CT_HAS(e, ptr) || failed || f->open || !ct_recorded_region(r, e->ptr, device))
         return 0;
     *f = (struct ct_release){
-        .open = 1, .thread = ct_recorded_thread(e), .before = r->pool.device[device].own_bytes};
+        .open = 1, .thread = CT_GET(e, thread), .before = r->pool.device[device].own_bytes};
     return 1;
 }
 
@@ -24,7 +24,7 @@ int ct_release_may_be_garbage(const struct ct_release *f, const struct ct_what_i
 
 int ct_release_is_inside_request(const struct ct_release *f, const struct ct_what_if *w,
                                  const struct ct_event *e) {
-    if (w->limit == UINT64_MAX || f->thread != ct_recorded_thread(e) || e->op == CT_OP_BLOCK_FREE)
+    if (w->limit == UINT64_MAX || f->thread != CT_GET(e, thread) || e->op == CT_OP_BLOCK_FREE)
         return 0;
     if (e->op == CT_OP_BLOCK_OOM)
         return 1;
@@ -39,7 +39,7 @@ int ct_release_is_inside_request(const struct ct_release *f, const struct ct_wha
 enum { MOST_SEGMENTS = 1 << 24 };
 
 static uint32_t number_of(struct ct_recorded_streams *r, const struct ct_event *e) {
-    const uint64_t stream = CT_HAS(e, stream) ? e->stream : 0;
+    const uint64_t stream = CT_GET(e, stream);
     if (stream == CT_STREAM_UNKNOWN)
         return CT_NO_RECORDED_STREAM;
     const uint64_t *known = ct_map_find(&r->number, stream);

@@ -27,10 +27,6 @@ static inline int ct_recorded_is_block_of(const struct ct_event *e, int device) 
     return ct_recorded_is_block(e) && ct_event_device_index(e) == device && CT_HAS(e, bytes);
 }
 
-static inline uint32_t ct_recorded_thread(const struct ct_event *e) {
-    return CT_HAS(e, thread) ? e->thread : 0;
-}
-
 // ---- when PyTorch gave cached segments back -----------------------------------------------------
 
 // A thread frees segments, and none of its calls to the driver has failed since its last block:

@@ -30,7 +30,7 @@ static void segment_changed(void *user, const struct ct_object *o, int sign) {
 
 // Follows a call to the driver, before it is applied.
 static void note_call(struct placements *p, const struct ct_replay *r, const struct ct_event *e) {
-    const uint32_t thread = ct_recorded_thread(e);
+    const uint32_t thread = CT_GET(e, thread);
     if (ct_release_note(&p->release, r, e, p->device, p->failed[thread % CT_RECORDED_THREADS]) &&
         p->w->limit != UINT64_MAX)
         ct_stream_groups_note_release(p->groups, thread,
@@ -51,13 +51,13 @@ static void note_call(struct placements *p, const struct ct_replay *r, const str
 static void note_oom(struct placements *p, const struct ct_replay *r, const struct ct_event *e) {
     const uint64_t refused =
         r->pool.device[p->device].own_bytes + ct_allocator_segment_size(&p->w->recorded, e->bytes);
-    if (!p->failed[ct_recorded_thread(e) % CT_RECORDED_THREADS] && refused < p->limit_high)
+    if (!p->failed[CT_GET(e, thread) % CT_RECORDED_THREADS] && refused < p->limit_high)
         p->limit_high = refused;
 }
 
 // Follows an event of a block: a free before it is applied, all others after that.
 static void note_block(struct placements *p, const struct ct_replay *r, const struct ct_event *e) {
-    const uint32_t thread = ct_recorded_thread(e);
+    const uint32_t thread = CT_GET(e, thread);
     const uint64_t own = r->pool.device[p->device].own_bytes;
     if (!ct_recorded_is_block_of(e, p->device))
         return;

@@ -8,10 +8,6 @@
 
 enum { OF_DEVICE, OTHER, KINDS };
 
-static uint32_t thread_of(const struct ct_event *e) {
-    return CT_HAS(e, thread) ? e->thread : 0;
-}
-
 CT_HOT struct ct_driver_request *request_of(struct ct_driver_requests *d, uint32_t thread,
                                             int kind) {
     if (thread >= d->count) {
@@ -27,7 +23,7 @@ CT_HOT struct ct_driver_request *request_of(struct ct_driver_requests *d, uint32
 // served without a call to the driver.
 static struct ct_driver_request *find_open(const struct ct_driver_requests *d,
                                            const struct ct_event *e) {
-    const uint32_t thread = thread_of(e);
+    const uint32_t thread = CT_GET(e, thread);
     struct ct_driver_request *q = thread < d->count ? &d->list[thread * KINDS + OF_DEVICE] : NULL;
     return q && q->open ? q : NULL;
 }
@@ -45,7 +41,7 @@ CT_HOT void open_request(struct ct_driver_request *q, const struct ct_replay *r,
     q->open = 1;
     q->device = device;
     q->before_event = number;
-    q->bytes = CT_HAS(e, bytes) ? e->bytes : 0;
+    q->bytes = CT_GET(e, bytes);
     q->failed = q->obtained = q->maps = q->freed = 0;
     q->start = q->end = q->obtained_event = q->obtained_t_ns = 0;
     q->incident = 0;
@@ -109,7 +105,7 @@ CT_HOT struct ct_driver_request *follow_success(struct ct_driver_request *q,
 static struct ct_driver_request *follow_call(struct ct_driver_requests *d,
                                              const struct ct_replay *r, const struct ct_event *e,
                                              uint64_t number) {
-    struct ct_driver_request *q = request_of(d, thread_of(e), is_other(e) ? OTHER : OF_DEVICE);
+    struct ct_driver_request *q = request_of(d, CT_GET(e, thread), is_other(e) ? OTHER : OF_DEVICE);
     if (!CT_HAS(e, result) || e->result == 0)
         return follow_success(q, r, e, number);
     if (!ct_event_is_oom(e))
@@ -139,7 +135,7 @@ static int may_be_for_block(const struct ct_driver_request *q, const struct ct_e
 static struct ct_driver_request *follow_block_oom(struct ct_driver_requests *d,
                                                   const struct ct_replay *r,
                                                   const struct ct_event *e, uint64_t number) {
-    struct ct_driver_request *q = request_of(d, thread_of(e), OF_DEVICE);
+    struct ct_driver_request *q = request_of(d, CT_GET(e, thread), OF_DEVICE);
     if (!may_be_for_block(q->open ? q : NULL, e))
         open_request(q, r, ct_event_device_index(e), e, number);
     q->open = 0;

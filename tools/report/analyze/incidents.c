@@ -101,7 +101,7 @@ void ct_incidents_note_success(struct ct_incidents *n, const struct ct_event *e,
     if (!ct_event_has_requested_bytes(e))
         return;
     struct ct_oom_event like = {.op = e->op,
-                                .space = CT_HAS(e, space) ? e->space : 0,
+                                .space = CT_GET(e, space),
                                 .device = ct_event_device_index(e),
                                 .bytes = e->bytes};
     recover_all(n, &like, e, number);

@@ -70,7 +70,7 @@ static void follow_frames(struct ct_phase_follow *f, uint32_t thread,
 const struct ct_phase_at *ct_phase_follow_slow(struct ct_phase_follow *f,
                                                const struct ct_event *e) {
     static const struct ct_phase_at unknown = {.phase = CT_PHASE_UNKNOWN};
-    const uint32_t thread = CT_HAS(e, thread) ? e->thread : 0;
+    const uint32_t thread = CT_GET(e, thread);
     struct ct_phase_at *at = &f->of_event;
     if (!has_any(f, e))
         return &unknown;

@@ -22,18 +22,14 @@ static uint64_t key_of(const struct ct_torch_region *r) {
     return r->maps && r->reservation ? key_of_space(r->reservation) : r->event << 1;
 }
 
-static uint64_t stream_of(const struct ct_event *e) {
-    return CT_HAS(e, stream) ? e->stream : 0;
-}
-
 static void note_block(struct ct_segment_streams *s, const struct ct_replay *r,
                        const struct ct_event *e) {
     const struct ct_torch_region *in = ct_torch_pool_find_segment(&r->pool, e->ptr);
-    if (!in || stream_of(e) == CT_STREAM_UNKNOWN)
+    if (!in || CT_GET(e, stream) == CT_STREAM_UNKNOWN)
         return;
     uint64_t *stream = ct_map_add(&s->of, key_of(in));
-    s->disagree |= *stream && *stream != stream_of(e) + 1;
-    *stream = stream_of(e) + 1;
+    s->disagree |= *stream && *stream != CT_GET(e, stream) + 1;
+    *stream = CT_GET(e, stream) + 1;
 }
 
 void ct_segment_streams_note(struct ct_segment_streams *s, const struct ct_replay *r,
@@ -65,7 +61,7 @@ struct ct_other_streams ct_segment_streams_find_others(struct ct_segment_streams
                                                        const struct ct_event *e, int device,
                                                        enum ct_torch_pool_class class) {
     const struct ct_torch_pool *p = &r->pool;
-    const uint64_t stream = stream_of(e);
+    const uint64_t stream = CT_GET(e, stream);
     struct ct_other_streams others = {.known = s->are_recorded && stream != CT_STREAM_UNKNOWN &&
                                                s->looked_at < MOST_LOOKED_AT};
     s->looked_at += others.known ? p->region_count : 0;
@@ -142,10 +138,10 @@ void ct_pool_growth_count(struct ct_pool_growths *g, const struct ct_driver_requ
     struct ct_pool_growth w = {.event = number,
                                .t_ns = e->t_ns,
                                .before_event = q->before_event,
-                               .requested = CT_HAS(e, bytes) ? e->bytes : 0,
+                               .requested = CT_GET(e, bytes),
                                .obtained = q->end - q->start,
-                               .stack = CT_HAS(e, stack) ? e->stack : 0,
-                               .thread = CT_HAS(e, thread) ? e->thread : 0,
+                               .stack = CT_GET(e, stack),
+                               .thread = CT_GET(e, thread),
                                .device = q->device,
                                .oom = e->op == CT_OP_BLOCK_OOM,
                                .driver_failed = q->failed != 0,

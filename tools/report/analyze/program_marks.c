@@ -17,7 +17,7 @@ void ct_program_marks_init(struct ct_program_marks *m, const struct ct_definitio
 void ct_program_marks_note(struct ct_program_marks *m, const struct ct_event *e, uint64_t number) {
     if (e->op != CT_OP_MARK || e->t_ns < m->from_ns || e->t_ns > m->to_ns)
         return;
-    const uint32_t text = CT_HAS(e, text) ? e->text : 0, domain = CT_HAS(e, domain) ? e->domain : 0;
+    const uint32_t text = CT_GET(e, text), domain = CT_GET(e, domain);
     if (ct_ranges_is_noise(m->definitions, text, domain))
         return;
     const unsigned __int128 in = e->t_ns - m->from_ns;
@@ -30,7 +30,7 @@ void ct_program_marks_note(struct ct_program_marks *m, const struct ct_event *e,
     mark->event = number;
     mark->text = text;
     mark->domain = domain;
-    mark->thread = CT_HAS(e, thread) ? e->thread : 0;
+    mark->thread = CT_GET(e, thread);
 }
 
 void ct_program_marks_label(const struct ct_program_marks *m, const struct ct_program_mark *mark,

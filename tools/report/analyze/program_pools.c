@@ -78,8 +78,7 @@ static int is_of(const struct ct_program_pool *q, const struct ct_event *e) {
         return 0;
     if (q->has_handle)
         return q->handle == e->handle;
-    return q->text == (CT_HAS(e, text) ? e->text : 0) &&
-           q->domain == (CT_HAS(e, domain) ? e->domain : 0);
+    return q->text == CT_GET(e, text) && q->domain == CT_GET(e, domain);
 }
 
 // The number of an event's pool; 0: it is not known.
@@ -97,8 +96,8 @@ static uint32_t get_pool(struct ct_program_pools *p, const struct ct_event *e) {
     if (p->count == CT_PROGRAM_POOLS)
         return p->count;
     struct ct_program_pool *q = &p->list[p->count++];
-    q->text = CT_HAS(e, text) ? e->text : 0;
-    q->domain = CT_HAS(e, domain) ? e->domain : 0;
+    q->text = CT_GET(e, text);
+    q->domain = CT_GET(e, domain);
     q->has_handle = CT_HAS(e, handle) != 0;
     q->handle = q->has_handle ? e->handle : 0;
     q->is_rest = p->count == CT_PROGRAM_POOLS;
@@ -124,7 +123,7 @@ static void take_back_all(struct ct_program_pools *p, struct ct_program_pool *q)
 // Bytes that no address space has; a sum of them could wrap.
 static uint64_t bytes_of(const struct ct_event *e) {
     const uint64_t most = UINT64_C(1) << 43;
-    const uint64_t bytes = CT_HAS(e, bytes) ? e->bytes : 0;
+    const uint64_t bytes = CT_GET(e, bytes);
     return bytes < most ? bytes : most;
 }
 
@@ -175,7 +174,7 @@ static void apply_pool(struct ct_program_pools *p, const struct ct_event *e) {
     if (!q || q->is_rest)
         return;
     take_back_all(p, q);
-    q->start = CT_HAS(e, ptr) ? e->ptr : 0;
+    q->start = CT_GET(e, ptr);
     q->bytes = CT_HAS(e, ptr) ? bytes_of(e) : 0;
     if (CT_HAS(e, text))
         q->text = e->text;

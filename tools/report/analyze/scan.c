@@ -144,11 +144,11 @@ static struct ct_oom_event describe(const struct ct_scan *s, const struct ct_eve
     const int index = ct_event_device_index(e);
     const struct ct_live_device *live = &s->end.live.device[index];
     struct ct_oom_event o = {.event = number, .t_ns = e->t_ns, .device = index, .op = e->op};
-    o.api = CT_HAS(e, api) ? e->api : 0;
-    o.space = CT_HAS(e, space) ? e->space : 0;
-    o.stack = CT_HAS(e, stack) ? e->stack : 0;
-    o.thread = CT_HAS(e, thread) ? e->thread : 0;
-    o.flags = CT_HAS(e, flags) ? e->flags : 0;
+    o.api = CT_GET(e, api);
+    o.space = CT_GET(e, space);
+    o.stack = CT_GET(e, stack);
+    o.thread = CT_GET(e, thread);
+    o.flags = CT_GET(e, flags);
     o.result_known = CT_HAS(e, result); // (PyTorch's report of an OOM has none)
     o.result = o.result_known ? e->result : 0;
     o.bytes_known = ct_event_has_requested_bytes(e);
@@ -271,7 +271,7 @@ static void plot(struct ct_scan *s, int index, unsigned to) {
 
 // The memory that an event allocated, if it did.
 static struct ct_new_memory find_new_memory(const struct ct_event *e) {
-    struct ct_new_memory m = {.thread = CT_HAS(e, thread) ? e->thread : 0};
+    struct ct_new_memory m = {.thread = CT_GET(e, thread)};
     if (e->op == CT_OP_ALLOC && CT_HAS(e, ptr) && CT_HAS(e, bytes)) {
         m.known = 1;
         m.start = e->ptr;
@@ -287,9 +287,9 @@ static struct ct_new_memory find_new_memory(const struct ct_event *e) {
 static void note_mapping(struct ct_scan *s, const struct ct_event *e) {
     for (int d = 0; d < CT_DEVICES; d++) {
         struct ct_new_memory *m = &s->device[d].peak_memory;
-        if (!m->known || !m->handle || m->handle != (CT_HAS(e, handle) ? e->handle : 0))
+        if (!m->known || !m->handle || m->handle != CT_GET(e, handle))
             continue;
-        m->start = CT_HAS(e, ptr) ? e->ptr : 0;
+        m->start = CT_GET(e, ptr);
         m->bytes = CT_HAS(e, ptr) && CT_HAS(e, bytes) ? e->bytes : 0;
     }
 }
@@ -310,7 +310,7 @@ static int resumes_peak(const struct ct_scan *s, const struct ct_device_scan *d,
 // event of a block, if it lies there.
 static int completes_peak(struct ct_device_scan *d, const struct ct_event *e, uint64_t live) {
     const struct ct_new_memory m = d->peak_memory;
-    if (!m.known || !ct_op_is_block(e->op) || m.thread != (CT_HAS(e, thread) ? e->thread : 0))
+    if (!m.known || !ct_op_is_block(e->op) || m.thread != CT_GET(e, thread))
         return 0;
     d->peak_memory.known = 0;
     if (e->op != CT_OP_BLOCK_ALLOC || live != d->peak_bytes || !CT_HAS(e, ptr) || !CT_HAS(e, bytes))
@@ -416,9 +416,8 @@ static void update_pools(struct ct_scan *s, const struct ct_event *e, uint64_t n
         return;
     struct ct_other_streams others = {0};
     if (e->op == CT_OP_BLOCK_OOM && is_known(s))
-        others =
-            ct_segment_streams_find_others(&s->streams, &s->end, e, s->of_event->device,
-                                           ct_pool_growth_class(CT_HAS(e, bytes) ? e->bytes : 0));
+        others = ct_segment_streams_find_others(&s->streams, &s->end, e, s->of_event->device,
+                                                ct_pool_growth_class(CT_GET(e, bytes)));
     ct_pool_growth_count(&s->growths, s->of_event, &others, e, number);
 }
 

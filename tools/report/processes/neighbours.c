@@ -170,7 +170,7 @@ static void note_call(struct ct_neighbours *n, int device, const struct ct_event
     tick->changed_ns = e->t_ns;
     if (!tick->is_open)
         return;
-    if (e->t_ns - (CT_HAS(e, duration_ns) ? e->duration_ns : 0) <= n->device[device].nvml_ns)
+    if (e->t_ns - CT_GET(e, duration_ns) <= n->device[device].nvml_ns)
         tick->is_open = 0;
     else
         close_tick(n, device);

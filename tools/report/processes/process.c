@@ -145,7 +145,7 @@ static void follow(void *user, const struct ct_replay *r, const struct ct_event 
         return;
     if (index < CT_MAX_DEVICES && index > c->highest)
         c->highest = index;
-    const uint64_t lasted = CT_HAS(e, duration_ns) ? e->duration_ns : 0;
+    const uint64_t lasted = CT_GET(e, duration_ns);
     const uint64_t began = lasted < e->t_ns ? e->t_ns - lasted : 0;
     for (int d = 0; d <= c->highest; d++)
         add_point(c, r, d, e->t_ns, began);
@@ -332,7 +332,7 @@ static enum ct_process_knowledge judge(const struct ct_process *p, uint64_t appl
 
 // The bytes of the frees of other threads of the process that were under way.
 static uint64_t sum_pending_frees(const struct ct_readings *r, const struct ct_event *e) {
-    const uint32_t thread = CT_HAS(e, thread) ? e->thread : 0;
+    const uint32_t thread = CT_GET(e, thread);
     uint64_t bytes = 0;
     for (unsigned i = 0; i < CT_PENDING_FREES; i++) {
         const struct ct_pending_free *f = &r->pending_free[i];
@@ -373,7 +373,7 @@ static void note_reading(struct ct_process *p, const struct ct_replay *r,
         .free = e->free_bytes,
         .total = ct_readings_total(&r->readings.device[index], e, nvml),
         .tracked = ct_live_tracked(&r->live.device[index]),
-        .process_bytes = CT_HAS(e, process_bytes) ? e->process_bytes : 0,
+        .process_bytes = CT_GET(e, process_bytes),
         .frees = sum_pending_frees(&r->readings, e)};
     add_reading(&d->readings, &reading);
     if (nvml && CT_HAS(e, process_bytes))

@@ -22,13 +22,8 @@ struct ct_amends_entry {
     uint32_t present; // HAS_*
 };
 
-static uint32_t thread_of(const struct ct_event *e) {
-    return CT_HAS(e, thread) ? e->thread : 0;
-}
-
 void ct_amends_add(struct ct_amends *a, const struct ct_event *e) {
-    struct ct_amends_entry entry = {.t_ns = CT_HAS(e, amends_ns) ? e->amends_ns : 0,
-                                    .thread = thread_of(e)};
+    struct ct_amends_entry entry = {.t_ns = CT_GET(e, amends_ns), .thread = CT_GET(e, thread)};
     if (CT_HAS(e, result)) {
         entry.present |= HAS_RESULT;
         entry.result = e->result;
@@ -100,7 +95,7 @@ static size_t find_first(const struct ct_amends *a, uint32_t thread, uint64_t t_
 }
 
 void ct_amends_apply(const struct ct_amends *a, struct ct_event *e, uint64_t span) {
-    const uint32_t thread = thread_of(e);
+    const uint32_t thread = CT_GET(e, thread);
     if (!a->count)
         return;
     CT_ASSERT(a->is_sorted);

@@ -49,11 +49,9 @@ void ct_size_bounds_take_out(const struct ct_size_bounds *b, struct ct_event *e)
 static inline uint64_t ct_size_bounds_readings(const struct ct_event *e) {
     if (!(e->present & CT_SIZE_BOUNDS_FIELDS))
         return 0;
-#define CT_READING(member) (CT_HAS(e, member) ? e->member : 0)
-    return CT_READING(free_bytes) | CT_READING(total_bytes) | CT_READING(free_before_bytes) |
-           CT_READING(process_bytes) | CT_READING(reserved_bytes) | CT_READING(used_bytes) |
-           CT_READING(allocated_bytes);
-#undef CT_READING
+    return CT_GET(e, free_bytes) | CT_GET(e, total_bytes) | CT_GET(e, free_before_bytes) |
+           CT_GET(e, process_bytes) | CT_GET(e, reserved_bytes) | CT_GET(e, used_bytes) |
+           CT_GET(e, allocated_bytes);
 }
 
 // What an event adds. The size of a call that failed is what was asked for, which may be anything;

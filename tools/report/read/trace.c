@@ -591,7 +591,7 @@ static void complete_object(struct ct_trace *t, struct ct_event *e, uint64_t *nu
     if (!CT_HAS(e, t_ns))
         e->t_ns = t->last_ns;
     bound_sizes(t, e);
-    *number = CT_HAS(e, event) ? e->event : 0;
+    *number = CT_GET(e, event);
     if (!CT_HAS(e, amends_ns))
         return;
     // The object's free is in progress: an AMEND record that comes later says whether it failed.

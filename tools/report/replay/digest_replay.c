@@ -166,8 +166,7 @@ static void restore(struct digest_replay *r, const struct ct_index_chunk *c, str
 
 // An AMEND has the exact time of its free, whose own may be rounded down.
 static void round_amended_time(const struct digest_replay *r, struct ct_event *e) {
-    const struct ct_tentative *a =
-        &r->live.tentative[(CT_HAS(e, thread) ? e->thread : 0) & (THREADS - 1)];
+    const struct ct_tentative *a = &r->live.tentative[CT_GET(e, thread) & (THREADS - 1)];
     if (CT_HAS(e, amends_ns) && a->freed_ns && a->freed_ns < e->amends_ns &&
         e->amends_ns - a->freed_ns < r->tick_ns)
         e->amends_ns = a->freed_ns;

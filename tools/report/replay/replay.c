@@ -61,7 +61,7 @@ void ct_replay_apply(struct ct_replay *r, const struct ct_event *e, uint64_t num
     if (is_of_block)
         ct_torch_pool_reported(&r->pool, &r->live, CT_HAS(e, device) ? e->device : CT_NO_DEVICE);
     if (e->op == CT_OP_MAP && CT_HAS(e, handle))
-        note_resumer(r, e->handle, CT_HAS(e, stack) ? e->stack : 0);
+        note_resumer(r, e->handle, CT_GET(e, stack));
     if (r->pool.on && e->op == CT_OP_MAP && CT_HAS(e, ptr))
         ct_torch_pool_note_mapping(&r->pool, e->ptr);
     if (!r->has_no_readings)

@@ -43,7 +43,7 @@ const struct ct_string *ct_ranges_find(const struct ct_definitions *n,
     const int ends = e->op == CT_OP_RANGE_POP || e->op == CT_OP_RANGE_END;
     if (!open->used && !begins)
         return NULL;
-    const uint32_t thread = CT_HAS(e, thread) ? e->thread : 0;
+    const uint32_t thread = CT_GET(e, thread);
     const uint32_t ended = ends ? ct_open_ranges_find(open, e) : 0;
     const struct ct_string *of_process = NULL;
     for (uint32_t i = 0; i < open->used; i++) {
@@ -56,9 +56,7 @@ const struct ct_string *ct_ranges_find(const struct ct_definitions *n,
         if (r->op == CT_OP_RANGE_START && !of_process)
             of_process = name;
     }
-    const struct ct_string *own =
-        begins ? get_name(n, CT_HAS(e, text) ? e->text : 0, CT_HAS(e, domain) ? e->domain : 0)
-               : NULL;
+    const struct ct_string *own = begins ? get_name(n, CT_GET(e, text), CT_GET(e, domain)) : NULL;
     return own && (e->op == CT_OP_RANGE_PUSH || !of_process) ? own : of_process;
 }
 
