@@ -2,6 +2,9 @@
 // Sums the live objects of a replay by stack.
 #include "analyze/live_at.h"
 
+#include "base/heap.h"
+#include "replay/torch_segments.h"
+
 const char *ct_holding_kind_name(enum ct_holding_kind kind) {
     static const char *const names[] = {"allocation", "block", "segment", "idle"};
     return names[kind];
@@ -258,4 +261,41 @@ void ct_peak_totals_free(struct ct_peak_totals *p) {
     for (unsigned i = 0; i < CT_TOTALS_MOMENTS; i++)
         free(p->candidate[i].pools);
     memset(p, 0, sizeof *p);
+}
+
+// ---- host memory --------------------------------------------------------------------------------
+
+static int compare_host_memory(const void *a, const void *b) {
+    const struct ct_host_memory *x = a, *y = b;
+    if (x->bytes != y->bytes)
+        return x->bytes > y->bytes ? -1 : 1;
+    if (x->registered != y->registered)
+        return x->registered - y->registered;
+    return x->module < y->module ? -1 : x->module > y->module;
+}
+
+struct ct_host_memory *ct_host_memory_list(const struct ct_definitions *n, const struct ct_live *l,
+                                           size_t *count) {
+    struct ct_host_memory *list = NULL;
+    size_t used = 0, room = 0, at;
+    for (uint32_t i = 0; i < ct_live_slot_count(l); i++) {
+        const struct ct_object *o = ct_live_object_at(l, i);
+        const int registered = o && o->kind == CT_KIND_REGISTERED;
+        if (!o || !(registered || (o->kind == CT_KIND_ADDRESS && ct_object_is_host(l, o))))
+            continue;
+        const uint32_t module = ct_torch_segments_caller(n, o->stack);
+        for (at = 0; at < used && !(list[at].registered == registered && list[at].module == module);
+             at++)
+            ;
+        if (at == used) {
+            CT_HEAP_GROW(list, used, room);
+            list[used++] = (struct ct_host_memory){.registered = registered, .module = module};
+        }
+        list[at].ranges++;
+        list[at].bytes += o->bytes;
+    }
+    if (used)
+        qsort(list, used, sizeof *list, compare_host_memory);
+    *count = used;
+    return list;
 }

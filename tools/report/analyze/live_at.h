@@ -152,4 +152,17 @@ int ct_peak_totals_get(const struct ct_peak_totals *p, enum ct_totals_moment mom
                        enum ct_holding_rows rows, struct ct_live_totals *totals);
 void ct_peak_totals_free(struct ct_peak_totals *p);
 
+// ---- host memory --------------------------------------------------------------------------------
+// Page-locked host memory by the library that allocated or registered it.
+
+struct ct_host_memory {
+    int registered;  // memory of the program's own that was registered; else allocated
+    uint32_t module; // path of the library that called CUDA, a string's id; 0: not known
+    uint64_t ranges, bytes;
+};
+
+// Lists what is live, the most bytes first. The caller frees the list.
+struct ct_host_memory *ct_host_memory_list(const struct ct_definitions *n, const struct ct_live *l,
+                                           size_t *count);
+
 #endif

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "analyze/coarse_history.h"
-#include "analyze/host_memory.h"
 #include "analyze/live_at.h"
 #include "answer/companions.h"
 #include "answer/fit_read.h"

@@ -5,7 +5,7 @@
 
 #include <inttypes.h>
 
-#include "analyze/host_memory.h"
+#include "analyze/live_at.h"
 #include "layout/address_layout.h"
 #include "print/document.h"
 #include "print/label.h"
