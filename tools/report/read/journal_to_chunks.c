@@ -16,7 +16,6 @@
 #include "base/map.h"
 #include "read/chunk_build.h"
 #include "read/journal_definitions.h"
-#include <cutrace/format/xxh64.h>
 
 #define RECORDS 65536u         // in a chunk
 #define RECORD_BYTES 320u      // of an encoded event, at most
