@@ -497,11 +497,18 @@ static int open_next_chunk(struct ct_trace *t) {
     return 1;
 }
 
-// Whether an operation allocates memory or addresses, or gets a reference to them. (The others that
-// ask for something only look at what is there.)
+// Whether an operation allocates memory or addresses, or gets a reference to them: others that ask
+// for something only look at what is there. (By constants, as it is asked of each event.)
 static int op_acquires(uint32_t op) {
-    return ct_op_request_kind(op) != CT_REQUEST_NONE && op != CT_OP_RETAIN && op != CT_OP_EXPORT &&
-           op != CT_OP_MEMORY_SAMPLE;
+#define CT_OP_DOES(OP, MAKES, ENDS, ASKS) \
+    | (uint64_t)(CT_REQUEST_##ASKS != CT_REQUEST_NONE) << CT_OP_##OP
+    const uint64_t asking = 0
+#include <cutrace/model/ops.def>
+        ;
+    const uint64_t looking = UINT64_C(1) << CT_OP_RETAIN | UINT64_C(1) << CT_OP_EXPORT |
+                             UINT64_C(1) << CT_OP_MEMORY_SAMPLE;
+    _Static_assert(CT_OPS_END <= 64, "a bit each");
+    return op < CT_OPS_END && ((asking & ~looking) >> op & 1);
 }
 
 static void resolve_texts(const struct ct_definitions *n, struct ct_event *e) {
