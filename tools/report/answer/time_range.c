@@ -7,7 +7,7 @@
 
 #include "answer/view_scan.h"
 #include "question/question.h"
-#include "read/definitions.h"
+#include "read/clocks.h"
 
 #define DAY (UINT64_C(86400) * 1000000000)
 

@@ -9,7 +9,7 @@
 
 #include "analyze/moment.h"
 #include "export/formats.h"
-#include "read/definitions.h"
+#include "read/clocks.h"
 #include "read/new_file.h"
 #include "sites/allocation_rows.h"
 #include "sites/site_totals.h"

@@ -13,7 +13,7 @@
 #define CT_TORCH_SNAPSHOT_H
 
 #include "export/pickle.h"
-#include "read/definitions.h"
+#include "read/clocks.h"
 #include "replay/range_list.h"
 #include "replay/replay.h"
 #include "symbols/call_sites.h"

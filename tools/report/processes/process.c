@@ -6,7 +6,7 @@
 
 #include "base/utf8.h"
 #include "question/question.h"
-#include "read/definitions.h"
+#include "read/clocks.h"
 
 // Clocks are set while a machine runs; the time from one boot to the next is longer.
 #define CLOCK_TOLERANCE_NS UINT64_C(1000000000)
