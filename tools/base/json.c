@@ -119,6 +119,13 @@ void ct_json_bytes(struct ct_json *j, const char *key, const char *bytes, size_t
     put_string(j, bytes, length);
 }
 
+void ct_json_bytes_or_null(struct ct_json *j, const char *key, const char *bytes, size_t length) {
+    if (length)
+        ct_json_bytes(j, key, bytes, length);
+    else
+        ct_json_null(j, key);
+}
+
 void ct_json_written(struct ct_json *j, const char *key, const char *value, size_t length) {
     put_key(j, key);
     fwrite_unlocked(value, 1, length, j->out);
@@ -131,8 +138,30 @@ void ct_json_number_or_null(struct ct_json *j, const char *key, int known, uint6
         ct_json_null(j, key);
 }
 
+void ct_json_signed_or_null(struct ct_json *j, const char *key, int known, int64_t value) {
+    if (known)
+        ct_json_signed(j, key, value);
+    else
+        ct_json_null(j, key);
+}
+
+int ct_json_open_or_null(struct ct_json *j, const char *key, int known, char bracket) {
+    if (known)
+        ct_json_open(j, key, bracket);
+    else
+        ct_json_null(j, key);
+    return known;
+}
+
 void ct_json_text(struct ct_json *j, const char *key, const char *text) {
     ct_json_bytes(j, key, text, strlen(text));
+}
+
+void ct_json_text_or_null(struct ct_json *j, const char *key, const char *text) {
+    if (text)
+        ct_json_text(j, key, text);
+    else
+        ct_json_null(j, key);
 }
 
 void ct_json_key(struct ct_json *j, const char *bytes, size_t length) {

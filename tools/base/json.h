@@ -27,11 +27,16 @@ void ct_json_hex(struct ct_json *j, const char *key, uint64_t value);
 void ct_json_ratio(struct ct_json *j, const char *key, uint64_t part, uint64_t whole);
 void ct_json_bool(struct ct_json *j, const char *key, int value);
 void ct_json_null(struct ct_json *j, const char *key);
-// null if the value is not known.
-void ct_json_number_or_null(struct ct_json *j, const char *key, int known, uint64_t value);
 void ct_json_text(struct ct_json *j, const char *key, const char *text);
 // Bytes of a trace: each one that is not part of valid UTF-8 becomes U+FFFD.
 void ct_json_bytes(struct ct_json *j, const char *key, const char *bytes, size_t length);
+// null if the value is not known; if there is no text; if it has no bytes. What opens an object or
+// a list returns `known`.
+void ct_json_number_or_null(struct ct_json *j, const char *key, int known, uint64_t value);
+void ct_json_signed_or_null(struct ct_json *j, const char *key, int known, int64_t value);
+void ct_json_text_or_null(struct ct_json *j, const char *key, const char *text);
+void ct_json_bytes_or_null(struct ct_json *j, const char *key, const char *bytes, size_t length);
+int ct_json_open_or_null(struct ct_json *j, const char *key, int known, char bracket);
 // A value as another of these writers has written it.
 void ct_json_written(struct ct_json *j, const char *key, const char *value, size_t length);
 // A key that comes from a trace. Its value follows with key "".

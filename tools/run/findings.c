@@ -50,10 +50,7 @@ void ct_findings_print_json(const struct ct_findings *f, FILE *out) {
         ct_json_text(&j, "level", levels[f->list[i].level]);
         ct_json_text(&j, "check", f->list[i].check);
         ct_json_bytes(&j, "reason", f->list[i].reason, strlen(f->list[i].reason));
-        if (f->list[i].remedy)
-            ct_json_text(&j, "remedy", f->list[i].remedy);
-        else
-            ct_json_null(&j, "remedy");
+        ct_json_text_or_null(&j, "remedy", f->list[i].remedy);
         ct_json_close(&j, '}');
     }
     ct_json_close(&j, ']');

@@ -8,10 +8,7 @@
 #include "base/now.h"
 
 static void add_text(struct ct_json *j, const char *key, const char *text) {
-    if (text && *text)
-        ct_json_text(j, key, text);
-    else
-        ct_json_null(j, key);
+    ct_json_text_or_null(j, key, text && *text ? text : NULL);
 }
 
 static void add_trend(struct ct_json *j, const char *key, const struct ct_trend *t) {
@@ -32,11 +29,8 @@ static void add_trend(struct ct_json *j, const char *key, const struct ct_trend 
 }
 
 static void add_full(struct ct_json *j, const struct ct_watch_device *d) {
-    if (!d->has_full) {
-        ct_json_null(j, "full");
+    if (!ct_json_open_or_null(j, "full", d->has_full, '{'))
         return;
-    }
-    ct_json_open(j, "full", '{');
     ct_json_number(j, "in_ns", d->full.ns);
     ct_json_number(j, "earliest_ns", d->full.earliest_ns);
     ct_json_number(j, "latest_ns", d->full.latest_ns);
@@ -52,11 +46,8 @@ void ct_watch_json_add_growth(struct ct_json *j, const struct ct_watch_device *d
 }
 
 static void add_pool(struct ct_json *j, const struct ct_watch_pool *p) {
-    if (!p->known) {
-        ct_json_null(j, "pool");
+    if (!ct_json_open_or_null(j, "pool", p->known, '{'))
         return;
-    }
-    ct_json_open(j, "pool", '{');
     ct_json_number(j, "allocated_bytes", p->allocated);
     ct_json_number(j, "reserved_bytes", p->reserved);
     ct_json_number(j, "largest_free_bytes", p->largest_free);
@@ -113,11 +104,8 @@ static void add_incidents(struct ct_json *j, const struct ct_watch_details *d) {
         ct_json_close(j, '}');
     }
     ct_json_close(j, ']');
-    if (!d->scenario) {
-        ct_json_null(j, "verdict");
+    if (!ct_json_open_or_null(j, "verdict", d->scenario != 0, '{'))
         return;
-    }
-    ct_json_open(j, "verdict", '{');
     ct_json_text(j, "scenario", d->scenario);
     ct_json_text(j, "title", d->title);
     ct_json_ratio(j, "confidence", (uint64_t)(d->confidence * 10000 + 0.5), 10000);
@@ -127,11 +115,8 @@ static void add_incidents(struct ct_json *j, const struct ct_watch_details *d) {
 
 static void add_details(struct ct_json *j, const struct ct_watch_process *p) {
     const struct ct_watch_details *d = &p->details;
-    if (!p->has_details) {
-        ct_json_null(j, "details");
+    if (!ct_json_open_or_null(j, "details", p->has_details, '{'))
         return;
-    }
-    ct_json_open(j, "details", '{');
     ct_json_number(j, "start_ns", d->start_ns);
     ct_json_number(j, "t_ns", d->t_ns);
     ct_json_number(j, "events", d->events);

@@ -345,11 +345,8 @@ static void write_blocks(struct ct_json *j, const struct ct_view *v,
 static void write_map(struct ct_json *j, const struct ct_view *v, const struct ct_device_series *d,
                       const struct sites *s) {
     const struct ct_address_axis *axis = &d->notable.axis;
-    if (!axis->rows) {
-        ct_json_null(j, "map");
+    if (!ct_json_open_or_null(j, "map", axis->rows, '{'))
         return;
-    }
-    ct_json_open(j, "map", '{');
     ct_json_open(j, "at", '[');
     for (size_t i = 0; i < d->column_count; i++)
         ct_json_number(j, NULL, d->columns[i].moment);

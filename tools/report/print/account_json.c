@@ -3,19 +3,13 @@
 
 void ct_account_json_add_phase(struct ct_json *j, const char *key, const struct ct_phase_at *at) {
     const struct ct_phase_title title = ct_phases_title(at);
-    if (at->phase == CT_PHASE_UNKNOWN) {
-        ct_json_null(j, key);
+    if (!ct_json_open_or_null(j, key, at->phase != CT_PHASE_UNKNOWN, '{'))
         return;
-    }
-    ct_json_open(j, key, '{');
     ct_json_text(j, "key", ct_phase_name(at->phase));
     ct_json_text(j, "framework", ct_framework_name(at->framework));
     ct_json_text(j, "title", title.text);
     ct_json_bool(j, "inferred", at->inferred);
-    if (at->range.length)
-        ct_json_bytes(j, "range", at->range.at, at->range.length);
-    else
-        ct_json_null(j, "range");
+    ct_json_bytes_or_null(j, "range", at->range.at, at->range.length);
     ct_json_close(j, '}');
 }
 
@@ -23,10 +17,7 @@ void ct_account_json_add_component(struct ct_json *j, const char *key, struct ct
                                    uint32_t stack) {
     const enum ct_component c =
         phases ? ct_phases_find_component(phases, stack) : CT_COMPONENT_OTHER;
-    if (c == CT_COMPONENT_OTHER)
-        ct_json_null(j, key);
-    else
-        ct_json_text(j, key, ct_component_name(c));
+    ct_json_text_or_null(j, key, c == CT_COMPONENT_OTHER ? NULL : ct_component_name(c));
 }
 
 static void add_row(struct ct_json *j, const struct ct_account *a, enum ct_account_row_kind kind) {
@@ -43,11 +34,8 @@ static void add_row(struct ct_json *j, const struct ct_account *a, enum ct_accou
 }
 
 void ct_account_json_add(struct ct_json *j, const char *key, const struct ct_account *a) {
-    if (!a) {
-        ct_json_null(j, key);
+    if (!ct_json_open_or_null(j, key, a != NULL, '{'))
         return;
-    }
-    ct_json_open(j, key, '{');
     ct_json_number_or_null(j, "capacity_bytes", a->known, a->capacity);
     ct_json_number(j, "tracked_bytes", a->tracked);
     ct_json_number(j, "managed_bytes", a->managed);

@@ -42,13 +42,10 @@ static void print_error(struct ct_view *v, const struct ct_incidents *n) {
 static void add_error(struct ct_json *j, const struct ct_view *v, const struct ct_incidents *n) {
     const struct ct_companions *c = v->companions;
     const struct ct_text_fact *message = c->has_log ? ct_text_verdicts_main_oom(&c->log) : NULL;
-    if (!message || !n) {
-        ct_json_null(j, "error");
+    if (!ct_json_open_or_null(j, "error", message && n, '{'))
         return;
-    }
     const struct ct_found_error found = ct_find_error(n, message);
     const struct ct_text_value *tried = &message->values[CT_TEXT_TRIED];
-    ct_json_open(j, "error", '{');
     ct_json_number_or_null(j, "asked_bytes", tried->known && tried->value >= 0,
                            (uint64_t)tried->value);
     ct_json_number_or_null(j, "event", found.event != NULL, found.event ? found.event->event : 0);
@@ -149,12 +146,9 @@ static void add_metrics(struct ct_json *j, const struct ct_view *v, const struct
     const struct ct_metrics *m = &v->companions->metrics;
     const struct ct_scrape *before = v->companions->has_metrics ? find_scrape(v, m, n) : NULL;
     struct ct_verdicts l = {0};
-    if (!v->companions->has_metrics) {
-        ct_json_null(j, "metrics");
+    if (!ct_json_open_or_null(j, "metrics", v->companions->has_metrics, '{'))
         return;
-    }
     const int64_t preemptions = ct_metrics_growth(m, CT_METRIC_PREEMPTIONS, 0, m->count);
-    ct_json_open(j, "metrics", '{');
     ct_json_number(j, "scrapes", m->scrapes);
     add_number(j, "max_usage_millionths", ct_metrics_max(m, CT_METRIC_USAGE, NULL));
     add_number(j, "usage_before_millionths", before ? before->values[CT_METRIC_USAGE] : -1);
@@ -191,11 +185,8 @@ void ct_companions_print(struct ct_view *v, const struct ct_incidents *incidents
 void ct_companions_add_json(struct ct_json *j, const struct ct_view *v,
                             const struct ct_incidents *incidents) {
     const struct ct_companions *c = v->companions;
-    if (!c || (!c->has_log && !c->has_metrics)) {
-        ct_json_null(j, "companions");
+    if (!ct_json_open_or_null(j, "companions", c && (c->has_log || c->has_metrics), '{'))
         return;
-    }
-    ct_json_open(j, "companions", '{');
     ct_log_add_json(j, "log", c->has_log ? &c->log : NULL, v->options);
     ct_json_number_or_null(j, "left_out_lines", c->has_log, c->left_out_lines);
     add_error(j, v, incidents);

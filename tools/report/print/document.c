@@ -61,11 +61,9 @@ void ct_document_end(struct ct_json *j) {
 
 void ct_document_add_gap(struct ct_json *j, const struct ct_view *v) {
     struct ct_trace_gap gap;
-    if (!v->in_gap_ns || !ct_trace_find_gap(v->trace, v->in_gap_ns, &gap)) {
-        ct_json_null(j, "gap");
+    if (!ct_json_open_or_null(j, "gap",
+                              v->in_gap_ns && ct_trace_find_gap(v->trace, v->in_gap_ns, &gap), '{'))
         return;
-    }
-    ct_json_open(j, "gap", '{');
     ct_json_number(j, "t_ns", v->in_gap_ns);
     ct_json_number_or_null(j, "known_until_ns", gap.from_ns != 0, gap.from_ns);
     ct_json_number_or_null(j, "known_from_ns", gap.known_ns != UINT64_MAX, gap.known_ns);
@@ -133,10 +131,7 @@ int ct_document_print_unknown(const struct ct_view *v) {
 }
 
 void ct_document_add_string(struct ct_json *j, const char *key, const struct ct_string *s) {
-    if (s && s->length)
-        ct_json_bytes(j, key, s->at, s->length);
-    else
-        ct_json_null(j, key);
+    ct_json_bytes_or_null(j, key, s ? s->at : NULL, s ? s->length : 0);
 }
 
 static void add_fact(struct ct_json *j, const struct ct_trace *t, const char *key,
@@ -173,11 +168,8 @@ static void add_retained(struct ct_json *j, const struct ct_trace *t) {
 
 static void add_incomplete(struct ct_json *j, const struct ct_trace *t) {
     const char *reason = ct_trace_state_missing(t);
-    if (!reason) {
-        ct_json_null(j, "incomplete");
+    if (!ct_json_open_or_null(j, "incomplete", reason != NULL, '{'))
         return;
-    }
-    ct_json_open(j, "incomplete", '{');
     ct_json_text(j, "reason", reason);
     ct_json_number_or_null(j, "known_until_ns", t->events != 0, t->t_last_ns);
     ct_json_close(j, '}');
@@ -185,11 +177,8 @@ static void add_incomplete(struct ct_json *j, const struct ct_trace *t) {
 
 // What a part of another trace lacks of it.
 static void add_trimmed(struct ct_json *j, const struct ct_trace *t) {
-    if (!t->trimmed_before && !t->trimmed_after) {
-        ct_json_null(j, "trimmed");
+    if (!ct_json_open_or_null(j, "trimmed", t->trimmed_before || t->trimmed_after, '{'))
         return;
-    }
-    ct_json_open(j, "trimmed", '{');
     ct_json_number(j, "events_before", t->trimmed_before);
     ct_json_number(j, "events_after", t->trimmed_after);
     ct_json_close(j, '}');
@@ -220,11 +209,8 @@ void ct_document_add_recording(struct ct_json *j, const struct ct_trace *t) {
 }
 
 static void add_cause_pool(struct ct_json *j, const struct ct_pool_growth *w) {
-    if (!w) {
-        ct_json_null(j, "pool");
+    if (!ct_json_open_or_null(j, "pool", w != NULL, '{'))
         return;
-    }
-    ct_json_open(j, "pool", '{');
     ct_json_text(j, "cause", ct_pool_growth_cause_name(w->cause));
     ct_json_text(j, "class", w->class == CT_TORCH_POOL_SMALL ? "small" : "large");
     ct_json_number(j, "free_bytes", w->free.bytes);
@@ -238,11 +224,8 @@ static void add_cause(struct ct_json *j, const struct ct_oom_event *o,
                       const struct ct_oom_reason *reason, const struct ct_pool_growths *growths) {
     const struct ct_oom_cause c = ct_oom_cause_find(o, reason, growths);
     const int is_missing = reason->kind == CT_OOM_REASON_NOT_ENOUGH_FREE;
-    if (!is_missing && !c.exceeds_device) {
-        ct_json_null(j, "cause");
+    if (!ct_json_open_or_null(j, "cause", is_missing || c.exceeds_device, '{'))
         return;
-    }
-    ct_json_open(j, "cause", '{');
     ct_json_number_or_null(j, "missing_bytes", is_missing, c.missing);
     ct_json_bool(j, "exceeds_device", c.exceeds_device);
     add_cause_pool(j, c.pool);
@@ -260,8 +243,10 @@ void ct_document_add_recovered(struct ct_json *j, int size_known, int recovered)
         ct_json_null(j, "recovered");
 }
 
+// NULL: null.
 static void add_memory(struct ct_json *j, const char *key, const struct ct_breakdown *s) {
-    ct_json_open(j, key, '{');
+    if (!ct_json_open_or_null(j, key, s != NULL, '{'))
+        return;
     ct_json_number(j, "tracked_bytes", s->tracked);
     ct_untracked_add_parts(j, s);
     ct_json_number(j, "managed_bytes", s->managed);
@@ -295,10 +280,7 @@ void ct_document_add_oom(struct ct_json *j, struct ct_view *v, const char *key,
     ct_json_number_or_null(j, "free_before_bytes", o->free_before_known, o->free_before);
     ct_json_number_or_null(j, "free_bytes", o->reading_known, o->free);
     ct_json_number_or_null(j, "total_bytes", o->reading_known, o->total);
-    if (o->result_known)
-        ct_json_signed(j, "result", o->result);
-    else
-        ct_json_null(j, "result");
+    ct_json_signed_or_null(j, "result", o->result_known, o->result);
     ct_json_number_or_null(j, "tid", o->thread != 0, n->threads[o->thread].tid);
     ct_document_add_string(j, "thread_name", &n->strings[n->threads[o->thread].name]);
     ct_account_json_add_phase(j, "phase", &o->phase);
@@ -403,10 +385,7 @@ void ct_document_add_capacity(struct ct_json *j, const struct ct_capacity *c) {
     ct_json_number_or_null(j, "total_bytes", c->total != 0, c->total);
     ct_json_number_or_null(j, "meminfo_total_bytes", c->meminfo != 0, c->meminfo);
     ct_json_number_or_null(j, "nvml_total_bytes", c->nvml != 0, c->nvml);
-    if (c->source)
-        ct_json_text(j, "source", c->source);
-    else
-        ct_json_null(j, "source");
+    ct_json_text_or_null(j, "source", c->source);
     ct_json_bool(j, "disagree", c->disagree);
     ct_json_close(j, '}');
 }
@@ -416,14 +395,11 @@ static void add_number(struct ct_json *j, const char *key, int number) {
 }
 
 void ct_document_add_kind(struct ct_json *j, const struct ct_device_kind *kind) {
-    if (kind->is_mig) {
-        ct_json_open(j, "mig", '{');
+    if (ct_json_open_or_null(j, "mig", kind->is_mig, '{')) {
         add_number(j, "gpu_instance", kind->gpu_instance);
         add_number(j, "compute_instance", kind->compute_instance);
         add_number(j, "card", kind->card);
         ct_json_close(j, '}');
-    } else {
-        ct_json_null(j, "mig");
     }
     ct_json_bool(j, "shared_with_host", kind->is_shared_with_host);
     add_number(j, "numa_node", kind->numa_node);
@@ -437,14 +413,8 @@ void ct_document_add_name(struct ct_json *j, const char *key, const char *name, 
 
 void ct_document_add_memory_of_device(struct ct_json *j, const struct ct_device_memory *m) {
     ct_json_open(j, "memory", '{');
-    if (m->crossing_known)
-        add_memory(j, "crossing", &m->crossing);
-    else
-        ct_json_null(j, "crossing");
-    if (m->peak_known)
-        add_memory(j, "peak", &m->peak);
-    else
-        ct_json_null(j, "peak");
+    add_memory(j, "crossing", m->crossing_known ? &m->crossing : NULL);
+    add_memory(j, "peak", m->peak_known ? &m->peak : NULL);
     add_memory(j, "end", &m->end);
     ct_json_close(j, '}');
 }
@@ -462,10 +432,8 @@ void ct_document_add_shared(struct ct_json *j, const char *key, const struct ct_
 void ct_document_add_moment_known(struct ct_json *j, const struct ct_moment *m, int known) {
     ct_json_open(j, "moment", '{');
     ct_json_text(j, "what", ct_moment_kind_name(m->kind));
-    if (m->device >= 0)
-        ct_document_add_device(j, "device", m->device);
-    else
-        ct_json_null(j, "device");
+    ct_json_number_or_null(j, "device", m->device >= 0 && m->device < CT_MAX_DEVICES,
+                           (uint64_t)m->device);
     ct_json_number_or_null(j, "event", m->event != UINT64_MAX, m->event);
     ct_json_number(j, "t_ns", m->t_ns);
     ct_json_bool(j, "known", known);

@@ -177,13 +177,6 @@ unsigned ct_log_print(struct ct_view *v, const struct ct_text_facts *f) {
 
 // ---- JSON ---------------------------------------------------------------------------------------
 
-static void add_figure(struct ct_json *j, const char *key, const struct ct_text_figure *f) {
-    if (f->known)
-        ct_json_signed(j, key, f->value);
-    else
-        ct_json_null(j, key);
-}
-
 static void add_start(struct ct_json *j, const struct ct_text_facts *f) {
     static const struct {
         const char *key;
@@ -208,10 +201,10 @@ static void add_start(struct ct_json *j, const struct ct_text_facts *f) {
     struct ct_text_start s;
     ct_text_start_find(f, &s);
     ct_json_open(j, "start", '{');
-    for (size_t i = 0; i < sizeof figures / sizeof *figures; i++)
-        add_figure(
-            j, figures[i].key,
-            (const struct ct_text_figure *)(const void *)((const char *)&s + figures[i].offset));
+    for (size_t i = 0; i < sizeof figures / sizeof *figures; i++) {
+        const struct ct_text_figure *figure = (const void *)((const char *)&s + figures[i].offset);
+        ct_json_signed_or_null(j, figures[i].key, figure->known, figure->value);
+    }
     ct_json_close(j, '}');
 }
 
@@ -225,11 +218,8 @@ static void add_settings(struct ct_json *j, const struct ct_text_facts *f) {
 
 static void add_load(struct ct_json *j, const struct ct_text_facts *f) {
     const struct ct_text_load *l = &f->load;
-    if (!l->lines) {
-        ct_json_null(j, "load");
+    if (!ct_json_open_or_null(j, "load", l->lines != 0, '{'))
         return;
-    }
-    ct_json_open(j, "load", '{');
     ct_json_number(j, "lines", l->lines);
     ct_json_signed(j, "max_usage_millionths", l->max_usage / 100);
     ct_json_signed(j, "max_running", l->max_running);
@@ -239,11 +229,8 @@ static void add_load(struct ct_json *j, const struct ct_text_facts *f) {
 }
 
 static void add_step(struct ct_json *j, const struct ct_text_facts *f) {
-    if (!f->step.line) {
-        ct_json_null(j, "step");
+    if (!ct_json_open_or_null(j, "step", f->step.line != 0, '{'))
         return;
-    }
-    ct_json_open(j, "step", '{');
     ct_json_number(j, "line", f->step.line);
     ct_json_number_or_null(j, "tokens", f->step.tokens.known, (uint64_t)f->step.tokens.value);
     ct_json_number(j, "new_requests", f->step.requests);
@@ -253,11 +240,8 @@ static void add_step(struct ct_json *j, const struct ct_text_facts *f) {
 static void add_waste(struct ct_json *j, const struct ct_text_facts *f,
                       const struct ct_arguments *o) {
     struct ct_kv_waste w;
-    if (ct_kv_waste_find(f, o->lengths, &w)) {
-        ct_json_null(j, "waste");
+    if (!ct_json_open_or_null(j, "waste", !ct_kv_waste_find(f, o->lengths, &w), '{'))
         return;
-    }
-    ct_json_open(j, "waste", '{');
     ct_json_text(j, "lengths_from", o->lengths ? "option" : "step");
     ct_json_number(j, "block_tokens", w.block_tokens);
     ct_json_number(j, "requests", w.requests);
@@ -270,17 +254,11 @@ static void add_waste(struct ct_json *j, const struct ct_text_facts *f,
 
 void ct_log_add_json(struct ct_json *j, const char *key, const struct ct_text_facts *f,
                      const struct ct_arguments *o) {
-    if (!f) {
-        ct_json_null(j, key);
+    if (!ct_json_open_or_null(j, key, f != NULL, '{'))
         return;
-    }
-    ct_json_open(j, key, '{');
     ct_json_number(j, "lines", f->lines);
     ct_json_number(j, "text_bytes", f->bytes);
-    if (*f->version)
-        ct_json_bytes(j, "vllm_version", f->version, strlen(f->version));
-    else
-        ct_json_null(j, "vllm_version");
+    ct_json_text_or_null(j, "vllm_version", *f->version ? f->version : NULL);
     add_settings(j, f);
     add_start(j, f);
     add_load(j, f);

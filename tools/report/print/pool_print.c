@@ -132,41 +132,28 @@ void ct_pool_json_add_figures(struct ct_json *j, const struct ct_torch_pool_tota
     ct_json_ratio(j, "external_fragmentation", f->free.bytes - f->free.largest, f->free.bytes);
     ct_pool_json_add_asleep(j, f);
     ct_json_null(j, "internal_bytes"); // the hook does not carry what was requested
-    if (f->reported)
-        ct_json_signed(j, "unreconciled_bytes", f->unreconciled);
-    else
-        ct_json_null(j, "unreconciled_bytes");
+    ct_json_signed_or_null(j, "unreconciled_bytes", f->reported, f->unreconciled);
 }
 
 void ct_pool_json_add_pool(struct ct_json *j, const char *key, const struct ct_torch_pool_totals *f,
                            int bound) {
-    if (!f->known) {
-        ct_json_null(j, key);
+    if (!ct_json_open_or_null(j, key, f->known, '{'))
         return;
-    }
-    ct_json_open(j, key, '{');
     ct_pool_json_add_figures(j, f, bound);
     ct_json_close(j, '}');
 }
 
 static void add_causes(struct ct_json *j, const char *key, const uint64_t n[CT_GROWTH_CAUSES],
                        int known) {
-    if (!known) {
-        ct_json_null(j, key);
+    if (!ct_json_open_or_null(j, key, known, '{'))
         return;
-    }
-    ct_json_open(j, key, '{');
     for (int k = 0; k < CT_GROWTH_CAUSES; k++)
         ct_json_number(j, ct_pool_growth_cause_name((enum ct_growth_cause)k), n[k]);
     ct_json_close(j, '}');
 }
 
 void ct_pool_json_add_without_blocks(struct ct_json *j, const struct ct_trace *t) {
-    const char *setting = ct_torch_settings_without_blocks(t);
-    if (setting)
-        ct_json_text(j, "without_blocks", setting);
-    else
-        ct_json_null(j, "without_blocks");
+    ct_json_text_or_null(j, "without_blocks", ct_torch_settings_without_blocks(t));
 }
 
 void ct_pool_json_add_growths(struct ct_json *j, const struct ct_view *v,
@@ -178,11 +165,8 @@ void ct_pool_json_add_growths(struct ct_json *j, const struct ct_view *v,
 }
 
 void ct_pool_json_add_other_streams(struct ct_json *j, const struct ct_other_streams *o) {
-    if (!o->known) {
-        ct_json_null(j, "other_streams");
+    if (!ct_json_open_or_null(j, "other_streams", o->known, '{'))
         return;
-    }
-    ct_json_open(j, "other_streams", '{');
     ct_json_number(j, "free_bytes", o->free.bytes);
     ct_json_number(j, "free_blocks", o->free.ranges);
     ct_json_number(j, "largest_free_bytes", o->free.largest);

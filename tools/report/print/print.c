@@ -32,15 +32,12 @@ void ct_resumed_label(struct ct_view *v, const struct ct_site_group *g, char *to
 
 void ct_resumed_add_json(struct ct_json *j, struct ct_view *v, uint64_t bytes, uint32_t by) {
     char label[LABEL];
+    const int known = bytes && by;
     ct_json_number(j, "resumed_bytes", bytes);
-    if (bytes && by) {
+    if (known)
         ct_call_sites_label(v->sites, by, label, sizeof label);
-        ct_json_text(j, "resumed_by", label);
-        ct_call_sites_json_stack(j, v->sites, "resumed_stack", by);
-    } else {
-        ct_json_null(j, "resumed_by");
-        ct_json_null(j, "resumed_stack");
-    }
+    ct_json_text_or_null(j, "resumed_by", known ? label : NULL);
+    ct_call_sites_json_stack(j, v->sites, "resumed_stack", known ? by : 0);
 }
 
 void ct_print_label(struct ct_view *v, const char *label, size_t column) {

@@ -80,12 +80,9 @@ struct ct_untracked_rows ct_untracked_list(const struct ct_breakdown *s) {
 
 void ct_untracked_add_parts(struct ct_json *j, const struct ct_breakdown *s) {
     int exceeds;
-    if (!s->used_known) {
-        ct_json_null(j, "untracked_parts");
+    if (!ct_json_open_or_null(j, "untracked_parts", s->used_known, '{'))
         return;
-    }
     const uint64_t unmeasured = ct_breakdown_unmeasured(s, &exceeds);
-    ct_json_open(j, "untracked_parts", '{');
     for (unsigned part = 0; part < CT_MEASURED_PARTS; part++)
         ct_json_number_or_null(j, parts[part].key, !exceeds, s->measured[part]);
     ct_json_number(j, "unmeasured_bytes", unmeasured);
@@ -187,7 +184,7 @@ void ct_untracked_growth_print_known(struct ct_view *v, const struct ct_leaks *l
 
 // ---- JSON ---------------------------------------------------------------------------------------
 
-static void add_shape(struct ct_json *j, const struct ct_growth_shape *s) {
+void ct_growth_add_shape(struct ct_json *j, const struct ct_growth_shape *s) {
     const int is_leak = ct_growth_kind_is_leak(s->kind),
               is_any = is_leak || s->kind == CT_GROWTH_KIND_SATURATING;
     ct_json_text(j, "shape", ct_growth_kind_name(s->kind));
@@ -202,22 +199,24 @@ static void add_shape(struct ct_json *j, const struct ct_growth_shape *s) {
         ct_json_null(j, "confidence");
 }
 
+void ct_growth_add_full(struct ct_json *j, const struct ct_leaks *l,
+                        const struct ct_growth_shape *s) {
+    uint64_t ns = 0;
+    const int known = ct_growth_kind_is_leak(s->kind) && ct_leaks_full_in(l, s, &ns);
+    ct_json_number_or_null(j, "full_in_ns", known, ns);
+}
+
 void ct_untracked_growth_add_json(struct ct_json *j, const struct ct_leaks *l) {
     const struct ct_untracked_growth *g = &l->untracked;
     struct ct_measured measured = {.count = 0};
-    uint64_t ns = 0;
-    if (!g->known) {
-        ct_json_null(j, "untracked");
+    if (!ct_json_open_or_null(j, "untracked", g->known, '{'))
         return;
-    }
     const int is_leak = ct_growth_kind_is_leak(g->shape.kind);
-    ct_json_open(j, "untracked", '{');
     ct_json_text(j, "whose", g->is_own ? "process" : "process-or-others");
     ct_json_number(j, "bytes", g->bytes);
     ct_json_number(j, "read_t_ns", g->read_ns);
-    add_shape(j, &g->shape);
-    const int is_full_known = is_leak && ct_leaks_full_in(l, &g->shape, &ns);
-    ct_json_number_or_null(j, "full_in_ns", is_full_known, ns);
+    ct_growth_add_shape(j, &g->shape);
+    ct_growth_add_full(j, l, &g->shape);
     for (unsigned i = 0; i < CT_MEASURED_PARTS; i++) {
         measured.bytes[i] = g->measured[i];
         measured.known[i] = is_leak && g->measured_known;

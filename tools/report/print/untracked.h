@@ -38,6 +38,11 @@ void ct_untracked_growth_print(struct ct_view *v, const struct ct_leaks *l, int 
 // Prints up to when it is known, as a part of a line: "; untracked memory: ..."; nothing where that
 // is the moment.
 void ct_untracked_growth_print_known(struct ct_view *v, const struct ct_leaks *l);
+// Adds the keys of how something grows, and `full_in_ns`: when it alone would have filled the
+// device.
+void ct_growth_add_shape(struct ct_json *j, const struct ct_growth_shape *s);
+void ct_growth_add_full(struct ct_json *j, const struct ct_leaks *l,
+                        const struct ct_growth_shape *s);
 // Adds the key `untracked`.
 void ct_untracked_growth_add_json(struct ct_json *j, const struct ct_leaks *l);
 

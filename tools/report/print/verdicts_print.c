@@ -66,14 +66,6 @@ void ct_verdicts_print(struct ct_view *v, const struct ct_verdicts *l, size_t mo
 
 // ---- JSON ---------------------------------------------------------------------------------------
 
-// A text that may be NULL.
-static void add_text(struct ct_json *j, const char *key, const char *text) {
-    if (text)
-        ct_json_text(j, key, text);
-    else
-        ct_json_null(j, key);
-}
-
 static void add_evidence(struct ct_json *j, const struct ct_evidence *e,
                          struct ct_call_sites *sites) {
     ct_json_open(j, NULL, '{');
@@ -91,10 +83,10 @@ static void add_evidence(struct ct_json *j, const struct ct_evidence *e,
 static void add_advice(struct ct_json *j, const struct ct_advice *a) {
     ct_json_open(j, NULL, '{');
     ct_json_text(j, "text", a->text);
-    add_text(j, "flag", a->flag);
-    add_text(j, "from", a->from);
-    add_text(j, "to", a->to);
-    add_text(j, "versions", a->versions);
+    ct_json_text_or_null(j, "flag", a->flag);
+    ct_json_text_or_null(j, "from", a->from);
+    ct_json_text_or_null(j, "to", a->to);
+    ct_json_text_or_null(j, "versions", a->versions);
     ct_json_close(j, '}');
 }
 
@@ -102,7 +94,7 @@ static void add_verdict(struct ct_json *j, const struct ct_verdict *v,
                         struct ct_call_sites *sites) {
     ct_json_text(j, "scenario", ct_scenario_name(v->scenario));
     ct_json_ratio(j, "confidence", (uint64_t)(v->confidence * 10000 + 0.5), 10000);
-    add_text(j, "sureness", ct_verdict_sureness(v));
+    ct_json_text_or_null(j, "sureness", ct_verdict_sureness(v));
     ct_json_number_or_null(j, "device", v->device >= 0, (uint64_t)v->device);
     ct_json_text(j, "summary", v->summary);
     ct_json_open(j, "evidence", '[');
@@ -113,7 +105,7 @@ static void add_verdict(struct ct_json *j, const struct ct_verdict *v,
     for (size_t i = 0; i < v->advice_count; i++)
         add_advice(j, &v->advice[i]);
     ct_json_close(j, ']');
-    add_text(j, "refuted_by", v->refuted_by);
+    ct_json_text_or_null(j, "refuted_by", v->refuted_by);
 }
 
 void ct_verdicts_add_json(struct ct_json *j, const char *key, const struct ct_verdicts *l,

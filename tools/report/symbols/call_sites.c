@@ -333,19 +333,13 @@ void ct_call_sites_label(struct ct_call_sites *s, uint32_t stack, char *to, size
 
 static void add_string(struct ct_json *j, const char *key, uint32_t string,
                        struct ct_call_sites *s) {
-    if (s->definitions->strings[string].length)
-        ct_json_bytes(j, key, s->definitions->strings[string].at,
-                      s->definitions->strings[string].length);
-    else
-        ct_json_null(j, key);
+    const struct ct_string *text = &s->definitions->strings[string];
+    ct_json_bytes_or_null(j, key, text->at, text->length);
 }
 
 static void add_symbol(struct ct_json *j, const char *key, uint32_t string,
                        struct ct_call_sites *s) {
-    if (string)
-        ct_json_text(j, key, ct_call_sites_symbol(s, string, s->in_json));
-    else
-        ct_json_null(j, key);
+    ct_json_text_or_null(j, key, string ? ct_call_sites_symbol(s, string, s->in_json) : NULL);
 }
 
 static void add_location(struct ct_json *j, struct ct_call_sites *s, uint32_t file, uint64_t line) {
@@ -386,10 +380,7 @@ static void write_frame(struct ct_json *j, struct ct_call_sites *s, uint32_t fra
                            f->module ? f->offset : f->pc);
     ct_json_text(j, "kind", f->kind < sizeof kinds / sizeof *kinds ? kinds[f->kind] : "unknown");
     add_inlined(j, s, f);
-    if (end)
-        ct_json_text(j, "end", f->line == CT_STACK_DEEPER ? "deeper" : "lost");
-    else
-        ct_json_null(j, "end");
+    ct_json_text_or_null(j, "end", !end ? NULL : f->line == CT_STACK_DEEPER ? "deeper" : "lost");
     ct_json_bool(j, "hidden", ct_call_sites_hides_frame(s, frame));
     ct_json_close(j, '}');
 }

@@ -52,10 +52,7 @@ static void add_lines(struct ct_json *j, const struct ct_source_locations *l, in
         ct_json_open(j, NULL, '{');
         ct_document_add_string(j, "module", &m->path);
         ct_json_number(j, "frames", m->frames);
-        if (m->why)
-            ct_json_text(j, "why", m->why);
-        else
-            ct_json_null(j, "why");
+        ct_json_text_or_null(j, "why", m->why);
         ct_json_close(j, '}');
     }
     ct_json_close(j, ']');
@@ -79,10 +76,7 @@ static void print_json(const struct ct_copy_result *r, FILE *out) {
     struct ct_json json = {.out = out}, *j = &json;
     ct_json_open(j, NULL, '{');
     ct_json_text(j, "schema", "cutrace.copy/1");
-    if (o->output)
-        ct_json_bytes(j, "output", o->output, strlen(o->output));
-    else
-        ct_json_null(j, "output");
+    ct_json_text_or_null(j, "output", o->output);
     ct_json_number(j, "bytes", r->bytes);
     add_replaced(j, r->scrub);
     ct_json_open(j, "traces", '[');

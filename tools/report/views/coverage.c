@@ -237,24 +237,14 @@ void ct_coverage_print_share(struct ct_view *v, const struct ct_untracked_share 
 
 // ---- JSON -----------------------------------------------------------------------------------
 
-static void add_text(struct ct_json *j, const char *key, struct ct_string s) {
-    if (s.length)
-        ct_json_bytes(j, key, s.at, s.length);
-    else
-        ct_json_null(j, key);
-}
-
 static void add_ways(struct ct_json *j, const struct ct_coverage *c) {
     ct_json_number(j, "hook_calls", c->calls);
     ct_json_number(j, "hooked_functions_called", c->functions);
     ct_document_add_string(j, "cupti_state", c->cupti);
     ct_json_number(j, "nvtx_modules", c->nvtx_modules);
     ct_document_add_string(j, "torch_version", c->torch);
-    if (!c->is_audited) {
-        ct_json_null(j, "audit");
+    if (!ct_json_open_or_null(j, "audit", c->is_audited, '{'))
         return;
-    }
-    ct_json_open(j, "audit", '{');
     ct_json_number(j, "both", c->audit_both);
     ct_json_number(j, "only_cupti", c->audit_only_cupti);
     ct_json_number(j, "only_hooks", c->audit_only_preload);
@@ -262,10 +252,7 @@ static void add_ways(struct ct_json *j, const struct ct_coverage *c) {
 }
 
 static void add_look_ups(struct ct_json *j, const struct ct_coverage *c) {
-    if (!c->is_recorded)
-        ct_json_null(j, "look_ups");
-    else
-        ct_json_open(j, "look_ups", '[');
+    (void)ct_json_open_or_null(j, "look_ups", c->is_recorded, '[');
     for (int way = 0; c->is_recorded && way < CT_COVERAGE_WAYS; way++) {
         ct_json_open(j, NULL, '{');
         ct_json_text(j, "way", ct_coverage_way_name((enum ct_coverage_way)way));
@@ -310,7 +297,7 @@ static void add_modules(struct ct_json *j, const struct ct_coverage *c) {
         ct_json_open(j, NULL, '{');
         ct_json_bytes(j, "module", m->name.at, m->name.length);
         ct_json_text(j, "kind", ct_coverage_kind_name(m->kind));
-        add_text(j, "to", m->to);
+        ct_document_add_string(j, "to", &m->to);
         add_seen(j, c, m);
         ct_json_close(j, '}');
     }
@@ -318,15 +305,12 @@ static void add_modules(struct ct_json *j, const struct ct_coverage *c) {
 }
 
 static void add_children(struct ct_json *j, const struct ct_coverage *c) {
-    if (!c->children_known) {
-        ct_json_null(j, "children");
+    if (!ct_json_open_or_null(j, "children", c->children_known, '{'))
         return;
-    }
-    ct_json_open(j, "children", '{');
     ct_json_number(j, "seen", c->children);
     ct_json_number(j, "untraced", c->children_untraced);
     ct_json_number(j, "unreadable", c->children_unreadable);
-    add_text(j, "untraced_names", c->children_names);
+    ct_document_add_string(j, "untraced_names", &c->children_names);
     ct_json_close(j, '}');
 }
 

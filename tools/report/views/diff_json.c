@@ -53,11 +53,8 @@ static void add_files(struct ct_json *j, const struct ct_diff *d) {
 
 static void add_device_side(struct ct_json *j, const char *key, const struct ct_trace *t,
                             const struct ct_compared_device *d) {
-    if (!d->exists) {
-        ct_json_null(j, key);
+    if (!ct_json_open_or_null(j, key, d->exists, '{'))
         return;
-    }
-    ct_json_open(j, key, '{');
     ct_document_add_device(j, "ordinal", d->device);
     ct_document_add_moment(j, t, &d->moment);
     ct_json_number(j, "bytes", d->now.bytes);
@@ -72,10 +69,7 @@ static void add_device_side(struct ct_json *j, const char *key, const struct ct_
 
 static void add_change(struct ct_json *j, const char *key, int known,
                        const uint64_t value[CT_SIDES]) {
-    if (known)
-        ct_json_signed(j, key, ct_diff_change(value));
-    else
-        ct_json_null(j, key);
+    ct_json_signed_or_null(j, key, known, ct_diff_change(value));
 }
 
 static void add_figures(struct ct_json *j, const struct ct_diff_device *d) {
@@ -115,13 +109,10 @@ static void add_site_side(struct ct_json *j, const struct ct_diff *of,
     const struct ct_compared_device *s = &d->side[side];
     uint64_t rate;
     const char *key = side ? "b" : "a";
-    if (!r->sites[side]) {
-        ct_json_null(j, key);
+    if (!ct_json_open_or_null(j, key, r->sites[side] != 0, '{'))
         return;
-    }
     const struct ct_site_group *g = &s->leaks.groups.list[r->site[side]];
     const uint64_t oldest = ct_diff_row_oldest(d, r, side);
-    ct_json_open(j, key, '{');
     ct_json_text(j, "site", g->label);
     ct_json_number(j, "sites", r->sites[side]);
     ct_json_number(j, "bytes", r->bytes[side]);
@@ -180,11 +171,8 @@ static void add_phase_side(struct ct_json *j, const char *key, const struct ct_p
 }
 
 static void add_phase_state(struct ct_json *j, enum ct_phase_state state) {
-    static const char *const names[] = {"both", "new", "gone"};
-    if (state == CT_PHASE_STATE_UNKNOWN)
-        ct_json_null(j, "state");
-    else
-        ct_json_text(j, "state", names[state]);
+    static const char *const names[] = {"both", "new", "gone", NULL}; // by enum ct_phase_state
+    ct_json_text_or_null(j, "state", names[state]);
 }
 
 static void add_phases(struct ct_json *j, const struct ct_diff_device *d) {

@@ -40,15 +40,10 @@ static void print_json(struct ct_view *v, struct ct_json *j, const struct ct_eve
     ct_json_open(j, NULL, '{');
     ct_json_number(j, "event", number);
     ct_json_number(j, "t_ns", e->t_ns);
-    if (CT_HAS(e, thread) && e->thread)
-        ct_json_number(j, "tid", n->threads[e->thread].tid);
-    else
-        ct_json_null(j, "tid");
+    const uint32_t thread = CT_HAS(e, thread) ? e->thread : 0;
+    ct_json_number_or_null(j, "tid", thread != 0, n->threads[thread].tid);
     ADD(signed, device, "device");
-    if (CT_HAS(e, api))
-        ct_document_add_string(j, "api", &n->strings[e->api]);
-    else
-        ct_json_null(j, "api");
+    ct_document_add_string(j, "api", &n->strings[CT_HAS(e, api) ? e->api : 0]);
     ct_document_add_name(j, "op", ct_event_names_op(e->op), e->op);
     ADD(hex, ptr, "ptr");
     ADD(number, bytes, "bytes");
@@ -74,14 +69,10 @@ static void print_json(struct ct_view *v, struct ct_json *j, const struct ct_eve
     ADD(number, used_bytes, "used_bytes");
     ADD(number, count, "count");
     ADD(number, pid, "pid");
-    if (CT_HAS(e, text))
-        ct_document_add_string(j, "text", &n->strings[e->text]);
-    else
-        ct_json_null(j, "text");
+    ct_document_add_string(j, "text", &n->strings[CT_HAS(e, text) ? e->text : 0]);
     ct_document_add_string(j, "domain", &n->strings[CT_HAS(e, domain) ? e->domain : 0]);
     ct_document_add_string(j, "category", &n->strings[CT_HAS(e, category) ? e->category : 0]);
-    ct_document_add_string(j, "thread_name",
-                           &n->strings[n->threads[CT_HAS(e, thread) ? e->thread : 0].name]);
+    ct_document_add_string(j, "thread_name", &n->strings[n->threads[thread].name]);
     ct_json_close(j, '}');
     ct_json_end_line(j);
 }

@@ -144,11 +144,8 @@ static void add_pool(struct ct_json *j, const char *key, const struct ct_snapsho
 
 static void add_oom(struct ct_json *j, const struct ct_snapshot_case *c) {
     const struct ct_snapshot_entry *o = c->oom;
-    if (!o) {
-        ct_json_null(j, "oom");
+    if (!ct_json_open_or_null(j, "oom", o != NULL, '{'))
         return;
-    }
-    ct_json_open(j, "oom", '{');
     ct_json_number(j, "ordinal", (uint64_t)c->device);
     ct_json_number(j, "entry", c->at);
     ct_json_number_or_null(j, "time_us", o->time_us != 0, o->time_us);
@@ -163,11 +160,8 @@ static void add_oom(struct ct_json *j, const struct ct_snapshot_case *c) {
 }
 
 static void add_peak(struct ct_json *j, const struct ct_snapshot_case *c) {
-    if (c->oom || c->device < 0) {
-        ct_json_null(j, "peak");
+    if (!ct_json_open_or_null(j, "peak", !c->oom && c->device >= 0, '{'))
         return;
-    }
-    ct_json_open(j, "peak", '{');
     ct_json_number(j, "ordinal", (uint64_t)c->device);
     ct_json_number(j, "entry", c->at);
     add_pool(j, "pool", &c->pool);

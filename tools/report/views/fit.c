@@ -166,10 +166,8 @@ static void add_need(struct ct_json *j, const char *key, const struct ct_need *n
 
 // Adds the keys of a device.
 static void add_need_keys(struct ct_json *j, const struct ct_device_need *n, uint64_t capacity) {
-    if (capacity)
-        ct_json_text(j, "fits", ct_need_fit_name(ct_device_need_judge(n, capacity)));
-    else
-        ct_json_null(j, "fits");
+    ct_json_text_or_null(j, "fits",
+                         capacity ? ct_need_fit_name(ct_device_need_judge(n, capacity)) : NULL);
     add_need(j, "as_recorded", &n->as_recorded);
     add_need(j, "least", &n->least);
     ct_json_bool(j, "untracked_known", n->untracked_known);

@@ -236,11 +236,8 @@ void ct_fit_allocator_print(struct ct_view *v, const struct ct_what_if *w) {
 // ---- JSON ---------------------------------------------------------------------------------------
 
 static void add_failure(struct ct_json *j, const struct ct_what_if_side *s) {
-    if (!s->failures) {
-        ct_json_null(j, "first_failure");
+    if (!ct_json_open_or_null(j, "first_failure", s->failures != 0, '{'))
         return;
-    }
-    ct_json_open(j, "first_failure", '{');
     ct_json_number(j, "event", s->first_failure.event);
     ct_json_number(j, "t_ns", s->first_failure.t_ns);
     ct_json_number(j, "bytes", s->first_failure.bytes);
@@ -292,11 +289,8 @@ static const char *state_name(const struct ct_what_if *w) {
 
 void ct_fit_allocator_add_json(struct ct_json *j, const struct ct_view *v,
                                const struct ct_what_if *w) {
-    if (!w) {
-        ct_json_null(j, "allocator");
+    if (!ct_json_open_or_null(j, "allocator", w != NULL, '{'))
         return;
-    }
-    ct_json_open(j, "allocator", '{');
     ct_json_text(j, "settings", v->options->allocator);
     ct_json_text(j, "fits", answer_name(w));
     ct_json_text(j, "state", state_name(w));

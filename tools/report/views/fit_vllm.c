@@ -144,17 +144,11 @@ static void add_bytes(struct ct_json *j, const char *key, int known, int64_t byt
 
 static void add_value(struct ct_json *j, const char *key, const struct ct_fit_setting *s,
                       int64_t value) {
-    if (value > 0)
-        ct_json_text(j, key, ct_vllm_fit_value(s, value).text);
-    else
-        ct_json_null(j, key);
+    ct_json_text_or_null(j, key, value > 0 ? ct_vllm_fit_value(s, value).text : NULL);
 }
 
 static void add_text(struct ct_json *j, const char *key, const char *text) {
-    if (*text)
-        ct_json_text(j, key, text);
-    else
-        ct_json_null(j, key);
+    ct_json_text_or_null(j, key, *text ? text : NULL);
 }
 
 static void add_setting(struct ct_json *j, const struct ct_fit_setting *s) {
@@ -187,11 +181,8 @@ static void add_budget(struct ct_json *j, const struct ct_vllm_budget *b) {
 }
 
 void ct_fit_vllm_add_json(struct ct_json *j, const struct ct_fit_vllm *f) {
-    if (!f) {
-        ct_json_null(j, "vllm");
+    if (!ct_json_open_or_null(j, "vllm", f != NULL, '{'))
         return;
-    }
-    ct_json_open(j, "vllm", '{');
     add_text(j, "why_unknown", f->budget.known ? "" : f->budget.why);
     add_budget(j, &f->budget);
     ct_json_open(j, "bounds", '[');

@@ -452,11 +452,8 @@ static void add_held_segments(struct ct_view *v, struct ct_json *j, const struct
 }
 
 static void add_obstruction(struct ct_view *v, struct ct_json *j, const struct ct_obstruction *w) {
-    if (!w->known) {
-        ct_json_null(j, "in_the_way");
+    if (!ct_json_open_or_null(j, "in_the_way", w->known, '{'))
         return;
-    }
-    ct_json_open(j, "in_the_way", '{');
     ct_json_hex(j, "ptr", w->start);
     ct_json_number(j, "bytes", w->bytes);
     ct_json_number(j, "blocks", w->blocks);
@@ -526,11 +523,8 @@ static void add_pool(struct ct_view *v, struct ct_json *j, const struct ct_repla
         ct_torch_pool_totals(&now->pool, &now->live, device);
     const struct ct_torch_pool_totals *f = &figures;
     const int bound = ct_torch_settings_limit_reuse(v->trace);
-    if (!f->known) {
-        ct_json_null(j, "pool");
+    if (!ct_json_open_or_null(j, "pool", f->known, '{'))
         return;
-    }
-    ct_json_open(j, "pool", '{');
     ct_pool_json_add_figures(j, f, bound);
     add_blocks(v, j, now, device, f);
     ct_json_close(j, '}');
@@ -539,11 +533,8 @@ static void add_pool(struct ct_view *v, struct ct_json *j, const struct ct_repla
 void ct_frag_pool_add_state(struct ct_view *v, struct ct_json *j, const struct ct_replay *now,
                             int device) {
     const struct ct_torch_pool_totals f = ct_torch_pool_totals(&now->pool, &now->live, device);
-    if (!f.known) {
-        ct_json_null(j, "pool");
+    if (!ct_json_open_or_null(j, "pool", f.known, '{'))
         return;
-    }
-    ct_json_open(j, "pool", '{');
     ct_pool_json_add_segments(j, &f, ct_torch_settings_limit_reuse(v->trace));
     ct_pool_json_add_asleep(j, &f);
     add_blocks(v, j, now, device, &f);

@@ -154,11 +154,8 @@ static void add_pool(struct ct_view *v, struct ct_json *j, const struct ct_progr
 
 void ct_frag_program_add_json(struct ct_view *v, struct ct_json *j,
                               const struct ct_program_pools *p) {
-    if (!p->count) {
-        ct_json_null(j, "program_pools");
+    if (!ct_json_open_or_null(j, "program_pools", p->count != 0, '{'))
         return;
-    }
-    ct_json_open(j, "program_pools", '{');
     ct_json_bool(j, "complete", p->complete);
     ct_json_number(j, "unknown_count", p->unknown_count);
     ct_json_number(j, "replaced_count", p->replaced_count);

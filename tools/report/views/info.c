@@ -79,11 +79,8 @@ static uint64_t count_kind(const struct ct_integrity *i, size_t kind) {
 
 // Adds it as the value of "integrity"; NULL: it was not looked at.
 static void integrity_add_json(struct ct_json *j, const struct ct_integrity *i) {
-    if (!i) {
-        ct_json_null(j, "integrity");
+    if (!ct_json_open_or_null(j, "integrity", i != NULL, '{'))
         return;
-    }
-    ct_json_open(j, "integrity", '{');
     ct_json_bool(j, "ok", i->ok);
     ct_json_bool(j, "complete", ct_trace_has_every_event(i->trace, i->lost));
     ct_json_number(j, "events_read", i->events);

@@ -194,26 +194,6 @@ static void print_device(struct ct_view *v, int device, const struct ct_leaks *l
 
 // ---- JSON ---------------------------------------------------------------------------------------
 
-static void add_shape(struct ct_json *j, const struct ct_growth_shape *s) {
-    const int is_leak = ct_growth_kind_is_leak(s->kind);
-    ct_json_text(j, "shape", ct_growth_kind_name(s->kind));
-    ct_json_number(j, "since_t_ns", s->since_ns);
-    ct_json_number_or_null(j, "filled_t_ns", s->filled_ns != 0, s->filled_ns);
-    ct_json_number(j, "kept_bytes", s->kept_bytes);
-    ct_json_number_or_null(j, "bytes_per_hour", is_leak, ct_growth_shape_in(s, HOUR));
-    ct_json_number_or_null(j, "steps", is_leak, s->steps);
-    if (is_leak)
-        ct_json_ratio(j, "confidence", (uint64_t)(s->confidence * 10000 + 0.5), 10000);
-    else
-        ct_json_null(j, "confidence");
-}
-
-static void add_full(struct ct_json *j, const struct ct_leaks *l, const struct ct_growth_shape *s) {
-    uint64_t ns = 0;
-    const int known = ct_growth_kind_is_leak(s->kind) && ct_leaks_full_in(l, s, &ns);
-    ct_json_number_or_null(j, "full_in_ns", known, ns);
-}
-
 static void add_site(struct ct_view *v, struct ct_json *j, const struct ct_leaks *l,
                      const struct ct_leak *k) {
     const struct ct_site_group *g = group_of(l, k);
@@ -222,9 +202,9 @@ static void add_site(struct ct_view *v, struct ct_json *j, const struct ct_leaks
     ct_json_text(j, "site", g->label);
     ct_json_number(j, "bytes", g->bytes);
     ct_json_number(j, "count", g->count);
-    add_shape(j, &k->shape);
+    ct_growth_add_shape(j, &k->shape);
     ct_json_text(j, "past", k->past == CT_LEAK_PAST_COARSE ? "coarse" : "exact");
-    add_full(j, l, &k->shape);
+    ct_growth_add_full(j, l, &k->shape);
     ct_json_number(j, "taken_count", g->growth.taken_count);
     ct_json_number(j, "taken_bytes", g->growth.taken_bytes);
     ct_json_number(j, "never_freed_count", k->never_freed_count);
@@ -247,13 +227,10 @@ static void add_sites(struct ct_view *v, struct ct_json *j, const char *key,
 
 static void add_pool(struct ct_json *j, const struct ct_leaks *l) {
     const struct ct_leaks_pool *p = &l->pool;
-    if (!p->is_fragmenting) {
-        ct_json_null(j, "fragmentation");
+    if (!ct_json_open_or_null(j, "fragmentation", p->is_fragmenting, '{'))
         return;
-    }
-    ct_json_open(j, "fragmentation", '{');
-    add_shape(j, &p->shape);
-    add_full(j, l, &p->shape);
+    ct_growth_add_shape(j, &p->shape);
+    ct_growth_add_full(j, l, &p->shape);
     ct_json_number(j, "reserved_bytes", p->reserved);
     ct_json_number(j, "filled_bytes", p->filled);
     ct_json_number(j, "most_filled_before_bytes", p->most_before);

@@ -187,10 +187,7 @@ static void add_begin(struct ct_json *j, const struct ct_moment_part *p, const s
     const struct ct_trace_part *part = &p->part;
     const int known = !part->unknown;
     ct_json_bool(j, "known", known);
-    if (known)
-        ct_json_null(j, "unknown");
-    else
-        ct_json_text(j, "unknown", part->unknown);
+    ct_json_text_or_null(j, "unknown", part->unknown);
     ct_json_number_or_null(j, "checkpoint_event", known && part->point.event, part->point.event);
     ct_json_number_or_null(j, "replayed_events", known, p->replayed);
     ct_json_number(j, "events", t->events);
@@ -265,10 +262,7 @@ static void print_json(struct ct_moment_part *p, struct ct_view *v) {
     ct_document_begin(j, v);
     ct_document_add_moment_known(j, &p->moment, !p->part.unknown);
     add_begin(j, p, v->trace);
-    if (p->part.unknown) {
-        ct_json_null(j, "devices");
-    } else {
-        ct_json_open(j, "devices", '[');
+    if (ct_json_open_or_null(j, "devices", !p->part.unknown, '[')) {
         for (int d = 0; d < CT_DEVICES; d++)
             if (ct_moment_part_has(p, d) && (v->options->device < 0 || v->options->device == d))
                 add_device(p, v, j, d);

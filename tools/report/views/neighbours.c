@@ -122,11 +122,8 @@ static void add_one(struct ct_json *j, const struct ct_view *v, const struct ct_
 void ct_neighbours_add_json(struct ct_json *j, const struct ct_view *v,
                             const struct ct_neighbours *n, int device,
                             const struct ct_neighbour_moments *at) {
-    if (!n->device[device].has_list) {
-        ct_json_null(j, "processes");
+    if (!ct_json_open_or_null(j, "processes", n->device[device].has_list, '['))
         return;
-    }
-    ct_json_open(j, "processes", '[');
     for (size_t i = 0; i < n->count; i++)
         if (n->list[i].device == device)
             add_one(j, v, &n->list[i], at);

@@ -67,8 +67,7 @@ static void keep_api(struct ct_process_shown *shown, const struct ct_view *v,
         ct_label_api(v, crossing->api, shown->api, sizeof shown->api);
     if (!api->length)
         return;
-    shown->recorded_api = ct_heap_alloc_zeroed(api->length, 1);
-    memcpy(shown->recorded_api, api->at, api->length);
+    shown->recorded_api = ct_heap_copy(api->at, api->length);
     shown->recorded_api_length = api->length;
 }
 

@@ -26,7 +26,7 @@ struct ct_process_shown {
     int is_limited;      // something is left out, as far as is known
     char api[100];       // of the crossing, as text
     char *recorded_api;  // the same as recorded; NULL: there is none
-    size_t recorded_api_length;
+    uint32_t recorded_api_length;
     char *recorder_line; // as recorder_line.h; NULL: there is none
 };
 

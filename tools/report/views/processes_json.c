@@ -3,23 +3,15 @@
 #include "views/processes.h"
 
 #include <inttypes.h>
-#include <string.h>
 
 #include "print/account_json.h"
 #include "print/document.h"
 #include "print/verdicts_print.h"
 
-static void add_text(struct ct_json *j, const char *key, const char *text) {
-    if (text)
-        ct_json_bytes(j, key, text, strlen(text));
-    else
-        ct_json_null(j, key);
-}
-
 static void add_hash(struct ct_json *j, const char *key, int known, uint64_t hash) {
     char text[20];
     (void)snprintf(text, sizeof text, "%016" PRIx64, hash);
-    add_text(j, key, known ? text : NULL);
+    ct_json_text_or_null(j, key, known ? text : NULL);
 }
 
 static const char *name_of_knowledge(enum ct_process_knowledge knowledge) {
@@ -34,7 +26,7 @@ static void add_alignment(struct ct_json *j, const struct ct_processes *all) {
     for (size_t h = 0; h < all->host_count; h++)
         several |=
             all->hosts[h].processes > 1 && all->hosts[h].most_offset >= all->hosts[h].least_offset;
-    add_text(j, "alignment", names[all->alignment]);
+    ct_json_text_or_null(j, "alignment", names[all->alignment]);
     ct_json_number(j, "host_count", all->host_count);
     ct_json_number_or_null(j, "time_of_day_drift_ns", several,
                            ct_hosts_find_drift(all->hosts, all->host_count));
@@ -43,11 +35,8 @@ static void add_alignment(struct ct_json *j, const struct ct_processes *all) {
 static void add_moment(struct ct_json *j, const struct ct_processes *all) {
     static const char *const names[] = {"oom", "peak"};
     const int is_oom = all->what == CT_PROCESSES_OOM;
-    if (!all->has_moment) {
-        ct_json_null(j, "moment");
+    if (!ct_json_open_or_null(j, "moment", all->has_moment, '{'))
         return;
-    }
-    ct_json_open(j, "moment", '{');
     ct_json_text(j, "what", names[all->what]);
     ct_json_number(j, "t_ns", all->t_ns);
     ct_json_number_or_null(j, "process_index", is_oom, all->process);
@@ -60,11 +49,8 @@ static void add_moment(struct ct_json *j, const struct ct_processes *all) {
 
 // The parts of what is tracked that are not empty; null where `known` is 0.
 static void add_parts(struct ct_json *j, int known, const struct ct_account *a) {
-    if (!known) {
-        ct_json_null(j, "tracked_parts");
+    if (!ct_json_open_or_null(j, "tracked_parts", known, '['))
         return;
-    }
-    ct_json_open(j, "tracked_parts", '[');
     for (unsigned i = 0; i < CT_ACCOUNT_TRACKED_ROWS; i++) {
         if (!a->row[i].bytes)
             continue;
@@ -101,18 +87,13 @@ static void add_device(struct ct_json *j, const struct ct_process *p,
 static void add_crossing(struct ct_json *j, const struct ct_process *p,
                          const struct ct_process_shown *shown) {
     const struct ct_oom_event *o = &p->crossing;
-    if (!p->has_crossing) {
-        ct_json_null(j, "crossing");
+    if (!ct_json_open_or_null(j, "crossing", p->has_crossing, '{'))
         return;
-    }
-    ct_json_open(j, "crossing", '{');
     ct_json_number(j, "event", o->event);
     ct_json_number(j, "t_ns", o->t_ns);
     ct_document_add_device(j, "device", o->device);
-    if (shown->recorded_api)
-        ct_json_bytes(j, "api", shown->recorded_api, shown->recorded_api_length);
-    else
-        ct_json_null(j, "api");
+    ct_document_add_string(j, "api",
+                           &(struct ct_string){shown->recorded_api, shown->recorded_api_length});
     ct_json_number_or_null(j, "requested_bytes", o->bytes_known, o->bytes);
     ct_json_number_or_null(j, "free_bytes", o->reading_known, o->free);
     ct_json_text(j, "reason", ct_oom_reason_name(ct_oom_reason_find(o, 0).kind));
@@ -121,11 +102,8 @@ static void add_crossing(struct ct_json *j, const struct ct_process *p,
 }
 
 static void add_devices(struct ct_json *j, const struct ct_process *p) {
-    if (!p->is_usable) {
-        ct_json_null(j, "devices");
+    if (!ct_json_open_or_null(j, "devices", p->is_usable, '['))
         return;
-    }
-    ct_json_open(j, "devices", '[');
     for (size_t k = 0; k < p->device_count; k++)
         add_device(j, p, &p->devices[k]);
     ct_json_close(j, ']');
@@ -138,26 +116,26 @@ static void add_process(struct ct_json *j, const struct ct_processes_shown *s, s
     const int usable = p->is_usable;
     ct_json_open(j, NULL, '{');
     ct_json_text(j, "file", shown->path);
-    add_text(j, "error", shown->error);
+    ct_json_text_or_null(j, "error", shown->error);
     ct_json_number_or_null(j, "same_as", p->same_as != SIZE_MAX, p->same_as);
     ct_json_number_or_null(j, "same_process", usable && p->first_trace != i, p->first_trace);
     add_hash(j, "trace_id", usable, p->trace_id);
     ct_json_number_or_null(j, "pid", usable && p->pid_known, p->pid);
-    add_text(j, "exe", p->exe);
-    add_text(j, "thread_name", p->thread);
-    add_text(j, "rank", p->rank);
+    ct_json_text_or_null(j, "exe", p->exe);
+    ct_json_text_or_null(j, "thread_name", p->thread);
+    ct_json_text_or_null(j, "rank", p->rank);
     ct_json_number_or_null(j, "host_index", usable && p->host != SIZE_MAX, p->host);
     ct_json_number_or_null(j, "job_index", usable && p->job != SIZE_MAX, p->job);
-    add_text(j, "state", usable ? shown->state : NULL);
-    add_text(j, "limits", usable ? shown->limits : NULL);
+    ct_json_text_or_null(j, "state", usable ? shown->state : NULL);
+    ct_json_text_or_null(j, "limits", usable ? shown->limits : NULL);
     ct_json_number_or_null(j, "start_ns", usable && p->start_known, p->start_ns);
     ct_json_number_or_null(j, "t_last_ns", usable && p->events, p->t_last_ns);
     ct_json_number_or_null(j, "moment_ns", usable, p->moment_ns);
-    add_text(j, "knowledge", usable ? name_of_knowledge(p->knowledge) : NULL);
+    ct_json_text_or_null(j, "knowledge", usable ? name_of_knowledge(p->knowledge) : NULL);
     ct_json_number_or_null(j, "incidents_failed", usable, p->incidents.failed);
     ct_json_number_or_null(j, "incidents_retried", usable, p->incidents.retried);
     add_crossing(j, p, shown);
-    add_text(j, "recorder_line", shown->recorder_line);
+    ct_json_text_or_null(j, "recorder_line", shown->recorder_line);
     add_devices(j, p);
     if (usable && p->knowledge != CT_PROCESS_UNKNOWN)
         ct_document_add_shared(j, "shared_elsewhere",
@@ -176,7 +154,7 @@ static void add_gpu(struct ct_json *j, const struct ct_processes *all, const str
     ct_json_number_or_null(j, "host_index", g->host != SIZE_MAX, g->host);
     ct_document_add_device(j, "ordinal", g->ordinal);
     ct_json_bool(j, "same_ordinals", g->same_ordinals);
-    add_text(j, "name", g->name);
+    ct_json_text_or_null(j, "name", g->name);
     ct_document_add_kind(j, &g->kind);
     ct_json_number(j, "process_count", g->processes);
     ct_json_number_or_null(j, "unknown_count", sums, g->unknown);
@@ -202,15 +180,12 @@ static void add_gpu(struct ct_json *j, const struct ct_processes *all, const str
 static void add_log_lines(struct ct_json *j, const struct ct_processes_shown *s) {
     static const char *const names[] = {"tag", "no-tag", "no-trace", "ambiguous"};
     const struct ct_log_owners *o = &s->owners;
-    if (!s->companions.has_log) {
-        ct_json_null(j, "log_lines");
+    if (!ct_json_open_or_null(j, "log_lines", s->companions.has_log, '['))
         return;
-    }
-    ct_json_open(j, "log_lines", '[');
     for (size_t i = 0; i < o->lines->count; i++) {
         const struct ct_part_of_log *part = o->lines->list[i];
         ct_json_open(j, NULL, '{');
-        add_text(j, "name", *part->tag.name ? part->tag.name : NULL);
+        ct_json_text_or_null(j, "name", *part->tag.name ? part->tag.name : NULL);
         ct_json_number_or_null(j, "pid", part->tag.has_pid, part->tag.pid);
         ct_json_number_or_null(j, "rank", part->tag.has_rank, part->tag.rank);
         ct_json_number(j, "lines", part->facts.lines);

@@ -92,10 +92,11 @@ static void add_device(struct ct_json *j, struct ct_summary *s, int d) {
     ct_json_close(j, '}');
 }
 
-static void add_holdings(struct ct_json *j, struct ct_summary *s, const char *key,
+static void add_holdings(struct ct_json *j, struct ct_summary *s, const char *key, int known,
                          const struct ct_live_totals *live) {
     char label[400];
-    ct_json_open(j, key, '[');
+    if (!ct_json_open_or_null(j, key, known, '['))
+        return;
     for (size_t i = 0; live && i < live->holding_count; i++) {
         const struct ct_holding *h = &live->holdings[i];
         if (s->v->options->top && i >= s->v->options->top)
@@ -116,13 +117,12 @@ static void add_holdings(struct ct_json *j, struct ct_summary *s, const char *ke
 // A failure that only --capacity makes had no line.
 static void add_recorder_line(struct ct_json *j, const struct ct_summary *s) {
     char line[2048];
-    if (s->crossing && !s->v->options->capacity &&
+    const int has_line =
+        s->crossing && !s->v->options->capacity &&
         ct_recorder_line_format(s->v, s->crossing,
                                 ct_incidents_is_retried(&s->scan.incidents, s->crossing), line,
-                                sizeof line))
-        ct_json_bytes(j, "recorder_line", line, strlen(line));
-    else
-        ct_json_null(j, "recorder_line");
+                                sizeof line);
+    ct_json_text_or_null(j, "recorder_line", has_line ? line : NULL);
 }
 
 void ct_summary_print_json(struct ct_summary *s) {
@@ -144,13 +144,10 @@ void ct_summary_print_json(struct ct_summary *s) {
     ct_json_number(j, "host_registered_bytes_at_moment", s->host_registered);
     ct_document_add_shared(j, "shared_at_moment", &shared);
     ct_document_add_incidents(j, s->v, &s->scan, s->crossing);
-    add_holdings(j, s, "live_at_crossing", s->crossing ? &s->live : NULL);
-    add_holdings(j, s, "live_at_peak", s->crossing ? NULL : &s->live);
+    add_holdings(j, s, "live_at_crossing", 1, s->crossing ? &s->live : NULL);
+    add_holdings(j, s, "live_at_peak", 1, s->crossing ? NULL : &s->live);
     ct_document_add_moment_or_null(j, s->v->trace, s->has_moment ? &s->moment : NULL);
-    if (s->has_moment)
-        add_holdings(j, s, "live_at_moment", &s->live_then);
-    else
-        ct_json_null(j, "live_at_moment");
+    add_holdings(j, s, "live_at_moment", s->has_moment, &s->live_then);
     ct_verdicts_add_json(j, "verdicts", &s->verdicts, s->v->sites);
     add_recorder_line(j, s);
     ct_companions_add_json(j, s->v, &s->scan.incidents);

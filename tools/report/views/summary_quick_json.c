@@ -40,11 +40,8 @@ static void add_counts(struct ct_json *j, const struct ct_recorder_notes *n) {
 }
 
 static void add_peak(struct ct_json *j, const struct ct_noted_device *d) {
-    if (!d->has_peak) {
-        ct_json_null(j, "peak");
+    if (!ct_json_open_or_null(j, "peak", d->has_peak, '{'))
         return;
-    }
-    ct_json_open(j, "peak", '{');
     ct_json_number(j, "bytes", d->peak_bytes);
     ct_json_bool(j, "exact", d->peak_is_exact);
     ct_json_number_or_null(j, "event", d->peak_bytes != 0, d->peak_event);
@@ -54,11 +51,8 @@ static void add_peak(struct ct_json *j, const struct ct_noted_device *d) {
 
 static void add_reading(struct ct_json *j, const char *key, int known,
                         const struct ct_digest_reading *r) {
-    if (!known) {
-        ct_json_null(j, key);
+    if (!ct_json_open_or_null(j, key, known, '{'))
         return;
-    }
-    ct_json_open(j, key, '{');
     ct_json_number(j, "free_bytes", r->free);
     ct_json_number(j, "total_bytes", r->total);
     ct_json_number(j, "t_ns", r->t_ns);
@@ -66,11 +60,8 @@ static void add_reading(struct ct_json *j, const char *key, int known,
 }
 
 static void add_reported(struct ct_json *j, const struct ct_noted_device *d) {
-    if (!d->has_reported) {
-        ct_json_null(j, "pytorch");
+    if (!ct_json_open_or_null(j, "pytorch", d->has_reported, '{'))
         return;
-    }
-    ct_json_open(j, "pytorch", '{');
     ct_json_number(j, "allocated_bytes", d->allocated);
     ct_json_number(j, "reserved_bytes", d->reserved);
     ct_json_number(j, "most_allocated_bytes", d->most_allocated);

@@ -258,11 +258,8 @@ static void print_plot(struct ct_view *v, const struct timeline *t, int device) 
 static void add_processes(struct ct_view *v, struct ct_json *j, const struct timeline *t,
                           int device) {
     const struct ct_scan_request *q = &t->scan.request;
-    if (!t->notes.neighbours.device[device].has_list) {
-        ct_json_null(j, "processes");
+    if (!ct_json_open_or_null(j, "processes", t->notes.neighbours.device[device].has_list, '['))
         return;
-    }
-    ct_json_open(j, "processes", '[');
     for (size_t i = 0; i < t->notes.neighbours.count; i++) {
         const struct ct_neighbour *p = &t->notes.neighbours.list[i];
         if (p->device != device)

@@ -305,10 +305,7 @@ static void add_growth(struct ct_json *j, const struct ct_site_group *r,
     ct_json_number_or_null(j, "given_back_bytes", known, g->given_back_bytes);
     ct_json_number_or_null(j, "given_back_count", known, g->given_back_count);
     ct_json_number_or_null(j, "oldest_t_ns", g->oldest_ns != 0, g->oldest_ns);
-    if (known && s->known)
-        ct_json_signed(j, "growth_bytes", g->bytes_of_growth);
-    else
-        ct_json_null(j, "growth_bytes");
+    ct_json_signed_or_null(j, "growth_bytes", known && s->known, g->bytes_of_growth);
     ct_json_number_or_null(j, "rises", known && s->known, g->rises);
 }
 
