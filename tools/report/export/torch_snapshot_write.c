@@ -6,7 +6,7 @@
 #include <cutrace/model/failures.h>
 
 #include "base/human.h"
-#include "export/export.h"
+#include "export/frame_table.h"
 #include "sites/site_groups.h"
 
 // ---- words --------------------------------------------------------------------------------------
@@ -112,49 +112,21 @@ static void put_file(struct ct_torch_snapshot *s, uint32_t string) {
     memoize(s, memo);
 }
 
-static void put_function(struct ct_torch_snapshot *s, const struct ct_frame *f,
-                         const struct ct_source_location *p) {
-    const struct ct_definitions *n = s->sites->definitions;
-    const struct ct_string *own = &n->strings[f->function];
-    const uint32_t symbol = p && p->function ? p->function : f->function;
-    char label[1200];
-    if (f->kind == CT_FRAME_PYTHON && own->length) {
-        put_visible(s, own->at, own->length);
-    } else if (f->kind == CT_FRAME_NATIVE && symbol) {
-        const char *name = ct_call_sites_symbol(s->sites, symbol, s->sites->in_text);
-        put_visible(s, name, strlen(name));
-    } else {
-        ct_call_sites_frame_label(s->sites, f, f->location_count, label, sizeof label);
-        put_visible(s, label, strlen(label));
-    }
-}
-
 static void put_frame(struct ct_torch_snapshot *s, const struct ct_shown_frames *a) {
-    const struct ct_definitions *n = s->sites->definitions;
-    const uint32_t id = n->nodes[a->node].frame;
-    const struct ct_frame *f = &n->frames[id];
-    const struct ct_source_location *p =
-        a->location < f->location_count ? &n->locations[f->first_location + a->location] : NULL;
+    const uint32_t id = s->sites->definitions->nodes[a->node].frame;
+    char label[1200];
     uint64_t *memo = ct_map_add(&s->frame, (uint64_t)a->location << 32 | id);
     if (recall(s, *memo))
         return;
-    uint32_t file = n->modules[f->module].path, line = 0;
-    if (f->kind == CT_FRAME_PYTHON) {
-        file = f->file;
-        line = f->line;
-    }
-    if (p) {
-        file = p->file;
-        line = p->line;
-    }
+    const struct ct_frame_names names = ct_frame_names_get(a, label, sizeof label);
     ct_pickle_op(s->out, CT_PICKLE_EMPTY_DICT);
     memoize(s, memo);
     ct_pickle_op(s->out, CT_PICKLE_MARK);
     put_word(s, W_filename);
-    put_file(s, file);
-    put_key_number(s, W_line, line);
+    put_file(s, names.file);
+    put_key_number(s, W_line, names.line);
     put_word(s, W_name);
-    put_function(s, f, p);
+    put_visible(s, names.function.at, names.function.length);
     ct_pickle_op(s->out, CT_PICKLE_SETITEMS);
 }
 

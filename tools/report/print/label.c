@@ -34,21 +34,14 @@ struct ct_human_text ct_label_budget(const struct ct_view *v) {
     const struct ct_arguments *o = v->options;
     const struct ct_human_text si = ct_human_bytes(o->capacity, CT_UNITS_SI),
                                iec = ct_human_bytes(o->capacity, CT_UNITS_IEC);
-    struct ct_human_text s;
     if (o->units == CT_UNITS_BYTES || o->capacity < 1000)
         return ct_label_size(v, o->capacity);
-    if (o->capacity_decimal)
-        (void)snprintf(s.text, sizeof s.text, "%.16s = %.16s", shorten(si).text, iec.text);
-    else
-        (void)snprintf(s.text, sizeof s.text, "%.16s = %.16s", shorten(iec).text, si.text);
-    return s;
+    return o->capacity_decimal ? ct_human_format("%.16s = %.16s", shorten(si).text, iec.text)
+                               : ct_human_format("%.16s = %.16s", shorten(iec).text, si.text);
 }
 
 struct ct_human_text ct_label_device(int device) {
-    struct ct_human_text s = {"GPU ?"};
-    if (device < CT_MAX_DEVICES)
-        (void)snprintf(s.text, sizeof s.text, "GPU %d", device);
-    return s;
+    return device < CT_MAX_DEVICES ? ct_human_format("GPU %d", device) : ct_human_format("GPU ?");
 }
 
 struct ct_label_device ct_label_device_in_full(const struct ct_view *v, int device,

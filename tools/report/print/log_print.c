@@ -19,13 +19,8 @@ static const char *const setting_names[CT_TEXT_FLAGS] = {
 #define MILLION 1000000
 
 static struct ct_human_text size(const struct ct_view *v, int64_t bytes) {
-    struct ct_human_text s = ct_label_size(v, (uint64_t)(bytes < 0 ? -bytes : bytes));
-    if (bytes < 0) {
-        struct ct_human_text minus;
-        (void)snprintf(minus.text, sizeof minus.text, "-%.30s", s.text);
-        return minus;
-    }
-    return s;
+    const struct ct_human_text s = ct_label_size(v, (uint64_t)(bytes < 0 ? -bytes : bytes));
+    return bytes < 0 ? ct_human_format("-%.30s", s.text) : s;
 }
 
 static void begin_line(struct ct_view *v, unsigned *lines, const char *what) {

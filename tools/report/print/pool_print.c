@@ -7,35 +7,29 @@
 
 // ---- text ---------------------------------------------------------------------------------------
 
+static struct ct_human_text at_most(int is_bound, struct ct_human_text s) {
+    return is_bound ? ct_human_format("at most %.31s", s.text) : s;
+}
+
 struct ct_human_text ct_pool_text_largest(const struct ct_view *v, uint64_t bytes) {
-    struct ct_human_text s = ct_label_size(v, bytes), with;
-    if (!bytes || !ct_torch_settings_limit_reuse(v->trace))
-        return s;
-    (void)snprintf(with.text, sizeof with.text, "at most %.31s", s.text);
-    return with;
+    return at_most(bytes && ct_torch_settings_limit_reuse(v->trace), ct_label_size(v, bytes));
 }
 
 struct ct_human_text ct_pool_text_fragmentation(const struct ct_torch_pool_totals *f) {
-    struct ct_human_text s;
     const uint64_t scattered = f->free.bytes - f->free.largest;
     const unsigned __int128 rounded = (unsigned __int128)scattered * 100 + f->free.bytes / 2;
     const unsigned n = f->free.bytes ? (unsigned)(rounded / f->free.bytes) : 0;
     if (n == 0 && scattered)
-        (void)snprintf(s.text, sizeof s.text, "<0.01");
-    else if (n == 100)
-        (void)snprintf(s.text, sizeof s.text, ">0.99"); // (the largest free block is one of them)
-    else
-        (void)snprintf(s.text, sizeof s.text, "%u.%02u", n / 100, n % 100);
-    return s;
+        return ct_human_format("<0.01");
+    if (n == 100)
+        return ct_human_format(">0.99"); // (the largest free block is one of them)
+    return ct_human_format("%u.%02u", n / 100, n % 100);
 }
 
 struct ct_human_text ct_pool_text_retries(const struct ct_view *v,
                                           const struct ct_pool_growth_counts *g) {
-    struct ct_human_text s = ct_human_count(g->retries), with;
-    if (!g->retries || !ct_torch_settings_hide_retries(v->trace))
-        return s;
-    (void)snprintf(with.text, sizeof with.text, "at most %.31s", s.text);
-    return with;
+    return at_most(g->retries && ct_torch_settings_hide_retries(v->trace),
+                   ct_human_count(g->retries));
 }
 
 // Begins the line of the pool, or its next clause.

@@ -40,6 +40,13 @@ void ct_resumed_add_json(struct ct_json *j, struct ct_view *v, uint64_t bytes, u
     ct_call_sites_json_stack(j, v->sites, "resumed_stack", known ? by : 0);
 }
 
+const char *ct_print_height(const struct ct_view *v, uint64_t value, uint64_t top) {
+    static const char *const utf8[] = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
+    static const char *const ascii[] = {".", ":", "-", "=", "+", "*", "%", "#"};
+    const unsigned __int128 step = (unsigned __int128)value * 8 / (top ? top : 1);
+    return (v->terminal->utf8 ? utf8 : ascii)[step < 8 ? (unsigned)step : 7];
+}
+
 void ct_print_label(struct ct_view *v, const char *label, size_t column) {
     const size_t width = v->terminal->width;
     fputs(CT_WRAP_ROW, v->out);

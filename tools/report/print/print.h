@@ -8,6 +8,8 @@
 #include "print/label.h"
 #include "sites/site_groups.h"
 
+// A value as the height of a character; `top`: of the highest one.
+const char *ct_print_height(const struct ct_view *v, uint64_t value, uint64_t top);
 // Prints the label of a call site at the end of a row of a table, from `column` on. A terminal
 // shows the ends of a label that is too wide.
 void ct_print_label(struct ct_view *v, const char *label, size_t column);

@@ -2,6 +2,7 @@
 #include "print/table.h"
 
 #include <cutrace/format/assert.h>
+#include <stdarg.h>
 
 #include "base/heap.h"
 #include "base/utf8.h"
@@ -34,17 +35,19 @@ void ct_table_add_cell(struct ct_table *t, const char *text) {
     r->cells[r->count++] = ct_heap_copy_text(text);
 }
 
+void ct_table_add_row(struct ct_table *t, ...) {
+    va_list cells;
+    ct_table_begin_row(t);
+    va_start(cells, t);
+    for (const char *text; (text = va_arg(cells, const char *));)
+        ct_table_add_cell(t, text);
+    va_end(cells);
+}
+
 static void free_row(struct ct_table_row *r) {
     for (size_t i = 0; i < r->count; i++)
         free(r->cells[i]);
     free(r->cells);
-}
-
-void ct_table_free(struct ct_table *t) {
-    for (size_t i = 0; i < t->count; i++)
-        free_row(&t->rows[i]);
-    free(t->rows);
-    *t = (struct ct_table){0};
 }
 
 // ---- equal rows ---------------------------------------------------------------------------------
@@ -155,17 +158,20 @@ static void print_row(struct ct_view *v, const struct ct_table *t, const struct 
     }
 }
 
-void ct_table_print(struct ct_view *v, const struct ct_table *t) {
+void ct_table_print(struct ct_view *v, struct ct_table *t) {
     const struct layout l = lay_out(v, t);
     fputs(v->terminal->dim, v->out);
     print_row(v, t, &l, NULL);
     fprintf(v->out, "%s\n", v->terminal->reset);
     for (size_t i = 0; i < t->count; i++) {
-        const struct ct_table_row *r = &t->rows[i];
+        struct ct_table_row *r = &t->rows[i];
         if (r->count == t->column_count)
             print_row(v, t, &l, r);
         else
             fprintf(v->out, "%*s%s", (int)t->indent, "", r->count ? r->cells[0] : "");
         putc('\n', v->out);
+        free_row(r);
     }
+    free(t->rows);
+    *t = (struct ct_table){0};
 }

@@ -29,10 +29,12 @@ void ct_table_begin_row(struct ct_table *t);
 // Adds a copy of a cell to the last row. A row with fewer cells than columns is one text, the
 // first.
 void ct_table_add_cell(struct ct_table *t, const char *text);
+// A row of cells, ended by NULL.
+void ct_table_add_row(struct ct_table *t, ...) __attribute__((sentinel));
 // Makes one row of neighbours that differ only in their first cell: it has the first and the last
 // of these, "A to B".
 void ct_table_merge_equal(struct ct_table *t);
-void ct_table_print(struct ct_view *v, const struct ct_table *t);
-void ct_table_free(struct ct_table *t);
+// Prints a table, and frees it.
+void ct_table_print(struct ct_view *v, struct ct_table *t);
 
 #endif

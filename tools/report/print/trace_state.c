@@ -94,11 +94,9 @@ int ct_trace_state_is_unknown(const struct ct_trace *t) {
 }
 
 struct ct_human_text ct_trace_state_until(const struct ct_view *v) {
-    struct ct_human_text until = {""};
-    if (v->trace->incomplete)
-        (void)snprintf(until.text, sizeof until.text, " up to %.30s",
-                       ct_label_time(v, v->trace->t_last_ns).text);
-    return until;
+    if (!v->trace->incomplete)
+        return (struct ct_human_text){""};
+    return ct_human_format(" up to %.30s", ct_label_time(v, v->trace->t_last_ns).text);
 }
 
 // Whether the coarse history covers all that was overwritten, and has no failed call. (A part that

@@ -192,13 +192,10 @@ static const struct ct_table_column columns[] = {
 
 static void add_row(struct ct_view *v, struct ct_table *t, const struct ct_breakdown *b) {
     const uint64_t untracked = b->split_known ? b->untracked : b->unexplained;
-    ct_table_begin_row(t);
-    ct_table_add_cell(t, ct_label_time(v, b->reading_t_ns).text);
-    ct_table_add_cell(t, ct_label_size(v, b->used).text);
-    ct_table_add_cell(t, ct_label_size(v, b->tracked).text);
-    ct_table_add_cell(t, ct_label_size(v, untracked).text);
-    ct_table_add_cell(t, b->used ? ct_human_percent(untracked, b->used).text : "-");
-    ct_table_add_cell(t, b->split_known ? ct_label_size(v, b->others).text : "-");
+    ct_table_add_row(t, ct_label_time(v, b->reading_t_ns).text, ct_label_size(v, b->used).text,
+                     ct_label_size(v, b->tracked).text, ct_label_size(v, untracked).text,
+                     b->used ? ct_human_percent(untracked, b->used).text : "-",
+                     b->split_known ? ct_label_size(v, b->others).text : "-", NULL);
 }
 
 static int has_reading(const struct ct_untracked_share_device *d) {
@@ -224,7 +221,6 @@ static void print_device(struct ct_view *v, const struct ct_untracked_share_devi
             is_divided &= d->part[i].at.split_known;
         }
     ct_table_print(v, &table);
-    ct_table_free(&table);
     if (!is_divided)
         fputs("  where other processes have -, what they hold is part of untracked\n", v->out);
 }

@@ -131,7 +131,6 @@ static void print_figures(struct ct_view *v, const struct ct_diff_device *d) {
         ct_table_add_cell(&t, f->title);
     }
     ct_table_print(v, &t);
-    ct_table_free(&t);
 }
 
 // Sizes of the rows of both sides, which add up to what is shown as their sums.
@@ -207,7 +206,6 @@ static void print_account(struct ct_view *v, const struct ct_diff_device *d) {
                                   : ct_account_row_title((enum ct_account_row_kind)rows[i]));
     }
     ct_table_print(v, &t);
-    ct_table_free(&t);
     free_sizes(&s);
 }
 
@@ -311,7 +309,6 @@ static void print_sites(struct ct_view *v, const struct ct_diff_device *d) {
     if (has_rest)
         add_rest(&t, v, d, &s, shown);
     ct_table_print(v, &t);
-    ct_table_free(&t);
     free_sizes(&s);
 }
 
@@ -382,7 +379,6 @@ static void print_phases(struct ct_view *v, const struct ct_diff_device *d) {
         add_phase_cells(&t, v, d, &d->phases.list[i]);
     }
     ct_table_print(v, &t);
-    ct_table_free(&t);
     free_sizes(&s);
 }
 

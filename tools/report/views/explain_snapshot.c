@@ -76,14 +76,11 @@ static void print_sites(struct ct_view *v, const struct ct_snapshot_case *c) {
     ct_table_init(&t, columns, sizeof columns / sizeof *columns, 2);
     for (size_t i = 0; i < c->groups.count && i < MOST; i++) {
         const struct ct_site_group *g = &c->groups.list[i];
-        ct_table_begin_row(&t);
-        ct_table_add_cell(&t, ct_label_size(v, g->bytes).text);
-        ct_table_add_cell(&t, ct_human_percent(g->bytes, c->pool.allocated + c->pool.pending).text);
-        ct_table_add_cell(&t, ct_human_count(g->count).text);
-        ct_table_add_cell(&t, g->label);
+        ct_table_add_row(&t, ct_label_size(v, g->bytes).text,
+                         ct_human_percent(g->bytes, c->pool.allocated + c->pool.pending).text,
+                         ct_human_count(g->count).text, g->label, NULL);
     }
     ct_table_print(v, &t);
-    ct_table_free(&t);
     if (c->groups.count > MOST)
         fprintf(v->out, "  and %s more call sites\n", ct_human_count(c->groups.count - MOST).text);
 }

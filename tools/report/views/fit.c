@@ -86,13 +86,6 @@ static void list_parts(const struct ct_need *n, int is_least, uint64_t parts[ROW
     parts[4] = is_least ? 0 : n->unattributed;
 }
 
-static void add_row(struct ct_table *t, const char *title, const char *a, const char *b) {
-    ct_table_begin_row(t);
-    ct_table_add_cell(t, title);
-    ct_table_add_cell(t, a);
-    ct_table_add_cell(t, b);
-}
-
 static void print_parts(struct ct_view *v, const struct ct_device_need *n) {
     static const struct ct_table_column columns[] = {{"needed", 0, CT_TABLE_LEFT},
                                                      {"as recorded", 0, CT_TABLE_RIGHT},
@@ -108,12 +101,13 @@ static void print_parts(struct ct_view *v, const struct ct_device_need *n) {
     ct_table_init(&t, columns, 3, 2);
     for (int row = 0; row < ROWS; row++)
         if (parts[0][row] || parts[1][row])
-            add_row(&t, row_titles[row], parts[0][row] ? shown[0][row].text : "-",
-                    parts[1][row] ? shown[1][row].text : "-");
-    add_row(&t, "all", ct_label_size(v, of[0]->bytes).text, ct_label_size(v, of[1]->bytes).text);
-    add_row(&t, "at", ct_label_time(v, of[0]->t_ns).text, ct_label_time(v, of[1]->t_ns).text);
+            ct_table_add_row(&t, row_titles[row], parts[0][row] ? shown[0][row].text : "-",
+                             parts[1][row] ? shown[1][row].text : "-", NULL);
+    ct_table_add_row(&t, "all", ct_label_size(v, of[0]->bytes).text,
+                     ct_label_size(v, of[1]->bytes).text, NULL);
+    ct_table_add_row(&t, "at", ct_label_time(v, of[0]->t_ns).text,
+                     ct_label_time(v, of[1]->t_ns).text, NULL);
     ct_table_print(v, &t);
-    ct_table_free(&t);
 }
 
 static void print_notes(struct ct_view *v, const struct ct_device_need *n) {

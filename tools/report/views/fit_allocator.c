@@ -40,10 +40,6 @@ static const char *find_why(const struct ct_what_if *w) {
     return NULL;
 }
 
-struct size_range {
-    char text[96];
-};
-
 // The least and the most of the models with the asked settings.
 static void find_ends(const uint64_t of[CT_WHAT_IF_SIDES], uint64_t *low, uint64_t *high) {
     *low = *high = of[CT_WHAT_IF_ASKED];
@@ -53,15 +49,18 @@ static void find_ends(const uint64_t of[CT_WHAT_IF_SIDES], uint64_t *low, uint64
     }
 }
 
+struct size_range {
+    char text[96];
+};
+
 static struct size_range range(const struct ct_view *v, const uint64_t of[CT_WHAT_IF_SIDES]) {
     uint64_t a, b;
     find_ends(of, &a, &b);
     const struct ct_human_text low = ct_label_size(v, a), high = ct_label_size(v, b);
     struct size_range r;
-    if (strcmp(low.text, high.text) != 0)
-        snprintf(r.text, sizeof r.text, "%s to %s", low.text, high.text);
-    else
-        snprintf(r.text, sizeof r.text, "%s", low.text);
+    const int is_one = strcmp(low.text, high.text) == 0;
+    snprintf(r.text, sizeof r.text, "%s%s%s", low.text, is_one ? "" : " to ",
+             is_one ? "" : high.text);
     return r;
 }
 
@@ -122,31 +121,21 @@ static void print_answer(const struct ct_view *v, const struct ct_what_if *w) {
 
 // ---- the figures --------------------------------------------------------------------------------
 
-static void add_row(struct ct_table *t, const char *title, const char *reported,
-                    const char *recorded, const char *asked) {
-    ct_table_begin_row(t);
-    ct_table_add_cell(t, title);
-    ct_table_add_cell(t, reported);
-    ct_table_add_cell(t, recorded);
-    ct_table_add_cell(t, asked);
-}
-
 static void add_sizes(const struct ct_view *v, struct ct_table *t, const char *title,
                       const char *reported, const uint64_t of[CT_WHAT_IF_SIDES]) {
-    add_row(t, title, reported, ct_label_size(v, of[CT_WHAT_IF_RECORDED]).text, range(v, of).text);
+    ct_table_add_row(t, title, reported, ct_label_size(v, of[CT_WHAT_IF_RECORDED]).text,
+                     range(v, of).text, NULL);
 }
 
 static void add_counts(struct ct_table *t, const char *title, const char *reported,
                        const uint64_t of[CT_WHAT_IF_SIDES]) {
-    char recorded[24], asked[48];
     uint64_t low, high;
     find_ends(of, &low, &high);
-    snprintf(recorded, sizeof recorded, "%" PRIu64, of[CT_WHAT_IF_RECORDED]);
-    if (low == high)
-        snprintf(asked, sizeof asked, "%" PRIu64, low);
-    else
-        snprintf(asked, sizeof asked, "%" PRIu64 " to %" PRIu64, low, high);
-    add_row(t, title, reported, recorded, asked);
+    const struct ct_human_text asked = low == high
+                                           ? ct_human_format("%" PRIu64, low)
+                                           : ct_human_format("%" PRIu64 " to %" PRIu64, low, high);
+    ct_table_add_row(t, title, reported, ct_human_format("%" PRIu64, of[CT_WHAT_IF_RECORDED]).text,
+                     asked.text, NULL);
 }
 
 static void print_figures(struct ct_view *v, const struct ct_what_if *w) {
@@ -155,7 +144,6 @@ static void print_figures(struct ct_view *v, const struct ct_what_if *w) {
                                                      {"recorded settings", 0, CT_TABLE_RIGHT},
                                                      {"these settings", 0, CT_TABLE_RIGHT}};
     uint64_t of[6][CT_WHAT_IF_SIDES];
-    char ooms[24];
     struct ct_table t;
     for (int i = 0; i < CT_WHAT_IF_SIDES; i++) {
         const struct ct_what_if_side *s = &w->side[i];
@@ -166,16 +154,14 @@ static void print_figures(struct ct_view *v, const struct ct_what_if *w) {
         of[4][i] = s->retries;
         of[5][i] = s->failures;
     }
-    snprintf(ooms, sizeof ooms, "%" PRIu64, w->recorded_ooms);
     ct_table_init(&t, columns, 4, 2);
     add_sizes(v, &t, "reserved at most", ct_label_size(v, w->recorded_reserved_peak).text, of[0]);
     add_sizes(v, &t, "allocated at most", ct_label_size(v, w->recorded_allocated_peak).text, of[1]);
     add_sizes(v, &t, "largest free block at the end", "-", of[2]);
     add_counts(&t, "calls to the driver for memory", "-", of[3]);
     add_counts(&t, "requests that freed all that was cached", "-", of[4]);
-    add_counts(&t, "requests that fail", ooms, of[5]);
+    add_counts(&t, "requests that fail", ct_human_format("%" PRIu64, w->recorded_ooms).text, of[5]);
     ct_table_print(v, &t);
-    ct_table_free(&t);
 }
 
 static void print_stops(const struct ct_view *v, const struct ct_what_if *w) {

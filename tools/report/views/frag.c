@@ -402,22 +402,17 @@ static void print_samples(struct ct_view *v, const struct sample *samples, unsig
     struct ct_table t;
     ct_table_init(&t, columns, sizeof columns / sizeof *columns, 2);
     for (const struct sample *p = samples; p < samples + n; p++) {
-        ct_table_begin_row(&t);
-        ct_table_add_cell(&t, ct_label_time(v, p->t_ns).text);
-        if (!p->is_known) {
-            for (size_t i = 1; i < sizeof columns / sizeof *columns; i++)
-                ct_table_add_cell(&t, "-");
-            continue;
-        }
-        ct_table_add_cell(&t, ct_label_size(v, p->live_bytes).text);
-        ct_table_add_cell(&t, ct_label_size(v, p->layout.gap_bytes).text);
-        ct_table_add_cell(&t, ct_human_count(p->layout.gaps).text);
-        ct_table_add_cell(&t, ct_label_size(v, p->layout.gap_max).text);
-        ct_table_add_cell(&t, p->split.used_known ? ct_label_size(v, p->split.free).text : "-");
+        if (!p->is_known)
+            ct_table_add_row(&t, ct_label_time(v, p->t_ns).text, "-", "-", "-", "-", "-", NULL);
+        else
+            ct_table_add_row(
+                &t, ct_label_time(v, p->t_ns).text, ct_label_size(v, p->live_bytes).text,
+                ct_label_size(v, p->layout.gap_bytes).text, ct_human_count(p->layout.gaps).text,
+                ct_label_size(v, p->layout.gap_max).text,
+                p->split.used_known ? ct_label_size(v, p->split.free).text : "-", NULL);
     }
     ct_table_merge_equal(&t);
     ct_table_print(v, &t);
-    ct_table_free(&t);
 }
 
 static void print_device(struct ct_view *v, const struct ct_scan *s, const struct samples *h,

@@ -165,13 +165,10 @@ static void add_holder(struct ct_view *v, struct ct_table *t, const struct ct_se
                        uint64_t now) {
     char label[400];
     ct_call_sites_label(v->sites, by->stack, label, sizeof label);
-    ct_table_begin_row(t);
-    ct_table_add_cell(t, ct_label_size(v, by->free_bytes).text);
-    ct_table_add_cell(t, ct_human_count(by->segments).text);
-    ct_table_add_cell(t, ct_label_size(v, by->block_bytes).text);
-    ct_table_add_cell(t, ct_label_size(v, by->exclusive_bytes).text);
-    ct_table_add_cell(t, age_of(now, by->oldest_ns).text);
-    ct_table_add_cell(t, label);
+    ct_table_add_row(t, ct_label_size(v, by->free_bytes).text, ct_human_count(by->segments).text,
+                     ct_label_size(v, by->block_bytes).text,
+                     ct_label_size(v, by->exclusive_bytes).text, age_of(now, by->oldest_ns).text,
+                     label, NULL);
 }
 
 static void print_holders(struct ct_view *v, const struct ct_held_segments *h, uint64_t now) {
@@ -183,7 +180,6 @@ static void print_holders(struct ct_view *v, const struct ct_held_segments *h, u
     for (size_t i = 0; i < h->holder_count && i < rows; i++)
         add_holder(v, &t, &h->holders[i], now);
     ct_table_print(v, &t);
-    ct_table_free(&t);
     if (h->holder_count > rows)
         fprintf(v->out, "    %zu more\n", h->holder_count - rows);
 }
@@ -299,14 +295,11 @@ static struct point_columns columns_of(int bound) {
 
 static void add_point(struct ct_view *v, struct ct_table *t, uint64_t t_ns,
                       const struct ct_torch_pool_totals *f) {
-    ct_table_begin_row(t);
-    ct_table_add_cell(t, ct_label_time(v, t_ns).text);
-    ct_table_add_cell(t, f->reported ? ct_label_size(v, f->reserved).text : "-");
-    ct_table_add_cell(t, f->reported ? ct_label_size(v, f->allocated).text : "-");
-    ct_table_add_cell(t, ct_label_size(v, f->free.bytes).text);
-    ct_table_add_cell(t, ct_human_count(f->free.ranges).text);
-    ct_table_add_cell(t, ct_label_size(v, f->free.largest).text);
-    ct_table_add_cell(t, ct_pool_text_fragmentation(f).text);
+    ct_table_add_row(
+        t, ct_label_time(v, t_ns).text, f->reported ? ct_label_size(v, f->reserved).text : "-",
+        f->reported ? ct_label_size(v, f->allocated).text : "-",
+        ct_label_size(v, f->free.bytes).text, ct_human_count(f->free.ranges).text,
+        ct_label_size(v, f->free.largest).text, ct_pool_text_fragmentation(f).text, NULL);
 }
 
 static int compare_scatter(const void *a, const void *b) {
@@ -340,8 +333,7 @@ static void add_worst(struct ct_view *v, struct ct_table *t, const struct ct_poo
     const struct ct_pool_curve_point **worst = ct_heap_alloc_zeroed(c->points, sizeof *worst);
     const unsigned n = list_worst(c, device, worst);
     if (n) {
-        ct_table_begin_row(t);
-        ct_table_add_cell(t, "worst moments");
+        ct_table_add_row(t, "worst moments", NULL);
     }
     for (unsigned i = 0; i < n && i < TEXT_WORST; i++)
         add_point(v, t, worst[i]->worst_ns, &worst[i]->worst);
@@ -359,7 +351,6 @@ static void print_curve(struct ct_view *v, const struct ct_pool_curve *c, int de
     ct_table_merge_equal(&t);
     add_worst(v, &t, c, device);
     ct_table_print(v, &t);
-    ct_table_free(&t);
 }
 
 void ct_frag_pool_print(struct ct_view *v, const struct ct_scan *s, const struct ct_replay *now,

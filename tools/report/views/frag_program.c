@@ -54,14 +54,11 @@ static void write_label(const struct ct_view *v, const struct ct_program_pool *q
 static void add_row(struct ct_view *v, struct ct_table *t, const struct ct_program_pool *q) {
     char label[LABEL];
     write_label(v, q, label);
-    ct_table_begin_row(t);
-    ct_table_add_cell(t, ct_label_size(v, q->live_bytes).text);
-    ct_table_add_cell(t, ct_human_count(q->live_count).text);
-    ct_table_add_cell(t, ct_label_size(v, q->peak_bytes).text);
-    ct_table_add_cell(t, q->memory_known ? ct_label_size(v, q->memory_bytes).text : "-");
-    ct_table_add_cell(t, q->memory_known ? ct_label_size(v, q->memory_bytes - q->live_bytes).text
-                                         : "-");
-    ct_table_add_cell(t, label);
+    ct_table_add_row(t, ct_label_size(v, q->live_bytes).text, ct_human_count(q->live_count).text,
+                     ct_label_size(v, q->peak_bytes).text,
+                     q->memory_known ? ct_label_size(v, q->memory_bytes).text : "-",
+                     q->memory_known ? ct_label_size(v, q->memory_bytes - q->live_bytes).text : "-",
+                     label, NULL);
 }
 
 static void print_notes(struct ct_view *v, const struct ct_program_pools *p) {
@@ -100,7 +97,6 @@ void ct_frag_program_print(struct ct_view *v, const struct ct_program_pools *p) 
     for (uint32_t i = 0; i < p->count && i < most; i++)
         add_row(v, &table, order[i]);
     ct_table_print(v, &table);
-    ct_table_free(&table);
     if (p->count > most)
         fprintf(v->out, "  and %" PRIu32 " more pools\n", p->count - most);
     print_notes(v, p);

@@ -52,23 +52,17 @@ static void add_row(struct ct_view *v, struct ct_table *t, const struct ct_leaks
                     const struct ct_leak *k) {
     const struct ct_site_group *g = group_of(l, k);
     char label[1600];
-    const struct ct_human_text cells[] = {
-        ct_label_size(v, g->bytes),
-        ct_human_count(g->count),
-        ct_label_time(v, k->shape.since_ns),
-        ct_human_format("+%.38s", ct_label_size(v, ct_growth_shape_in(&k->shape, HOUR)).text),
-        ct_human_format("%.17s of %.17s", ct_human_count(k->never_freed_count).text,
-                        ct_human_count(g->growth.taken_count).text),
-        format_age(l, g->growth.oldest_ns),
-        format_age(l, k->median_ns),
-        format_full(l, k),
-        ct_human_format("%s", ct_growth_kind_name(k->shape.kind)),
-        ct_human_format("%s", ct_sureness_name(k->shape.confidence))};
-    ct_table_begin_row(t);
-    for (size_t i = 0; i < sizeof cells / sizeof *cells; i++)
-        ct_table_add_cell(t, cells[i].text);
     ct_resumed_label(v, g, label, sizeof label);
-    ct_table_add_cell(t, label);
+    ct_table_add_row(
+        t, ct_label_size(v, g->bytes).text, ct_human_count(g->count).text,
+        ct_label_time(v, k->shape.since_ns).text,
+        ct_human_format("+%.38s", ct_label_size(v, ct_growth_shape_in(&k->shape, HOUR)).text).text,
+        ct_human_format("%.17s of %.17s", ct_human_count(k->never_freed_count).text,
+                        ct_human_count(g->growth.taken_count).text)
+            .text,
+        format_age(l, g->growth.oldest_ns).text, format_age(l, k->median_ns).text,
+        format_full(l, k).text, ct_growth_kind_name(k->shape.kind),
+        ct_sureness_name(k->shape.confidence), label, NULL);
 }
 
 static void print_growing(struct ct_view *v, const struct ct_leaks *l) {
@@ -78,7 +72,6 @@ static void print_growing(struct ct_view *v, const struct ct_leaks *l) {
     for (size_t i = 0; i < l->growing_count && i < rows; i++)
         add_row(v, &table, l, &l->growing[i]);
     ct_table_print(v, &table);
-    ct_table_free(&table);
     if (l->growing_count > rows)
         fprintf(v->out, "%zu more; --top %zu shows all\n", l->growing_count - rows,
                 l->growing_count);

@@ -30,18 +30,12 @@ static const char *title_of(const struct ct_phase_time *p, struct ct_phase_title
 
 static void add_cells(struct ct_view *v, struct ct_table *t, const struct ct_phase_time *p) {
     struct ct_phase_title title;
-    const struct ct_human_text cells[] = {ct_label_time(v, p->begin_ns),
-                                          p->duration_ns ? ct_human_seconds(p->duration_ns)
-                                                         : (struct ct_human_text){"0 s"},
-                                          ct_human_count(p->stretches),
-                                          ct_label_size(v, p->taken_bytes),
-                                          ct_label_size(v, p->kept_bytes),
-                                          ct_label_size(v, p->given_back_bytes),
-                                          ct_label_size(v, p->peak_bytes)};
-    ct_table_begin_row(t);
-    for (size_t i = 0; i < sizeof cells / sizeof *cells; i++)
-        ct_table_add_cell(t, cells[i].text);
-    ct_table_add_cell(t, title_of(p, &title));
+    ct_table_add_row(t, ct_label_time(v, p->begin_ns).text,
+                     p->duration_ns ? ct_human_seconds(p->duration_ns).text : "0 s",
+                     ct_human_count(p->stretches).text, ct_label_size(v, p->taken_bytes).text,
+                     ct_label_size(v, p->kept_bytes).text,
+                     ct_label_size(v, p->given_back_bytes).text,
+                     ct_label_size(v, p->peak_bytes).text, title_of(p, &title), NULL);
 }
 
 static void add_sites(struct ct_view *v, struct ct_table *t, const struct ct_phase_time *p) {
@@ -54,8 +48,7 @@ static void add_sites(struct ct_view *v, struct ct_table *t, const struct ct_pha
         if (asprintf(&text, "  %12s  %s", ct_label_size(v, groups.list[i].bytes).text,
                      groups.list[i].label) < 0)
             ct_heap_exhausted();
-        ct_table_begin_row(t);
-        ct_table_add_cell(t, text);
+        ct_table_add_row(t, text, NULL);
         free(text);
     }
     ct_site_groups_free(&groups);
@@ -80,7 +73,6 @@ static void print_text(struct ct_view *v, const struct ct_phase_times *p) {
         add_sites(v, &table, &p->list[i]);
     }
     ct_table_print(v, &table);
-    ct_table_free(&table);
     fprintf(
         v->out,
         "%staken: allocated in the phase, below it by call site; kept: of that, live at its end; "

@@ -270,8 +270,7 @@ static void add_parts(struct ct_table *t, const struct ct_processes_shown *s,
         fprintf(out, ", %zu smaller part%s %s", smaller, ct_human_plural(smaller),
                 ct_label_size(&v, rest).text);
     ct_heap_close_text(out);
-    ct_table_begin_row(t);
-    ct_table_add_cell(t, text);
+    ct_table_add_row(t, text, NULL);
     free(text);
 }
 
@@ -327,7 +326,6 @@ static void print_gpus(const struct ct_processes_shown *s) {
             shown++;
         }
     ct_table_print(&v, &table);
-    ct_table_free(&table);
     if (known > shown)
         fprintf(s->out, "%zu more GPUs (--json)\n", known - shown);
     print_kinds(s);

@@ -15,12 +15,6 @@ enum { SIZES_SHOWN = 5, BAR = 39 };
 
 static const char *const kind_names[CT_STATS_KINDS] = {"allocations", "blocks"};
 
-static struct ct_human_text text_of(const char *text) {
-    struct ct_human_text s;
-    (void)snprintf(s.text, sizeof s.text, "%s", text);
-    return s;
-}
-
 // ---- text ---------------------------------------------------------------------------------------
 
 // Prints a bar on a logarithmic scale, by the bits of the number: BAR columns for the most.
@@ -43,10 +37,7 @@ struct bars {
 };
 
 static struct ct_human_text label_size(const struct ct_view *v, unsigned i) {
-    struct ct_human_text s;
-    (void)snprintf(s.text, sizeof s.text, "from %.30s",
-                   ct_label_size(v, i ? UINT64_C(1) << (i - 1) : 0).text);
-    return s;
+    return ct_human_format("from %.30s", ct_label_size(v, i ? UINT64_C(1) << (i - 1) : 0).text);
 }
 
 static struct ct_human_text label_lifetime(const struct ct_view *v, unsigned i) {
@@ -54,7 +45,7 @@ static struct ct_human_text label_lifetime(const struct ct_view *v, unsigned i) 
         "< 1 us", "< 10 us", "< 100 us", "< 1 ms",   "< 10 ms",    "< 100 ms",
         "< 1 s",  "< 10 s",  "< 100 s",  "< 1000 s", "< 10 000 s", "longer"};
     (void)v;
-    return text_of(names[i]);
+    return ct_human_format("%s", names[i]);
 }
 
 static uint64_t find_most(const struct bars *b) {

@@ -80,12 +80,9 @@ static void print_not_exceeded(struct ct_summary *s) {
 
 // " up to +4.200 s", where what came later is not known or left out.
 static struct ct_human_text until(const struct ct_summary *s) {
-    struct ct_human_text until;
     if (!s->has_moment)
         return ct_trace_state_until(s->v);
-    (void)snprintf(until.text, sizeof until.text, " up to %.*s", (int)sizeof until.text - 8,
-                   ct_label_time(s->v, s->moment.t_ns).text);
-    return until;
+    return ct_human_format(" up to %.30s", ct_label_time(s->v, s->moment.t_ns).text);
 }
 
 // What the log says of memory that ran out; NULL: nothing.
@@ -208,14 +205,9 @@ static void print_verdict(struct ct_summary *s) {
 // ---- the figures behind it ----------------------------------------------------------------------
 
 static struct ct_human_text name_moment(const struct ct_summary *s) {
-    struct ct_human_text when;
     if (s->has_moment)
-        (void)snprintf(when.text, sizeof when.text, "at %.*s", (int)sizeof when.text - 4,
-                       ct_label_time(s->v, s->moment.t_ns).text);
-    else
-        (void)snprintf(when.text, sizeof when.text, "%s",
-                       s->crossing ? "at that moment" : "at the peak");
-    return when;
+        return ct_human_format("at %.35s", ct_label_time(s->v, s->moment.t_ns).text);
+    return ct_human_format("%s", s->crossing ? "at that moment" : "at the peak");
 }
 
 static void print_host(struct ct_summary *s, uint64_t allocated) {

@@ -121,13 +121,6 @@ static void print_devices(struct ct_quick *q) {
         fprintf(q->view.out, "%u more devices (--json)\n", more);
 }
 
-static const char *glyph(const struct ct_view *v, uint64_t value, uint64_t top) {
-    static const char *const utf8[] = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
-    static const char *const ascii[] = {".", ":", "-", "=", "+", "*", "%", "#"};
-    const unsigned step = (unsigned)((unsigned __int128)value * 8 / (top ? top : 1));
-    return (v->terminal->utf8 ? utf8 : ascii)[step < 8 ? step : 7];
-}
-
 // A character for chunks that follow one another: the most that was live in them.
 static void print_growth(struct ct_quick *q) {
     struct ct_view *v = &q->view;
@@ -140,7 +133,7 @@ static void print_growth(struct ct_quick *q) {
     fprintf(v->out, "live on %s, chunk by chunk: |", ct_label_device(q->main).text);
     for (unsigned i = 0; i < n->columns; i++) {
         const struct ct_noted_column *c = &n->column[i];
-        fputs(c->without == c->chunks ? "?" : glyph(v, c->most[q->main], top), v->out);
+        fputs(c->without == c->chunks ? "?" : ct_print_height(v, c->most[q->main], top), v->out);
     }
     fprintf(v->out, "| highest %s\n", ct_label_size(v, top).text);
 }

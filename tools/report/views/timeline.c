@@ -81,56 +81,42 @@ static void print_row(struct ct_view *v, const struct ct_plot_column *c, unsigne
     putc('\n', v->out);
 }
 
-// Marks the columns from the coarse history.
-static void print_coarse(struct ct_view *v, const struct ct_plot_column *c, unsigned n) {
+static int has_oom(const struct ct_plot_column *c) {
+    return c->ooms != 0;
+}
+static int is_unknown(const struct ct_plot_column *c) { // events are missing
+    return !c->live_known;
+}
+static int is_coarse(const struct ct_plot_column *c) {
+    return c->coarse;
+}
+static int has_asleep(const struct ct_plot_column *c) {
+    return c->asleep_max != 0;
+}
+
+// Prints a row that marks the columns of a kind, if there are any.
+static void print_marked(struct ct_view *v, const struct ct_plot_column *c, unsigned n,
+                         const char *name, const char *colour, char mark,
+                         int (*is)(const struct ct_plot_column *c)) {
     int any = 0;
     for (unsigned i = 0; i < n; i++)
-        any |= c[i].coarse;
+        any |= is(&c[i]);
     if (!any)
         return;
-    fprintf(v->out, "%*s |%s", left_of(v) - 2, "coarse", v->terminal->dim);
+    fprintf(v->out, "%*s |%s", left_of(v) - 2, name, colour);
     for (unsigned i = 0; i < n; i++)
-        putc(c[i].coarse ? '~' : ' ', v->out);
-    fprintf(v->out, "%s\n", v->terminal->reset);
+        putc(is(&c[i]) ? mark : ' ', v->out);
+    fprintf(v->out, "%s\n", *colour ? v->terminal->reset : "");
 }
 
-// Marks the columns of which nothing is known: events are missing.
-static void print_unknown(struct ct_view *v, const struct ct_plot_column *c, unsigned n) {
-    int any = 0;
-    for (unsigned i = 0; i < n; i++)
-        any |= !c[i].live_known;
-    if (!any)
-        return;
-    fprintf(v->out, "%*s |", left_of(v) - 2, "not known");
-    for (unsigned i = 0; i < n; i++)
-        putc(c[i].live_known ? ' ' : '?', v->out);
-    putc('\n', v->out);
-}
-
-static void print_ooms(struct ct_view *v, const struct ct_plot_column *c, unsigned n) {
-    unsigned any = 0;
-    for (unsigned i = 0; i < n; i++)
-        any |= c[i].ooms;
-    if (!any)
-        return;
-    fprintf(v->out, "%*s |%s", left_of(v) - 2, "OOM", v->terminal->red);
-    for (unsigned i = 0; i < n; i++)
-        putc(c[i].ooms ? 'X' : ' ', v->out);
-    fprintf(v->out, "%s\n", v->terminal->reset);
-}
-
-// Marks the columns in which blocks of PyTorch's sleep, and says how much at most.
+// Says how much of PyTorch's blocks sleeps at most, below the row that marks when.
 static void print_asleep(struct ct_view *v, const struct ct_plot_column *c, unsigned n) {
     uint64_t most = 0;
     for (unsigned i = 0; i < n; i++)
         most = c[i].asleep_max > most ? c[i].asleep_max : most;
-    if (!most)
-        return;
-    fprintf(v->out, "%*s |%s", left_of(v) - 2, "asleep", v->terminal->dim);
-    for (unsigned i = 0; i < n; i++)
-        putc(c[i].asleep_max ? 'z' : ' ', v->out);
-    fprintf(v->out, "%s\n%*s  z: up to %s of PyTorch's blocks sleep (unmapped)\n",
-            v->terminal->reset, left_of(v) - 2, "", ct_label_size(v, most).text);
+    if (most)
+        fprintf(v->out, "%*s  z: up to %s of PyTorch's blocks sleep (unmapped)\n", left_of(v) - 2,
+                "", ct_label_size(v, most).text);
 }
 
 // Marks the columns in which marks of the program lie: all of them, whatever their device.
@@ -151,17 +137,11 @@ static void print_marks(struct ct_view *v, const struct ct_program_marks *m, uns
 
 // What of a device a process holds, as the height of a character.
 static const char *glyph_of(const struct ct_view *v, uint64_t value, uint64_t top) {
-    static const char *const utf8[] = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"}, *const ascii[] = {
-                                                                                    ".", ":", "-",
-                                                                                    "=", "+", "*",
-                                                                                    "%", "#"};
-    enum { STEPS = 8 };
     if (value == CT_NEIGHBOUR_UNSAID)
         return "?";
     if (!CT_NEIGHBOUR_IS_BYTES(value) || !value || !top)
         return " ";
-    const unsigned __int128 step = (unsigned __int128)value * STEPS / top;
-    return (v->terminal->utf8 ? utf8 : ascii)[step < STEPS ? (unsigned)step : STEPS - 1];
+    return ct_print_height(v, value, top);
 }
 
 // When a column ends.
@@ -239,10 +219,11 @@ static void print_plot(struct ct_view *v, const struct timeline *t, int device) 
     for (unsigned i = 0; i < q->columns; i++)
         fputs(g->line, v->out);
     putc('\n', v->out);
-    print_ooms(v, c, q->columns);
+    print_marked(v, c, q->columns, "OOM", v->terminal->red, 'X', has_oom);
     print_marks(v, &t->notes.marks, q->columns);
-    print_unknown(v, c, q->columns);
-    print_coarse(v, c, q->columns);
+    print_marked(v, c, q->columns, "not known", "", '?', is_unknown);
+    print_marked(v, c, q->columns, "coarse", v->terminal->dim, '~', is_coarse);
+    print_marked(v, c, q->columns, "asleep", v->terminal->dim, 'z', has_asleep);
     print_asleep(v, c, q->columns);
     print_processes(v, t, device, limit ? limit : top);
     const struct ct_human_text start = ct_label_time(v, q->columns_from),

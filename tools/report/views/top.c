@@ -92,12 +92,6 @@ static void analyze_device(struct ct_view *v, struct device_view *d,
 
 // ---- growth -------------------------------------------------------------------------------------
 
-static struct ct_human_text text_of(const char *text) {
-    struct ct_human_text s;
-    (void)snprintf(s.text, sizeof s.text, "%s", text);
-    return s;
-}
-
 // Growth is shown in a time that is not much longer than the stretch it was measured in.
 static uint64_t find_unit(const struct ct_growth_stretch *s) {
     const uint64_t length = s->to_ns - s->from_ns;
@@ -114,16 +108,13 @@ static const char *name_unit(uint64_t unit) {
 
 static struct ct_human_text format_growth(const struct ct_view *v,
                                           const struct ct_growth_stretch *s, int64_t bytes) {
-    struct ct_human_text t;
     if (!bytes)
-        return text_of("0");
+        return ct_human_format("0");
     const int64_t growth = ct_site_growth_in(s, bytes, find_unit(s));
     const uint64_t size = growth < 0 ? 0 - (uint64_t)growth : (uint64_t)growth;
     if (!size)
-        return text_of(bytes < 0 ? "> -1 B" : "< 1 B");
-    (void)snprintf(t.text, sizeof t.text, "%c%.30s", growth < 0 ? '-' : '+',
-                   ct_label_size(v, size).text);
-    return t;
+        return ct_human_format("%s", bytes < 0 ? "> -1 B" : "< 1 B");
+    return ct_human_format("%c%.30s", growth < 0 ? '-' : '+', ct_label_size(v, size).text);
 }
 
 // ---- cells --------------------------------------------------------------------------------------
@@ -139,16 +130,15 @@ static void fill_growth(const struct ct_view *v, const struct table *t, struct r
         return;
     // What was allocated once has no rate: a KV cache does not grow by gigabytes a second.
     r->cell[GROWTH] = w->rises == 1 && w->bytes_of_growth > 0
-                          ? text_of("once")
+                          ? ct_human_format("once")
                           : format_growth(v, t->of->stretch, w->bytes_of_growth);
-    (void)snprintf(r->cell[ROSE].text, sizeof r->cell[ROSE].text, "%u/%d", w->rises,
-                   CT_SITE_GROWTH_PARTS - 1);
+    r->cell[ROSE] = ct_human_format("%u/%d", w->rises, CT_SITE_GROWTH_PARTS - 1);
 }
 
 static void fill_row(const struct ct_view *v, const struct table *t, struct row *r,
                      const struct ct_site_group *g) {
     for (unsigned c = 0; c < COLUMNS; c++)
-        r->cell[c] = text_of("-");
+        r->cell[c] = ct_human_format("-");
     r->cell[COUNT] = ct_human_count(g->count);
     r->cell[END] = ct_label_size(v, g->more[CT_SITE_END_BYTES]);
     if (g->kind != CT_HOLDING_IDLE) // nobody allocates that
@@ -166,7 +156,7 @@ static void fill_rest(const struct ct_view *v, const struct table *t, struct row
         given_back += g->growth.given_back_bytes;
     }
     for (unsigned c = 0; c < COLUMNS; c++)
-        r->cell[c] = text_of("");
+        r->cell[c] = (struct ct_human_text){""};
     r->cell[COUNT] = ct_human_count(count);
     r->cell[END] = ct_label_size(v, end);
     r->cell[TAKEN] = ct_label_size(v, taken);
@@ -262,7 +252,6 @@ static void print_table(struct ct_view *v, const struct site_table *of) {
     fill(v, &t);
     ct_table_init(&shown, columns, n, 0);
     print_rows(v, &t, &shown);
-    ct_table_free(&shown);
     print_stretch(v, s);
     free(t.rows);
 }
