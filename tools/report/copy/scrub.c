@@ -42,6 +42,20 @@ static int begins_with(struct ct_string s, const char *text) {
     return s.length >= n && memcmp(s.at, text, n) == 0;
 }
 
+static int is_one_of(struct ct_string s, const char *const *list, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        if (is_equal(s, list[i]))
+            return 1;
+    return 0;
+}
+
+static int begins_with_any(struct ct_string s, const char *const *list, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        if (begins_with(s, list[i]))
+            return 1;
+    return 0;
+}
+
 // ---- words --------------------------------------------------------------------------------------
 
 static void add_word(struct ct_scrub *s, struct ct_string word) {
@@ -50,12 +64,9 @@ static void add_word(struct ct_scrub *s, struct ct_string word) {
         digits &= isdigit((unsigned char)word.at[i]) != 0;
     if (word.length < LEAST_WORD || word.length > 255 || digits || memchr(word.at, 0, word.length))
         return;
-    for (size_t i = 0; i < COUNT(common_accounts); i++)
-        if (is_equal(word, common_accounts[i]))
-            return;
-    for (size_t i = 0; i < s->word_count; i++)
-        if (is_equal(word, s->words[i]))
-            return;
+    if (is_one_of(word, common_accounts, COUNT(common_accounts)) ||
+        is_one_of(word, (const char *const *)s->words, s->word_count))
+        return;
     CT_HEAP_GROW(s->words, s->word_count, s->word_capacity);
     char *copy = strndup(word.at, word.length);
     if (!copy)
@@ -88,8 +99,10 @@ static const char *find_word(const char *word, const char *at, const char *end) 
 
 // ---- pseudonyms ---------------------------------------------------------------------------------
 
-static const char *const prefixes[] = {
-#define CT_X(NAME, name, plural, prefix) prefix,
+static const struct {
+    const char *name, *plural, *prefix;
+} classes[] = {
+#define CT_X(NAME, name, plural, prefix) {name, plural, prefix},
     CT_SCRUB_CLASSES(CT_X)
 #undef CT_X
 };
@@ -121,7 +134,7 @@ static void put_pseudonym(struct ct_scrub *s, struct ct_buffer *to, enum ct_scru
                           struct ct_string name) {
     char text[40];
     // (in 32 bits, two of the 100,000 names of a large trace are likely to be one)
-    (void)snprintf(text, sizeof text, "%s-%016" PRIx64, prefixes[class], digest(s, name));
+    (void)snprintf(text, sizeof text, "%s-%016" PRIx64, classes[class].prefix, digest(s, name));
     count(s, class, name);
     put(to, text);
 }
@@ -156,10 +169,7 @@ static void put_without_words(struct ct_scrub *s, struct ct_buffer *to, struct c
 // ---- paths --------------------------------------------------------------------------------------
 
 static int is_public_package(struct ct_string component) {
-    for (size_t i = 0; i < COUNT(public_packages); i++)
-        if (is_equal(component, public_packages[i]))
-            return 1;
-    return 0;
+    return is_one_of(component, public_packages, COUNT(public_packages));
 }
 
 static struct ct_string next_component(const char *at, const char *end) {
@@ -220,8 +230,9 @@ static void put_file(struct ct_scrub *s, struct ct_buffer *to, struct ct_string 
 
 // Folders of generated code, which noise.def knows.
 static int is_cache(struct ct_string name) {
-    return is_equal(name, "tmp") || is_equal(name, "inductor_cache") ||
-           is_equal(name, "torch_compile_cache") || is_equal(name, "torch_aot_compile");
+    static const char *const caches[] = {"tmp", "inductor_cache", "torch_compile_cache",
+                                         "torch_aot_compile"};
+    return is_one_of(name, caches, COUNT(caches));
 }
 
 static void put_folder(struct ct_scrub *s, struct ct_buffer *to, struct ct_string name) {
@@ -236,10 +247,7 @@ static void put_folder(struct ct_scrub *s, struct ct_buffer *to, struct ct_strin
 }
 
 static int is_public_folder(struct ct_string path) {
-    for (size_t i = 0; i < COUNT(public_folders); i++)
-        if (begins_with(path, public_folders[i]))
-            return 1;
-    return 0;
+    return begins_with_any(path, public_folders, COUNT(public_folders));
 }
 
 // Appends folders up to `to`, which is after a slash or is the end.
@@ -286,10 +294,7 @@ static void put_path(struct ct_scrub *s, struct ct_buffer *to, struct ct_string 
 }
 
 static int is_public_module(struct ct_string name) {
-    for (size_t i = 0; i < COUNT(public_modules); i++)
-        if (begins_with(name, public_modules[i]))
-            return 1;
-    return 0;
+    return begins_with_any(name, public_modules, COUNT(public_modules));
 }
 
 static int is_public_path(struct ct_string path) {
@@ -551,19 +556,9 @@ const char *ct_scrub_level_name(enum ct_scrub_level level) {
 }
 
 const char *ct_scrub_class_name(enum ct_scrub_class class) {
-    static const char *const names[] = {
-#define CT_X(NAME, name, plural, prefix) name,
-        CT_SCRUB_CLASSES(CT_X)
-#undef CT_X
-    };
-    return names[class];
+    return classes[class].name;
 }
 
 const char *ct_scrub_class_plural(enum ct_scrub_class class) {
-    static const char *const plurals[] = {
-#define CT_X(NAME, name, plural, prefix) plural,
-        CT_SCRUB_CLASSES(CT_X)
-#undef CT_X
-    };
-    return plurals[class];
+    return classes[class].plural;
 }
