@@ -28,12 +28,8 @@ struct parser {
 
 // An option as it was typed: "--top" or "-n".
 static struct ct_human_text spell(const struct parser *p, enum ct_argument a) {
-    struct ct_human_text s;
-    if (p->given[a] == '-')
-        (void)snprintf(s.text, sizeof s.text, "--%s", ct_argument_table.options[a].name);
-    else
-        (void)snprintf(s.text, sizeof s.text, "-%c", p->given[a]);
-    return s;
+    return p->given[a] == '-' ? ct_human_format("--%s", ct_argument_table.options[a].name)
+                              : ct_human_format("-%c", p->given[a]);
 }
 
 static int parse_whole(const char *value, unsigned long most, unsigned long *to) {
@@ -46,36 +42,22 @@ static int parse_whole(const char *value, unsigned long most, unsigned long *to)
 
 // Returns the field of an option without a value, or NULL.
 static int *find_flag(struct ct_arguments *o, enum ct_argument a) {
-    switch (a) {
-    case CT_ARGUMENT_JSON:
-        return &o->json;
-    case CT_ARGUMENT_STRICT:
-        return &o->strict;
-    case CT_ARGUMENT_QUICK:
-        return &o->quick;
-    case CT_ARGUMENT_NO_JOURNAL:
-        return &o->no_journal;
-    case CT_ARGUMENT_FORCE:
-        return &o->force;
-    case CT_ARGUMENT_ALL_FRAMES:
-        return &o->all_frames;
-    case CT_ARGUMENT_SEGMENTS:
-        return &o->segments;
-    case CT_ARGUMENT_TREE:
-        return &o->tree;
-    case CT_ARGUMENT_HELP:
-        return &o->help;
-    case CT_ARGUMENT_VERSION:
-        return &o->version;
-    case CT_ARGUMENT_SEAL:
-        return &o->seal;
-    case CT_ARGUMENT_SYMBOLIZE:
-        return &o->symbolize;
-    case CT_ARGUMENT_DEBUGINFOD:
-        return &o->lines.debuginfod;
-    default:
-        return NULL;
-    }
+    int *const flags[CT_ARGUMENTS] = {
+        [CT_ARGUMENT_JSON] = &o->json,
+        [CT_ARGUMENT_STRICT] = &o->strict,
+        [CT_ARGUMENT_QUICK] = &o->quick,
+        [CT_ARGUMENT_NO_JOURNAL] = &o->no_journal,
+        [CT_ARGUMENT_FORCE] = &o->force,
+        [CT_ARGUMENT_ALL_FRAMES] = &o->all_frames,
+        [CT_ARGUMENT_SEGMENTS] = &o->segments,
+        [CT_ARGUMENT_TREE] = &o->tree,
+        [CT_ARGUMENT_HELP] = &o->help,
+        [CT_ARGUMENT_VERSION] = &o->version,
+        [CT_ARGUMENT_SEAL] = &o->seal,
+        [CT_ARGUMENT_SYMBOLIZE] = &o->symbolize,
+        [CT_ARGUMENT_DEBUGINFOD] = &o->lines.debuginfod,
+    };
+    return flags[a];
 }
 
 // A choice that a word may follow: "csv:events". *word: NULL without one. Returns its number or -1.
@@ -494,12 +476,9 @@ static int check_format(const struct parser *p) {
 static int check_quick_moment(const struct parser *p) {
     const enum ct_time_kind kind = p->o->at.kind;
     static const enum ct_argument of_ranges[] = {CT_ARGUMENT_FROM, CT_ARGUMENT_TO,
-                                                 CT_ARGUMENT_RULES};
-    for (size_t i = 0; i < sizeof of_ranges / sizeof *of_ranges; i++)
-        if (p->given[of_ranges[i]])
-            return ct_error_set(p->error, CT_EXIT_USAGE,
-                                "%s: needs all events, which --quick does not read",
-                                spell(p, of_ranges[i]).text);
+                                                 CT_ARGUMENT_RULES, CT_ARGUMENTS};
+    if (refuse(p, of_ranges, "needs all events, which --quick does not read"))
+        return -1;
     if (kind == CT_TIME_OF_CROSSING || kind == CT_TIME_OF_PEAK)
         return ct_error_set(p->error, CT_EXIT_USAGE,
                             "%s: only all events tell when that was; with --quick name a time or "
@@ -511,16 +490,14 @@ static int check_quick_moment(const struct parser *p) {
 // What needs events, a digest does not know.
 static int check_quick(const struct parser *p) {
     static const enum ct_argument needs_events[] = {
-        CT_ARGUMENT_CAPACITY, CT_ARGUMENT_DEVICE, CT_ARGUMENT_FROM,  CT_ARGUMENT_TO,
-        CT_ARGUMENT_AT,       CT_ARGUMENT_LOG,    CT_ARGUMENT_RULES, CT_ARGUMENT_FAIL_ON};
-    if (p->o->quick && (p->o->command == CT_COMMAND_top || p->o->command == CT_COMMAND_frag))
+        CT_ARGUMENT_CAPACITY, CT_ARGUMENT_DEVICE,  CT_ARGUMENT_FROM,
+        CT_ARGUMENT_TO,       CT_ARGUMENT_AT,      CT_ARGUMENT_LOG,
+        CT_ARGUMENT_RULES,    CT_ARGUMENT_FAIL_ON, CT_ARGUMENTS};
+    if (!p->o->quick)
+        return 0;
+    if (p->o->command == CT_COMMAND_top || p->o->command == CT_COMMAND_frag)
         return check_quick_moment(p);
-    for (size_t i = 0; i < sizeof needs_events / sizeof *needs_events && p->o->quick; i++)
-        if (p->given[needs_events[i]])
-            return ct_error_set(p->error, CT_EXIT_USAGE,
-                                "%s: needs events, which --quick does not read",
-                                spell(p, needs_events[i]).text);
-    return 0;
+    return refuse(p, needs_events, "needs events, which --quick does not read");
 }
 
 static int check_arguments(const struct parser *p) {
