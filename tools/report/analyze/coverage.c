@@ -101,17 +101,11 @@ static void add_passed(struct ct_coverage *c, size_t *room, struct ct_string of,
                                     .is_hooked = is_hooked};
 }
 
-static int compare_strings(struct ct_string x, struct ct_string y) {
-    const uint32_t n = x.length < y.length ? x.length : y.length;
-    const int c = n ? memcmp(x.at, y.at, n) : 0;
-    return c ? c : (x.length > y.length) - (x.length < y.length);
-}
-
 static int compare_passed(const void *a, const void *b) {
     const struct ct_coverage_passed *x = a, *y = b;
     if (x->is_hooked != y->is_hooked)
         return y->is_hooked - x->is_hooked;
-    const int c = compare_strings(x->name, y->name);
+    const int c = ct_string_compare(x->name, y->name);
     return c ? c : (x->version > y->version) - (x->version < y->version);
 }
 
@@ -119,7 +113,7 @@ static int compare_modules(const void *a, const void *b) {
     const struct ct_coverage_module *x = a, *y = b;
     if (x->kind != y->kind)
         return x->kind < y->kind ? -1 : 1;
-    return compare_strings(x->name, y->name);
+    return ct_string_compare(x->name, y->name);
 }
 
 // Every hooked name is among those that passed, too: one of each pair stays.

@@ -95,17 +95,11 @@ static void add_pairs(struct ct_fact_differences *f, const struct ct_definitions
     ct_map_free(&of);
 }
 
-static int compare_strings(struct ct_string x, struct ct_string y) {
-    const uint32_t n = x.length < y.length ? x.length : y.length;
-    const int c = n ? memcmp(x.at, y.at, n) : 0;
-    return c ? c : (x.length > y.length) - (x.length < y.length);
-}
-
 static int compare_differences(const void *a, const void *b) {
     const struct ct_fact_difference *x = a, *y = b;
     if (x->kind != y->kind)
         return x->kind < y->kind ? -1 : 1;
-    return compare_strings(x->name, y->name);
+    return ct_string_compare(x->name, y->name);
 }
 
 void ct_fact_differences_find(struct ct_fact_differences *f, const struct ct_definitions *a,

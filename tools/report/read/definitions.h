@@ -17,6 +17,13 @@ struct ct_string {
     uint32_t length;
 };
 
+// As strcmp.
+static inline int ct_string_compare(struct ct_string x, struct ct_string y) {
+    const uint32_t n = x.length < y.length ? x.length : y.length;
+    const int c = n ? memcmp(x.at, y.at, n) : 0;
+    return c ? c : (x.length > y.length) - (x.length < y.length);
+}
+
 struct ct_defined_module {
     uint32_t path;
     uint64_t base, start, end;

@@ -128,15 +128,10 @@ static void integrity_print(struct ct_view *v, const struct ct_integrity *i) {
 
 enum { KEY = 36 }; // columns of "hook.cuDevicePrimaryCtxRelease.calls"
 
-static int compare_strings(const struct ct_string *x, const struct ct_string *y) {
-    const int c = memcmp(x->at, y->at, x->length < y->length ? x->length : y->length);
-    return c ? c : (x->length > y->length) - (x->length < y->length);
-}
-
 static int compare_keys(const void *a, const void *b, void *names) {
     const struct ct_definitions *n = names;
-    return compare_strings(&n->strings[((const struct ct_info_pair *)a)->key],
-                           &n->strings[((const struct ct_info_pair *)b)->key]);
+    return ct_string_compare(n->strings[((const struct ct_info_pair *)a)->key],
+                             n->strings[((const struct ct_info_pair *)b)->key]);
 }
 
 static struct ct_info_pair *sort_facts(struct ct_definitions *n) {
@@ -156,7 +151,7 @@ static const struct ct_string *find_fact(const struct ct_string *strings,
     size_t low = 0, high = count;
     while (low < high) {
         const size_t middle = low + (high - low) / 2;
-        const int c = compare_strings(&strings[facts[middle].key], key);
+        const int c = ct_string_compare(strings[facts[middle].key], *key);
         if (!c)
             return &strings[facts[middle].value];
         if (c < 0)
