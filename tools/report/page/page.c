@@ -170,7 +170,10 @@ static void close_parts(struct ct_page *p) {
     } else {
         ct_json_null(&p->json, "processes");
     }
-    ct_page_strings_write(&p->json, &p->strings);
+    ct_json_open(&p->json, "strings", '[');
+    for (size_t i = 0; i < p->strings.count; i++)
+        ct_json_text(&p->json, NULL, p->strings.list[i]);
+    ct_json_close(&p->json, ']');
     ct_json_close(&p->json, '}');
     fclose(p->data_stream);
     fclose(p->data.out);
@@ -206,11 +209,10 @@ static void print_done(const struct ct_page *p, uint64_t bytes) {
         struct ct_json json = {.out = stdout}, *j = &json;
         ct_json_open(j, NULL, '{');
         ct_json_text(j, "schema", "cutrace.html/2");
-        ct_json_bytes(j, "output", p->path, strlen(p->path));
+        ct_json_text(j, "output", p->path);
         ct_json_number(j, "bytes", bytes);
         ct_json_number(j, "traces", p->traces);
-        ct_json_close(j, '}');
-        ct_json_end_line(j);
+        ct_document_end(j);
         return;
     }
     fputs("wrote ", stdout);
@@ -236,7 +238,7 @@ void ct_page_free(struct ct_page *p) {
         free(p->section[i].text);
     free(p->data.text);
     free(p->title);
-    ct_page_strings_free(&p->strings);
+    ct_names_free(&p->strings);
     if (p->has_processes)
         ct_processes_close(&p->processes);
 }

@@ -5,6 +5,7 @@
 
 #include "analyze/untracked_curve.h"
 #include "answer/summary_read.h"
+#include "export/frame_table.h"
 #include "page/device_series.h"
 #include "views/processes.h"
 
@@ -34,19 +35,10 @@ void ct_page_reading_free(struct ct_page_reading *r);
 
 // The data of the page: PAGE.md defines it.
 
-// Frames that the stacks of all traces share: each is written once.
-struct ct_page_strings {
-    char **list;
-    size_t count, room;
-    struct ct_id_set set;
-};
-
-void ct_page_strings_write(struct ct_json *j, const struct ct_page_strings *s);
-void ct_page_strings_free(struct ct_page_strings *s);
-
-// Writes the object of a trace. The reading is of the same view.
+// Writes the object of a trace. The reading is of the same view. `strings`: the frames that the
+// stacks of all traces share, each of which is written once.
 void ct_page_data_write_trace(struct ct_json *j, struct ct_view *v, const struct ct_page_reading *r,
-                              const char *title, struct ct_page_strings *strings);
+                              const char *title, struct ct_names *strings);
 
 enum ct_page_section {
 #define CT_PAGE_SECTION(ID, id, title) CT_PAGE_##ID,
@@ -65,7 +57,7 @@ struct ct_page {
     } section[CT_PAGE_SECTIONS], data;
     FILE *data_stream; // into `data`
     struct ct_json json;
-    struct ct_page_strings strings;
+    struct ct_names strings; // of the stacks of all traces
     unsigned traces;
     char *title; // of the page
     // Several traces, looked at together.

@@ -12,37 +12,6 @@
 // Sites that are told apart, and frames of one.
 enum { MOST_SITES = 600, MOST_FRAMES = 64 };
 
-// ---- strings -----------------------------------------------------------------------------------
-
-static int is_string(const void *owner, uint32_t id, const void *key) {
-    return strcmp(((const struct ct_page_strings *)owner)->list[id - 1], key) == 0;
-}
-
-static size_t find_string(struct ct_page_strings *s, const char *text) {
-    uint32_t *slot = ct_id_set_slot(&s->set, ct_hash_bytes(text, strlen(text)), is_string, s, text);
-    if (!*slot) {
-        CT_HEAP_GROW(s->list, s->count, s->room);
-        s->list[s->count++] = ct_heap_copy_text(text);
-        *slot = (uint32_t)s->count;
-    }
-    return *slot - 1;
-}
-
-void ct_page_strings_write(struct ct_json *j, const struct ct_page_strings *s) {
-    ct_json_open(j, "strings", '[');
-    for (size_t i = 0; i < s->count; i++)
-        ct_json_text(j, NULL, s->list[i]);
-    ct_json_close(j, ']');
-}
-
-void ct_page_strings_free(struct ct_page_strings *s) {
-    for (size_t i = 0; i < s->count; i++)
-        free(s->list[i]);
-    free(s->list);
-    ct_id_set_free(&s->set);
-    *s = (struct ct_page_strings){0};
-}
-
 // ---- moments -----------------------------------------------------------------------------------
 
 // Differences are written as two's complements: a later value may be smaller.
@@ -202,20 +171,20 @@ static void free_sites(struct sites *s) {
 }
 
 static void write_stack(struct ct_json *j, struct ct_view *v, uint32_t stack,
-                        struct ct_page_strings *strings) {
+                        struct ct_names *strings) {
     char label[1024];
     unsigned n = 0;
     ct_json_open(j, "stack", '[');
     for (struct ct_shown_frames a = ct_call_sites_shown_frames(v->sites, stack);
          a.node && n < MOST_FRAMES; ct_call_sites_next_frame(&a), n++) {
         ct_call_sites_shown_label(&a, label, sizeof label);
-        ct_json_number(j, NULL, find_string(strings, label));
+        ct_json_number(j, NULL, ct_names_add(strings, label) - UINT64_C(1));
     }
     ct_json_close(j, ']');
 }
 
 static void write_site(struct ct_json *j, struct ct_view *v, const struct ct_site_group *g,
-                       struct ct_page_strings *strings) {
+                       struct ct_names *strings) {
     const enum ct_account_row_kind row =
         g->kind == CT_HOLDING_IDLE
             ? CT_ACCOUNT_POOL_IDLE
@@ -229,7 +198,7 @@ static void write_site(struct ct_json *j, struct ct_view *v, const struct ct_sit
 }
 
 static void write_sites(struct ct_json *j, struct ct_view *v, const struct ct_device_series *d,
-                        const struct sites *s, struct ct_page_strings *strings) {
+                        const struct sites *s, struct ct_names *strings) {
     ct_json_open(j, "sites", '[');
     for (size_t i = 0; i < s->count; i++)
         write_site(j, v, &d->held.groups.list[s->order[i].group], strings);
@@ -373,7 +342,7 @@ static void write_map(struct ct_json *j, const struct ct_view *v, const struct c
 // ---- a device, a trace -------------------------------------------------------------------------
 
 static void write_device(struct ct_json *j, struct ct_view *v, const struct ct_summary *s,
-                         const struct ct_device_series *d, struct ct_page_strings *strings) {
+                         const struct ct_device_series *d, struct ct_names *strings) {
     const struct ct_capacity capacity = ct_capacity_find(v->trace, &s->scan.end, d->device);
     struct sites sites = {0};
     find_sites(&sites, d);
@@ -400,9 +369,9 @@ static void write_document(struct ct_json *j, const struct ct_page_reading *r, c
 }
 
 void ct_page_data_write_trace(struct ct_json *j, struct ct_view *v, const struct ct_page_reading *r,
-                              const char *title, struct ct_page_strings *strings) {
+                              const char *title, struct ct_names *strings) {
     ct_json_open(j, NULL, '{');
-    ct_json_bytes(j, "file", v->trace->source.name, strlen(v->trace->source.name));
+    ct_json_text(j, "file", v->trace->source.name);
     ct_json_text(j, "title", title);
     write_document(j, r, "summary", CT_COMMAND_summary);
     write_document(j, r, "phases", CT_COMMAND_phases);
