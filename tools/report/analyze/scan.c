@@ -214,6 +214,14 @@ static const struct ct_oom_event *find_over_budget(const struct ct_scan *s) {
     return first;
 }
 
+int ct_scan_find_fullest(const struct ct_scan *s) {
+    int best = -1;
+    for (int d = 0; d < CT_DEVICES; d++)
+        if (s->device[d].seen && (best < 0 || s->device[d].peak_bytes > s->device[best].peak_bytes))
+            best = d;
+    return best;
+}
+
 const struct ct_oom_event *ct_scan_find_crossing(const struct ct_scan *s) {
     if (s->request.capacity)
         return find_over_budget(s);

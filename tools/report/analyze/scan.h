@@ -119,6 +119,8 @@ struct ct_device_memory ct_scan_memory(const struct ct_scan *s, int device);
 int ct_scan_is_of_one_device(const struct ct_scan *s, int device);
 // Sets `free` to what a budget leaves (0: there is none).
 void ct_scan_limit_free(struct ct_breakdown *split, uint64_t capacity);
+// Returns the device (an index) with the highest peak; -1: none was seen.
+int ct_scan_find_fullest(const struct ct_scan *s);
 // Returns the crossing of capacity, or NULL. With a budget: the first event over it. Otherwise the
 // head of an incident, see ct_incidents_find_crossing.
 const struct ct_oom_event *ct_scan_find_crossing(const struct ct_scan *s);

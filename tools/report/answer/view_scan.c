@@ -51,13 +51,7 @@ void ct_view_scan_warn_device(const struct ct_view *v, const struct ct_scan *s) 
 }
 
 int ct_view_scan_main_device(const struct ct_view *v, const struct ct_scan *s) {
-    int best = -1;
-    if (v->options->device >= 0)
-        return v->options->device;
-    for (int d = 0; d < CT_DEVICES; d++)
-        if (s->device[d].seen && (best < 0 || s->device[d].peak_bytes > s->device[best].peak_bytes))
-            best = d;
-    return best;
+    return v->options->device >= 0 ? v->options->device : ct_scan_find_fullest(s);
 }
 
 int ct_view_scan_is_moment_asked(const struct ct_arguments *o) {

@@ -7,14 +7,6 @@
 
 // ---- the moment ---------------------------------------------------------------------------------
 
-static int find_fullest(const struct ct_scan *s) {
-    int best = -1;
-    for (int d = 0; d < CT_DEVICES; d++)
-        if (s->device[d].seen && (best < 0 || s->device[d].peak_bytes > s->device[best].peak_bytes))
-            best = d;
-    return best;
-}
-
 void ct_compared_run_scan(struct ct_compared_run *r, int device, int is_usual,
                           enum ct_moment_kind kind, const struct ct_instant *at) {
     const struct ct_scan_request request = {.from_ns = r->from_ns,
@@ -28,8 +20,8 @@ void ct_compared_run_scan(struct ct_compared_run *r, int device, int is_usual,
     if (is_usual)
         kind =
             o && !o->recovered && ct_incidents_is_device_memory(o) ? CT_MOMENT_OOM : CT_MOMENT_PEAK;
-    r->moment =
-        ct_moment_find(&r->scan, r->trace, kind, device >= 0 ? device : find_fullest(&r->scan), at);
+    r->moment = ct_moment_find(&r->scan, r->trace, kind,
+                               device >= 0 ? device : ct_scan_find_fullest(&r->scan), at);
 }
 
 void ct_compared_run_free(struct ct_compared_run *r) {

@@ -49,16 +49,6 @@ const char *ct_export_moment_title(enum ct_moment_kind kind) {
     return titles[kind];
 }
 
-// The moment of all devices; of a peak the device's own is found later.
-static struct ct_moment find_moment(const struct ct_export *x, enum ct_moment_kind kind) {
-    int highest = -1;
-    for (int d = 0; d < CT_DEVICES; d++)
-        if (x->scan.device[d].seen &&
-            (highest < 0 || x->scan.device[d].peak_bytes > x->scan.device[highest].peak_bytes))
-            highest = d;
-    return ct_moment_find(&x->scan, x->trace, kind, highest, &x->at);
-}
-
 // `scan` is of the device alone.
 static void read_held(struct ct_export *x, const struct ct_scan *scan, struct ct_export_held *h) {
     struct ct_site_totals totals;
@@ -89,7 +79,9 @@ static void list_held_of(struct ct_export *x, unsigned kinds, int device) {
             continue;
         struct ct_export_held *h = &x->held[kind].list[x->held[kind].count++];
         h->device = device;
-        h->moment = find_moment(x, (enum ct_moment_kind)kind);
+        // (of all devices; of a peak the device's own is found later)
+        h->moment = ct_moment_find(&x->scan, x->trace, (enum ct_moment_kind)kind,
+                                   ct_scan_find_fullest(&x->scan), &x->at);
         read_held(x, is_alone ? &x->scan : &own, h);
     }
     if (!is_alone)
@@ -139,6 +131,20 @@ size_t ct_export_text(char *to, const char *bytes, size_t length) {
 size_t ct_export_string(const struct ct_export *x, uint32_t string, char *to) {
     const struct ct_string *s = &x->trace->definitions.strings[string];
     return ct_export_text(to, s->at, s->length);
+}
+
+int ct_export_driver(const struct ct_export *x, char *to) {
+    const struct ct_string *release =
+        ct_definitions_info(&x->trace->definitions, "nvidia.driver_version");
+    char text[CT_EXPORT_NAME];
+    const int n = snprintf(text, sizeof text, "NVIDIA driver ");
+    if (!release)
+        return 0;
+    const size_t room = sizeof text - (size_t)n;
+    const size_t length = release->length < room ? release->length : room;
+    memcpy(text + n, release->at, length);
+    (void)ct_export_text(to, text, (size_t)n + length);
+    return 1;
 }
 
 const char *ct_export_site(struct ct_export *x, uint32_t stack) {

@@ -71,6 +71,8 @@ void ct_export_device_title(int device, char *to, size_t size);
 // Copies a name as every format gets it. `to` has CT_EXPORT_NAME bytes; returns the length.
 size_t ct_export_text(char *to, const char *bytes, size_t length);
 size_t ct_export_string(const struct ct_export *x, uint32_t string, char *to);
+// Copies "NVIDIA driver 580.82" as every format gets it. Returns 0 if the release is not known.
+int ct_export_driver(const struct ct_export *x, char *to);
 // The label of a stack's call site; NULL for no stack. Valid until ct_export_release.
 const char *ct_export_site(struct ct_export *x, uint32_t stack);
 

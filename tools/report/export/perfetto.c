@@ -180,19 +180,15 @@ static void end_track(struct perfetto *p) {
 static void write_process(struct perfetto *p) {
     const struct ct_definitions *n = &p->x->trace->definitions;
     const struct ct_string *exe = ct_definitions_info(n, "process.exe");
-    const struct ct_string *driver = ct_definitions_info(n, "nvidia.driver_version");
-    char name[CT_EXPORT_NAME], release[CT_EXPORT_NAME + 20];
+    char name[CT_EXPORT_NAME], driver[CT_EXPORT_NAME];
     ct_export_text(name, exe ? exe->at : "", exe ? exe->length : 0);
     if (!ct_definitions_info_number(n, "process.pid", &p->pid) || p->pid > INT32_MAX)
         p->pid = 1;
     ct_message_clear(&p->other);
     ct_message_number(&p->other, PROCESS_PID, p->pid);
     ct_message_text(&p->other, PROCESS_NAME, *name ? name : "process");
-    if (driver) {
-        const int length = snprintf(release, sizeof release, "NVIDIA driver ");
-        (void)ct_export_text(release + length, driver->at, driver->length);
-        ct_message_text(&p->other, PROCESS_LABEL, release);
-    }
+    if (ct_export_driver(p->x, driver))
+        ct_message_text(&p->other, PROCESS_LABEL, driver);
     begin_track(p, OF_PROCESS, NULL, 0);
     ct_message_put(&p->part, TRACK_PROCESS, &p->other);
     end_track(p);

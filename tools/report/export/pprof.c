@@ -193,8 +193,7 @@ static void write_types(struct profile *p) {
 // The fields of the profile itself, and the strings, of which all are known now.
 static void write_rest(struct profile *p, enum ct_moment_kind kind) {
     const struct ct_trace *t = p->x->trace;
-    const struct ct_string *driver = ct_definitions_info(&t->definitions, "nvidia.driver_version");
-    char comment[200], release[CT_EXPORT_NAME + 20];
+    char comment[200], driver[CT_EXPORT_NAME];
     uint64_t utc_ns;
     (void)snprintf(comment, sizeof comment, "cutrace: inuse is what is %s",
                    ct_export_moment_title(kind));
@@ -203,11 +202,8 @@ static void write_rest(struct profile *p, enum ct_moment_kind kind) {
         ct_message_number(&p->message, PROFILE_TIME, utc_ns);
     ct_message_number(&p->message, PROFILE_DURATION, t->t_last_ns - t->t_first_ns);
     ct_message_number(&p->message, PROFILE_COMMENT, get_string(p, comment));
-    if (driver) {
-        const int n = snprintf(release, sizeof release, "NVIDIA driver ");
-        (void)ct_export_text(release + n, driver->at, driver->length);
-        ct_message_number(&p->message, PROFILE_COMMENT, get_string(p, release));
-    }
+    if (ct_export_driver(p->x, driver))
+        ct_message_number(&p->message, PROFILE_COMMENT, get_string(p, driver));
     ct_message_number(&p->message, PROFILE_DEFAULT_TYPE, get_string(p, types[INUSE_SPACE][0]));
     fwrite(p->message.bytes, 1, p->message.size, p->out);
     for (size_t i = 0; i < p->strings.count; i++) {

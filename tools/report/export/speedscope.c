@@ -52,25 +52,24 @@ static void add_sample(struct document *d, enum ct_holding_kind kind, uint32_t s
     p->bytes += bytes;
 }
 
+static void add_profile(struct document *d, int device, const char *what,
+                        const struct ct_holding *list, size_t count) {
+    begin_profile(d, device, what);
+    for (size_t i = 0; i < count; i++)
+        add_sample(d, list[i].kind, list[i].stack, list[i].bytes);
+}
+
 static void add_moment(struct document *d, struct ct_export *x, enum ct_moment_kind kind) {
     size_t n;
     if (!ct_export_has_moment(x, kind))
         return;
     const struct ct_export_held *held = ct_export_get_held(x, kind, &n);
-    for (size_t i = 0; i < n; i++) {
-        begin_profile(d, held[i].device, ct_export_moment_title(kind));
-        for (size_t k = 0; k < held[i].totals.holding_count; k++) {
-            const struct ct_holding *h = &held[i].totals.holdings[k];
-            add_sample(d, h->kind, h->stack, h->bytes);
-        }
-    }
-    for (size_t i = 0; i < n && kind == CT_MOMENT_END; i++) {
-        begin_profile(d, held[i].device, "allocated in all, freed or not");
-        for (size_t k = 0; k < held[i].allocated_count; k++) {
-            const struct ct_holding *h = &held[i].allocated[k];
-            add_sample(d, h->kind, h->stack, h->bytes);
-        }
-    }
+    for (size_t i = 0; i < n; i++)
+        add_profile(d, held[i].device, ct_export_moment_title(kind), held[i].totals.holdings,
+                    held[i].totals.holding_count);
+    for (size_t i = 0; i < n && kind == CT_MOMENT_END; i++)
+        add_profile(d, held[i].device, "allocated in all, freed or not", held[i].allocated,
+                    held[i].allocated_count);
 }
 
 static void write_frames(struct ct_json *j, const struct document *d) {

@@ -4,6 +4,7 @@
 
 #include <inttypes.h>
 
+#include "analyze/capacity.h"
 #include "analyze/phase_follow.h"
 #include "export/frame_table.h"
 #include "read/event_names.h"
@@ -420,11 +421,10 @@ static void write_device(struct writer *w, int index) {
     const struct ct_device_scan *d = &w->x->scan.device[index];
     const struct ct_live_device *live = &w->x->scan.end.live.device[index];
     const struct ct_breakdown split = ct_replay_split(&w->x->scan.end, index);
-    const struct ct_string *name =
-        ct_definitions_device_info(&w->x->trace->definitions, index, "name");
+    const struct ct_string *name = ct_capacity_device_name(w->x->trace, index);
     begin_row(w, CT_TABLE_devices);
     put_device(w, CT_COLUMN_devices_device, index);
-    if (name) {
+    if (name->length) {
         ct_export_text(w->texts[0], name->at, name->length);
         put_text(w, CT_COLUMN_devices_name, w->texts[0]);
     }
