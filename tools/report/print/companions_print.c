@@ -155,7 +155,7 @@ static void add_metrics(struct ct_json *j, const struct ct_view *v, const struct
     add_number(j, "preemptions", preemptions < 0 ? -1 : preemptions / MILLION);
     add_number(j, "hit_rate_millionths", ct_metrics_verdicts_hit_rate(m, 0, m->count));
     find_metrics_verdicts(v, &l);
-    ct_verdicts_add_json(j, "verdicts", &l, NULL);
+    ct_verdicts_add_json(j, &l, NULL);
     ct_verdicts_free(&l);
     ct_json_close(j, '}');
 }

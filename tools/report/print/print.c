@@ -9,6 +9,7 @@
 #include "base/heap.h"
 #include "base/utf8.h"
 #include "base/wrap.h"
+#include "print/trace_state.h"
 
 // ---- memory that slept --------------------------------------------------------------------------
 // The call site stays that of the first owner; the resumer follows it.
@@ -38,6 +39,13 @@ void ct_resumed_add_json(struct ct_json *j, struct ct_view *v, uint64_t bytes, u
         ct_call_sites_label(v->sites, by, label, sizeof label);
     ct_json_text_or_null(j, "resumed_by", known ? label : NULL);
     ct_call_sites_json_stack(j, v->sites, "resumed_stack", known ? by : 0);
+}
+
+void ct_print_moment(struct ct_view *v, const struct ct_moment *m) {
+    static const char *const words[] = {"at the OOM, at", "at the peak, at", "at the end, at",
+                                        "at"};
+    fprintf(v->out, "%s %s%s", words[m->kind], ct_label_time(v, m->t_ns).text,
+            ct_trace_state_doubt(v, m->t_ns).text);
 }
 
 const char *ct_print_height(const struct ct_view *v, uint64_t value, uint64_t top) {

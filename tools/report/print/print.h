@@ -8,6 +8,8 @@
 #include "print/label.h"
 #include "sites/site_groups.h"
 
+// Prints "at the OOM, at +5.944 s", and whether what was live then is known.
+void ct_print_moment(struct ct_view *v, const struct ct_moment *m);
 // A value as the height of a character; `top`: of the highest one.
 const char *ct_print_height(const struct ct_view *v, uint64_t value, uint64_t top);
 // Prints the label of a call site at the end of a row of a table, from `column` on. A terminal

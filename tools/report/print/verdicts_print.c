@@ -30,8 +30,8 @@ static void print_evidence(struct ct_view *v, const struct ct_evidence *e) {
     putc('\n', v->out);
 }
 
-// "--kv-cache-memory-bytes 8G -> 7G (vLLM 0.10.2 and later): why".
-void ct_verdicts_print_advice(struct ct_view *v, const struct ct_advice *a) {
+// Prints "--kv-cache-memory-bytes 8G -> 7G (vLLM 0.10.2 and later): why", the end of a line.
+static void print_advice(struct ct_view *v, const struct ct_advice *a) {
     if (a->flag) {
         fputs(a->flag, v->out);
         if (a->from)
@@ -43,7 +43,23 @@ void ct_verdicts_print_advice(struct ct_view *v, const struct ct_advice *a) {
             fprintf(v->out, " (%s)", a->versions);
         fputs(": ", v->out);
     }
-    fputs(a->text, v->out);
+    fprintf(v->out, "%s\n", a->text);
+}
+
+void ct_verdicts_print_change(struct ct_view *v, const struct ct_verdict *one) {
+    if (!one->advice_count)
+        return;
+    fprintf(v->out, "  %-8s " CT_WRAP_HANG, "change");
+    print_advice(v, &one->advice[0]);
+}
+
+void ct_verdicts_print_end(struct ct_view *v, const struct ct_verdict *one) {
+    for (size_t i = 0; i < one->advice_count; i++) {
+        fputs("  change    " CT_WRAP_HANG, v->out);
+        print_advice(v, &one->advice[i]);
+    }
+    if (one->refuted_by)
+        fprintf(v->out, "  wrong if  " CT_WRAP_HANG "there is %s\n", one->refuted_by);
 }
 
 void ct_verdicts_print(struct ct_view *v, const struct ct_verdicts *l, size_t most) {
@@ -54,13 +70,7 @@ void ct_verdicts_print(struct ct_view *v, const struct ct_verdicts *l, size_t mo
         print_head(v, one, i == 0);
         for (size_t k = 0; k < one->evidence_count; k++)
             print_evidence(v, &one->evidence[k]);
-        for (size_t k = 0; k < one->advice_count; k++) {
-            fputs("  change    " CT_WRAP_HANG, v->out);
-            ct_verdicts_print_advice(v, &one->advice[k]);
-            putc('\n', v->out);
-        }
-        if (one->refuted_by)
-            fprintf(v->out, "  wrong if  " CT_WRAP_HANG "there is %s\n", one->refuted_by);
+        ct_verdicts_print_end(v, one);
     }
 }
 
@@ -108,28 +118,28 @@ static void add_verdict(struct ct_json *j, const struct ct_verdict *v,
     ct_json_text_or_null(j, "refuted_by", v->refuted_by);
 }
 
-void ct_verdicts_add_json(struct ct_json *j, const char *key, const struct ct_verdicts *l,
-                          struct ct_call_sites *sites) {
-    ct_json_open(j, key, '[');
+static void add_verdicts(struct ct_json *j, const struct ct_verdicts *l,
+                         struct ct_call_sites *sites, int of_processes) {
+    ct_json_open(j, "verdicts", '[');
     for (size_t i = 0; i < l->count; i++) {
         ct_json_open(j, NULL, '{');
         add_verdict(j, &l->list[i], sites);
+        if (of_processes) {
+            ct_json_open(j, "process_indexes", '[');
+            for (size_t k = 0; k < l->list[i].process_count; k++)
+                ct_json_number(j, NULL, l->list[i].processes[k]);
+            ct_json_close(j, ']');
+        }
         ct_json_close(j, '}');
     }
     ct_json_close(j, ']');
 }
 
-void ct_verdicts_add_json_of_processes(struct ct_json *j, const char *key,
-                                       const struct ct_verdicts *l) {
-    ct_json_open(j, key, '[');
-    for (size_t i = 0; i < l->count; i++) {
-        ct_json_open(j, NULL, '{');
-        add_verdict(j, &l->list[i], NULL);
-        ct_json_open(j, "process_indexes", '[');
-        for (size_t k = 0; k < l->list[i].process_count; k++)
-            ct_json_number(j, NULL, l->list[i].processes[k]);
-        ct_json_close(j, ']');
-        ct_json_close(j, '}');
-    }
-    ct_json_close(j, ']');
+void ct_verdicts_add_json(struct ct_json *j, const struct ct_verdicts *l,
+                          struct ct_call_sites *sites) {
+    add_verdicts(j, l, sites, 0);
+}
+
+void ct_verdicts_add_json_of_processes(struct ct_json *j, const struct ct_verdicts *l) {
+    add_verdicts(j, l, NULL, 1);
 }

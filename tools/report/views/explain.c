@@ -23,6 +23,7 @@
 #include "text/read_text.h"
 #include "views/views.h"
 
+static const char record[] = "cutrace run -- COMMAND"; // that records a trace
 static const char adds[] =
     "which call sites held the device when it failed, what its pools and everything outside of "
     "them had, who else was there, and what grew before";
@@ -88,7 +89,7 @@ static void print_trace_json(struct ct_view *v, const struct ct_summary *s) {
     ct_document_begin(j, v);
     ct_document_add_trace(j, v, &s->scan);
     ct_document_add_moment_or_null(j, s->v->trace, s->has_moment ? &s->moment : NULL);
-    ct_verdicts_add_json(j, "verdicts", &s->verdicts, v->sites);
+    ct_verdicts_add_json(j, &s->verdicts, v->sites);
     ct_companions_add_json(j, v, &s->scan.incidents);
     ct_document_end(j);
 }
@@ -114,19 +115,31 @@ static int helps(const struct ct_verdicts *l) {
            first != CT_SCENARIO_DRIVER_MISMATCH;
 }
 
-static void print_json(const struct ct_view *v, const char *path, const struct ct_text_facts *f,
-                       const struct ct_verdicts *l) {
-    struct ct_json json = {.out = v->out}, *j = &json;
+void ct_explain_begin_json(struct ct_json *j, const char *path, const struct ct_verdicts *l) {
     ct_json_open(j, NULL, '{');
     ct_json_text(j, "schema", "cutrace.explain/2");
     ct_json_text(j, "file", path);
-    ct_verdicts_add_json(j, "verdicts", l, NULL);
+    ct_verdicts_add_json(j, l, NULL);
+}
+
+void ct_explain_end_json(struct ct_json *j, const char *would_add) {
+    ct_json_text(j, "trace_would_add", would_add);
+    ct_json_text(j, "record", record);
+    ct_document_end(j);
+}
+
+void ct_explain_print_adds(struct ct_view *v, const char *would_add) {
+    fprintf(v->out, "a trace would add: " CT_WRAP_HANG "%s\n", would_add);
+    fprintf(v->out, "to record one:     %s, then cutrace-report TRACE\n", record);
+}
+
+static void print_json(const struct ct_view *v, const char *path, const struct ct_text_facts *f,
+                       const struct ct_verdicts *l) {
+    struct ct_json json = {.out = v->out}, *j = &json;
+    ct_explain_begin_json(j, path, l);
     ct_log_add_json(j, "log", f, v->options);
     ct_json_null(j, "snapshot");
-    ct_json_text(j, "trace_would_add", adds);
-    ct_json_text(j, "record", CT_EXPLAIN_RECORD);
-    ct_json_close(j, '}');
-    ct_json_end_line(j);
+    ct_explain_end_json(j, adds);
 }
 
 static void print_text(struct ct_view *v, const struct ct_text_facts *f,
@@ -136,10 +149,8 @@ static void print_text(struct ct_view *v, const struct ct_text_facts *f,
             ct_human_count(f->lines).text, ct_human_plural(f->lines), ct_human_count(f->found).text,
             ct_human_plural(f->found));
     (void)ct_log_print(v, f);
-    if (!helps(l))
-        return;
-    fprintf(v->out, "a trace would add: " CT_WRAP_HANG "%s\n", adds);
-    fprintf(v->out, "to record one:     %s, then cutrace-report TRACE\n", CT_EXPLAIN_RECORD);
+    if (helps(l))
+        ct_explain_print_adds(v, adds);
 }
 
 static void print_facts(struct ct_view *v, const char *path, const struct ct_text_facts *f) {

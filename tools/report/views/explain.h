@@ -7,10 +7,9 @@
 #include <stdio.h>
 
 #include "answer/view.h"
+#include "base/json.h"
+#include "diagnose/verdicts.h"
 #include "read/file_kind.h"
-
-// The command that records a trace.
-#define CT_EXPLAIN_RECORD "cutrace run -- COMMAND"
 
 // A file whose first bytes were read. Ended by ct_explain_close.
 struct ct_explain_input {
@@ -33,6 +32,11 @@ int ct_explain_make_seekable(struct ct_explain_input *i, struct ct_error *error)
 int ct_explain_print(const struct ct_arguments *o, const struct ct_terminal *terminal,
                      struct ct_explain_input *i, struct ct_error *error);
 
+// The document of what is no trace: its begin, and its end, with what a trace would add.
+void ct_explain_begin_json(struct ct_json *j, const char *path, const struct ct_verdicts *l);
+void ct_explain_end_json(struct ct_json *j, const char *adds);
+// The last lines of its text, which say that.
+void ct_explain_print_adds(struct ct_view *v, const char *adds);
 // Explains a memory snapshot of PyTorch's, of which `n` bytes were read ahead. Sets the view's
 // `out`. 0, or -1 with the error set.
 int ct_explain_snapshot(struct ct_view *v, const char *path, const char *ahead, size_t n, FILE *in,

@@ -112,8 +112,7 @@ static void print_text(struct ct_view *v, const struct ct_snapshot_case *c,
     print_pool(v, c);
     print_settings(v, c->snapshot);
     print_sites(v, c);
-    fprintf(v->out, "a trace would add: " CT_WRAP_HANG "%s\n", adds);
-    fprintf(v->out, "to record one:     %s, then cutrace-report TRACE\n", CT_EXPLAIN_RECORD);
+    ct_explain_print_adds(v, adds);
 }
 
 // ---- JSON ---------------------------------------------------------------------------------------
@@ -225,10 +224,7 @@ static void add_settings(struct ct_json *j, const struct ct_snapshot *s) {
 static void print_json(const struct ct_view *v, const char *path, const struct ct_snapshot_case *c,
                        const struct ct_verdicts *l) {
     struct ct_json json = {.out = v->out}, *j = &json;
-    ct_json_open(j, NULL, '{');
-    ct_json_text(j, "schema", "cutrace.explain/2");
-    ct_json_text(j, "file", path);
-    ct_verdicts_add_json(j, "verdicts", l, NULL);
+    ct_explain_begin_json(j, path, l);
     ct_json_null(j, "log");
     ct_json_open(j, "snapshot", '{');
     ct_json_number(j, "file_bytes", c->snapshot->size);
@@ -241,10 +237,7 @@ static void print_json(const struct ct_view *v, const char *path, const struct c
     add_peak(j, c);
     add_sites(j, c);
     ct_json_close(j, '}');
-    ct_json_text(j, "trace_would_add", adds);
-    ct_json_text(j, "record", CT_EXPLAIN_RECORD);
-    ct_json_close(j, '}');
-    ct_json_end_line(j);
+    ct_explain_end_json(j, adds);
 }
 
 // ---- the whole ----------------------------------------------------------------------------------

@@ -130,12 +130,6 @@ static void print_untold(struct ct_view *v, const struct ct_leaks *l) {
                 ct_label_size(v, l->untold_bytes).text);
 }
 
-static const char *name_moment(const struct ct_moment *m) {
-    static const char *const words[] = {"at the OOM, at", "at the peak, at", "at the end, at",
-                                        "at"};
-    return words[m->kind];
-}
-
 static void print_title(struct ct_view *v, int device, const struct ct_leaks *l,
                         const struct ct_moment *m, const struct ct_replay *end) {
     const int is_short = ct_leaks_is_too_short(l);
@@ -152,8 +146,9 @@ static void print_title(struct ct_view *v, int device, const struct ct_leaks *l,
         fprintf(v->out, "no call site grows%s", ct_trace_state_until(v).text);
     if (ct_growth_kind_is_leak(l->untracked.shape.kind))
         fprintf(v->out, ", %s untracked memory does", l->growing_count ? "and" : "but");
-    fprintf(v->out, "; %s live %s %s%s\n", ct_label_size(v, l->live_bytes).text, name_moment(m),
-            ct_label_time(v, m->t_ns).text, ct_trace_state_doubt(v, m->t_ns).text);
+    fprintf(v->out, "; %s live ", ct_label_size(v, l->live_bytes).text);
+    ct_print_moment(v, m);
+    putc('\n', v->out);
 }
 
 // Which time was judged, and what is known of it.

@@ -61,6 +61,11 @@ void ct_processes_close(struct ct_processes_shown *s);
 
 // What the files of the view give each other.
 
+// What the functions of other views need; there is no trace.
+static inline struct ct_view ct_processes_view(const struct ct_processes_shown *s) {
+    return (struct ct_view){.options = s->options, .terminal = s->terminal, .out = s->out};
+}
+
 // The table: a row for each process and GPU (processes_rows.c).
 
 // The number of a GPU: NVML's, or else CUDA's; with that of its host where there are several, and

@@ -214,7 +214,7 @@ void ct_processes_json_print(const struct ct_processes_shown *s) {
     for (size_t i = 0; i < s->all.count; i++)
         add_process(j, s, i);
     ct_json_close(j, ']');
-    ct_verdicts_add_json_of_processes(j, "verdicts", &s->verdicts);
+    ct_verdicts_add_json_of_processes(j, &s->verdicts);
     add_log_lines(j, s);
     ct_json_close(j, '}');
     ct_json_end_line(j);

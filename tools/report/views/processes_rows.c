@@ -175,7 +175,7 @@ static void print_pid_and_name(const struct table *t, size_t i) {
 static void print_reason(const struct table *t, size_t i) {
     const struct ct_process *p = &t->s->all.list[i];
     const struct ct_process_shown *shown = &t->s->traces[i];
-    struct ct_view v = {.options = t->s->options, .terminal = t->s->terminal, .out = t->s->out};
+    struct ct_view v = ct_processes_view(t->s);
     const size_t column = 7 + (t->has_ranks ? 5 : 0) + 2 + (p->is_usable ? t->name_width : 24) + 2;
     char text[800], safe[800];
     if (p->same_as != SIZE_MAX)

@@ -11,11 +11,6 @@
 #include "print/verdict.h"
 #include "processes/siblings.h"
 
-// What the functions of other views need; there is no trace.
-static struct ct_view view_of(const struct ct_processes_shown *s) {
-    return (struct ct_view){.options = s->options, .terminal = s->terminal, .out = s->out};
-}
-
 // What the text leaves out, one after the other, until it fits on a screen.
 enum {
     BRIEF_WITHOUT_LIMITS = 1, // where no trace names one
@@ -59,7 +54,7 @@ static int gpu_of(const struct ct_process *p, int ordinal) {
 static void print_siblings(const struct ct_processes_shown *s, size_t i) {
     const struct ct_oom_event *o = &s->all.list[i].crossing;
     const struct ct_oom_reason reason = ct_oom_reason_find(o, 0);
-    const struct ct_view v = view_of(s);
+    const struct ct_view v = ct_processes_view(s);
     struct ct_siblings siblings;
     if (!ct_oom_cause_find(o, &reason, NULL).others_bytes)
         return;
@@ -74,7 +69,7 @@ static void print_oom(const struct ct_processes_shown *s, size_t i) {
     const struct ct_process *p = &s->all.list[i];
     const struct ct_oom_event *o = &p->crossing;
     const int gpu = gpu_of(p, o->device);
-    struct ct_view v = view_of(s);
+    struct ct_view v = ct_processes_view(s);
     fprintf(s->out, "%sOUT OF MEMORY: ", s->terminal->red);
     ct_processes_rows_print_name(s, i);
     if (ct_incidents_is_device_memory(o) && gpu >= 0)
@@ -167,7 +162,7 @@ static void print_no_oom(const struct ct_processes_shown *s) {
 // Prints where and when the most was tracked.
 static void print_peak(const struct ct_processes_shown *s) {
     const struct ct_processes *all = &s->all;
-    struct ct_view v = view_of(s);
+    struct ct_view v = ct_processes_view(s);
     if (all->what != CT_PROCESSES_PEAK || all->gpu < 0)
         return;
     fprintf(s->out, "Most tracked on one GPU by all together: %s%s on GPU %s, ",
@@ -241,7 +236,7 @@ static void add_rest(struct ct_table *t, const struct ct_processes_shown *s,
 static void add_parts(struct ct_table *t, const struct ct_processes_shown *s,
                       const struct ct_gpu *g) {
     enum { MOST = 4 };
-    const struct ct_view v = view_of(s);
+    const struct ct_view v = ct_processes_view(s);
     uint64_t parts[CT_ACCOUNT_TRACKED_ROWS], rest = g->tracked;
     size_t smaller = 0;
     for (unsigned i = 0; i < CT_ACCOUNT_TRACKED_ROWS; i++)
@@ -276,7 +271,7 @@ static void add_parts(struct ct_table *t, const struct ct_processes_shown *s,
 
 static void add_gpu(struct ct_table *t, const struct ct_processes_shown *s, size_t i) {
     const struct ct_gpu *g = &s->all.gpus[i];
-    const struct ct_view v = view_of(s);
+    const struct ct_view v = ct_processes_view(s);
     char text[80];
     ct_table_begin_row(t);
     ct_table_add_cell(t, ct_processes_rows_gpu(&s->all, (int)i).text);
@@ -317,7 +312,7 @@ static void print_gpus(const struct ct_processes_shown *s) {
         known += s->all.gpus[i].ordinal < CT_MAX_DEVICES;
     if (!s->all.has_moment || !known)
         return;
-    struct ct_view v = view_of(s);
+    struct ct_view v = ct_processes_view(s);
     struct ct_table table;
     ct_table_init(&table, gpu_columns, GPU_COLUMNS - !has_either(s), 0);
     for (size_t i = 0; i < s->all.gpu_count && shown < MOST_GPUS; i++)
@@ -616,7 +611,7 @@ void ct_processes_text_print_answer(struct ct_processes_shown *s) {
 
 void ct_processes_text_explain(struct ct_processes_shown *s) {
     enum { MOST = 3 };
-    struct ct_view v = view_of(s);
+    struct ct_view v = ct_processes_view(s);
     v.companions = &s->companions;
     print_answer(s);
     ct_processes_verdicts_print(s, MOST);

@@ -9,10 +9,6 @@
 #include "print/label.h"
 #include "print/verdicts_print.h"
 
-static struct ct_view view_of(const struct ct_processes_shown *s) {
-    return (struct ct_view){.options = s->options, .terminal = s->terminal, .out = s->out};
-}
-
 // Whether a trace before it is of the same process.
 static int is_named_before(const struct ct_processes_shown *s, const struct ct_verdict *v,
                            size_t i) {
@@ -64,7 +60,7 @@ void ct_processes_verdicts_print_first(const struct ct_processes_shown *s,
                                        enum ct_processes_verdict_length length) {
     enum { MOST_NAMES = 2 };
     const struct ct_verdict *first = s->verdicts.count ? &s->verdicts.list[0] : NULL;
-    struct ct_view v = view_of(s);
+    struct ct_view v = ct_processes_view(s);
     if (!first || first->scenario == CT_SCENARIO_NONE || first->scenario == CT_SCENARIO_RECOVERED)
         return;
     fprintf(s->out, "  %-8s " CT_WRAP_HANG "%s; ", "verdict", ct_verdict_name(first).text);
@@ -72,11 +68,8 @@ void ct_processes_verdicts_print_first(const struct ct_processes_shown *s,
     if (length == CT_PROCESSES_WHOLE)
         fprintf(s->out, ": %s", first->summary);
     putc('\n', s->out);
-    if (!first->advice_count || length == CT_PROCESSES_NAME)
-        return;
-    fprintf(s->out, "  %-8s " CT_WRAP_HANG, "change");
-    ct_verdicts_print_advice(&v, &first->advice[0]);
-    putc('\n', s->out);
+    if (length != CT_PROCESSES_NAME)
+        ct_verdicts_print_change(&v, first);
 }
 
 static void print_evidence(const struct ct_processes_shown *s, const struct ct_verdict *v,
@@ -95,7 +88,7 @@ static void print_full(const struct ct_processes_shown *s, const struct ct_verdi
                        int is_first) {
     enum { MOST_NAMES = 8 };
     const struct ct_terminal *t = s->terminal;
-    struct ct_view view = view_of(s);
+    struct ct_view view = ct_processes_view(s);
     fprintf(s->out, "%s%s%s: " CT_WRAP_HANG "%s (%s)\n", is_first ? t->bold : "",
             is_first ? "verdict" : "also possible", is_first ? t->reset : "",
             ct_scenario_title(v->scenario), ct_verdict_name(v).text);
@@ -105,13 +98,7 @@ static void print_full(const struct ct_processes_shown *s, const struct ct_verdi
     fprintf(s->out, "\n  %s\n", v->summary);
     for (size_t i = 0; i < v->evidence_count; i++)
         print_evidence(s, v, &v->evidence[i]);
-    for (size_t i = 0; i < v->advice_count; i++) {
-        fputs("  change    " CT_WRAP_HANG, s->out);
-        ct_verdicts_print_advice(&view, &v->advice[i]);
-        putc('\n', s->out);
-    }
-    if (v->refuted_by)
-        fprintf(s->out, "  wrong if  " CT_WRAP_HANG "there is %s\n", v->refuted_by);
+    ct_verdicts_print_end(&view, v);
 }
 
 void ct_processes_verdicts_print(const struct ct_processes_shown *s, size_t most) {

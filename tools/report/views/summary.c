@@ -178,11 +178,7 @@ static void print_scenario(struct ct_summary *s) {
     struct ct_view *v = s->v;
     fprintf(v->out, "  %-8s " CT_WRAP_HANG "%s: %s\n", "verdict", ct_verdict_name(first).text,
             first->summary);
-    if (!first->advice_count)
-        return;
-    fprintf(v->out, "  %-8s " CT_WRAP_HANG, "change");
-    ct_verdicts_print_advice(v, &first->advice[0]);
-    putc('\n', v->out);
+    ct_verdicts_print_change(v, first);
 }
 
 static void print_verdict(struct ct_summary *s) {

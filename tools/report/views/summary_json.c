@@ -148,7 +148,7 @@ void ct_summary_print_json(struct ct_summary *s) {
     add_holdings(j, s, "live_at_peak", 1, s->crossing ? NULL : &s->live);
     ct_document_add_moment_or_null(j, s->v->trace, s->has_moment ? &s->moment : NULL);
     add_holdings(j, s, "live_at_moment", s->has_moment, &s->live_then);
-    ct_verdicts_add_json(j, "verdicts", &s->verdicts, s->v->sites);
+    ct_verdicts_add_json(j, &s->verdicts, s->v->sites);
     add_recorder_line(j, s);
     ct_companions_add_json(j, s->v, &s->scan.incidents);
     ct_document_end(j);

@@ -259,11 +259,9 @@ static void print_table(struct ct_view *v, const struct site_table *of) {
 // ---- text ---------------------------------------------------------------------------------------
 
 static void print_title(struct ct_view *v, const struct device_view *d) {
-    static const char *const words[] = {"at the OOM, at", "at the peak, at", "at the end, at",
-                                        "at"};
-    fprintf(v->out, "%s: %s %s %s%s", ct_label_device_in_full(v, d->device, &d->scan->end).text,
-            ct_label_size(v, d->totals.now.bytes).text, words[d->moment.kind],
-            ct_label_time(v, d->moment.t_ns).text, ct_trace_state_doubt(v, d->moment.t_ns).text);
+    fprintf(v->out, "%s: %s ", ct_label_device_in_full(v, d->device, &d->scan->end).text,
+            ct_label_size(v, d->totals.now.bytes).text);
+    ct_print_moment(v, &d->moment);
     if (d->totals.now.asleep_bytes)
         fprintf(v->out, "; %s of PyTorch's blocks sleep (unmapped) beside it",
                 ct_label_size(v, d->totals.now.asleep_bytes).text);
