@@ -6,8 +6,8 @@
 // templates.def cut anywhere.
 #include "diagnose/metrics_verdicts.h"
 #include "diagnose/text_verdicts.h"
-#include "print/log_print.h"
-#include "print/verdicts_print.h"
+#include "print/companions_print.h"
+#include "print/verdict.h"
 #include "seeds.h"
 #include "text/metrics.h"
 #include "text/read_text.h"
@@ -47,7 +47,7 @@ static void show(const struct ct_text_facts *f, const struct ct_verdicts *l) {
     (void)ct_log_print(&v, f);
     struct ct_json json = {.out = v.out}, *j = &json;
     ct_json_open(j, NULL, '{');
-    ct_verdicts_add_json(j, "verdicts", l, NULL);
+    ct_verdicts_add_json(j, l, NULL);
     ct_log_add_json(j, "log", f, &o);
     ct_json_close(j, '}');
     fclose(v.out);

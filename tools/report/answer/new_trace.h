@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the commands that write a copy of a trace have in common.
+// What the commands that write a copy of a trace, or another file of one, have in common.
 #ifndef CT_NEW_TRACE_H
 #define CT_NEW_TRACE_H
 
@@ -40,5 +40,11 @@ int ct_new_trace_in_memory(struct ct_trace *t, struct ct_copy_request *request,
 void ct_new_trace_close(struct ct_memory_copy *copy);
 // For ct_copy_request.put: `user` is a struct ct_new_file.
 int ct_new_trace_put(void *user, const void *bytes, size_t n);
+
+// Sets `to` to --output, else to the name of the trace without its folder, with another ending
+// (".pickle") in place of ".zst": a file in the working directory. Returns 0, or -1 with an error:
+// it exists and --force was not given, or the trace is standard input and has no name.
+int ct_output_name(const struct ct_arguments *o, const char *trace, const char *ending, char *to,
+                   size_t size, struct ct_error *error);
 
 #endif

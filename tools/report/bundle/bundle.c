@@ -6,7 +6,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "answer/output_name.h"
+#include "answer/new_trace.h"
 #include "answer/time_range.h"
 #include "base/checksum.h"
 #include "base/utf8.h"

@@ -163,3 +163,21 @@ const char *ct_export_site(struct ct_export *x, uint32_t stack) {
     }
     return x->labels[stack];
 }
+
+// ---- formats.def and tables.def as data ---------------------------------------------------------
+
+const struct ct_export_format_row ct_export_formats[CT_EXPORT_FORMATS] = {
+#define CT_EXPORT_FORMAT(name, ending, output, options, help) \
+    {#name, ending, help, CT_OUTPUT_##output, options},
+#include "export/formats.def"
+};
+
+const char ct_export_format_names[] =
+#define CT_EXPORT_FORMAT(name, ending, output, options, help) "|" #name
+#include "export/formats.def"
+    ;
+
+const char ct_export_table_names[] =
+#define CT_EXPORT_TABLE(name, help) "|" #name
+#include "export/tables.def"
+    ;

@@ -7,7 +7,6 @@
 #include <cutrace/model/failures.h>
 #include <inttypes.h>
 
-#include "export/torch_snapshot_write.h"
 #include "question/pass.h"
 #include "sites/site_groups.h"
 

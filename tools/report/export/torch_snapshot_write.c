@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Words, frames, entries and segments. Sources of the format: torch/csrc/cuda/memory_snapshot.cpp,
 // torch/cuda/memory.py (_snapshot) and torch/utils/viz/MemoryViz.js of PyTorch.
-#include "export/torch_snapshot_write.h"
+#include "export/torch_snapshot.h"
 
 #include <cutrace/model/failures.h>
 

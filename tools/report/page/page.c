@@ -4,7 +4,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "answer/output_name.h"
+#include "answer/new_trace.h"
 #include "base/utf8.h"
 #include "page/html.h"
 #include "page/page_bundle.h"

@@ -3,6 +3,7 @@
 #ifndef CT_DOCUMENT_H
 #define CT_DOCUMENT_H
 
+#include "analyze/account.h"
 #include "analyze/capacity.h"
 #include "analyze/moment.h"
 #include "analyze/oom_reason.h"
@@ -63,5 +64,15 @@ void ct_document_add_damage(struct ct_json *j, const struct ct_index *x);
 void ct_document_add_string(struct ct_json *j, const char *key, const struct ct_string *s);
 // Adds a name of events.def, or "unknown-N" if `name` is NULL.
 void ct_document_add_name(struct ct_json *j, const char *key, const char *name, uint32_t number);
+// Adds a phase; null if it is not known.
+void ct_account_json_add_phase(struct ct_json *j, const char *key, const struct ct_phase_at *at);
+// Adds what the memory that a stack asks for is for; null if that is not known.
+void ct_account_json_add_component(struct ct_json *j, const char *key, struct ct_phases *phases,
+                                   uint32_t stack);
+// Adds an account; null if there is none.
+void ct_account_json_add(struct ct_json *j, const char *key, const struct ct_account *a);
+// Adds `account` of a device: at the crossing, at the peak (NULL: it has none), and at the end.
+void ct_account_json_add_moments(struct ct_json *j, const struct ct_account *crossing,
+                                 const struct ct_account *peak, const struct ct_account *end);
 
 #endif

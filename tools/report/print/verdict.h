@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// The sentences that say what ran out of memory, and why. The caller frees the texts.
+// The sentences that say what ran out of memory, and why, whose texts the caller frees; verdicts as
+// text and in JSON.
 #ifndef CT_VERDICT_H
 #define CT_VERDICT_H
 
 #include "analyze/incidents.h"
 #include "analyze/oom_reason.h"
 #include "answer/view.h"
+#include "base/json.h"
+#include "diagnose/verdicts.h"
+#include "symbols/call_sites.h"
 
 // What was asked for, and what was free: "PyTorch asked for 24.00 MiB; 8.19 MiB of 79.18 GiB was
 // free". `capacity`: of the device; 0: unknown.
@@ -25,5 +29,18 @@ struct ct_human_text ct_verdict_time(const struct ct_view *v, uint64_t t_ns);
 void ct_verdict_print_thread(struct ct_view *v, uint32_t thread);
 // Prints the line that says up to when the trace is described: "as of +4.200 s, event 17; ...".
 void ct_verdict_print_moment(struct ct_view *v, const struct ct_moment *m);
+// Prints the first `most` verdicts of a list: each with its evidence, its advice and what would
+// refute it. The view may be one without a trace.
+void ct_verdicts_print(struct ct_view *v, const struct ct_verdicts *l, size_t most);
+// What a verdict ends with: its advice, and what would refute it.
+void ct_verdicts_print_end(struct ct_view *v, const struct ct_verdict *one);
+// The first advice of one as the field "change" of a screen; nothing without one.
+void ct_verdicts_print_change(struct ct_view *v, const struct ct_verdict *one);
+
+// Adds `verdicts`. `sites`: of the trace; NULL: there is none, and the evidence has no stacks.
+void ct_verdicts_add_json(struct ct_json *j, const struct ct_verdicts *l,
+                          struct ct_call_sites *sites);
+// The same of several traces: with `process_indexes`.
+void ct_verdicts_add_json_of_processes(struct ct_json *j, const struct ct_verdicts *l);
 
 #endif

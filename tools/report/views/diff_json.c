@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // The JSON of a diff; JSON.md documents each key.
-#include "print/account_json.h"
 #include "print/document.h"
 #include "views/diff_shown.h"
 

@@ -11,7 +11,7 @@
 #include "print/document.h"
 #include "print/label.h"
 #include "print/table.h"
-#include "print/verdicts_print.h"
+#include "print/verdict.h"
 
 #define MAX_BYTES (UINT64_C(4) << 30) // of a file
 

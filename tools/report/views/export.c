@@ -3,7 +3,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "answer/output_name.h"
+#include "answer/new_trace.h"
 #include "answer/view.h"
 #include "base/utf8.h"
 #include "export/tables.h"

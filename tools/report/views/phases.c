@@ -2,7 +2,6 @@
 // phases: the phases of a run, with what each took, kept and gave back, and its largest call sites.
 #include "views/phases.h"
 
-#include "print/account_json.h"
 #include "print/document.h"
 #include "print/label.h"
 #include "print/print.h"

@@ -4,9 +4,8 @@
 
 #include <inttypes.h>
 
-#include "print/account_json.h"
 #include "print/document.h"
-#include "print/verdicts_print.h"
+#include "print/verdict.h"
 
 static void add_hash(struct ct_json *j, const char *key, int known, uint64_t hash) {
     char text[20];

@@ -7,7 +7,7 @@
 
 #include "base/wrap.h"
 #include "print/label.h"
-#include "print/verdicts_print.h"
+#include "print/verdict.h"
 
 // Whether a trace before it is of the same process.
 static int is_named_before(const struct ct_processes_shown *s, const struct ct_verdict *v,

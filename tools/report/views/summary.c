@@ -15,7 +15,6 @@
 #include "print/print.h"
 #include "print/trace_state.h"
 #include "print/verdict.h"
-#include "print/verdicts_print.h"
 #include "views/frag_parts.h"
 #include "views/neighbours.h"
 #include "views/summary_json.h"

@@ -4,14 +4,13 @@
 #include <string.h>
 
 #include "analyze/coarse_history.h"
-#include "print/account_json.h"
 #include "print/companions_print.h"
 #include "print/document.h"
 #include "print/pool_print.h"
 #include "print/print.h"
 #include "print/recorder_line.h"
 #include "print/untracked.h"
-#include "print/verdicts_print.h"
+#include "print/verdict.h"
 #include "replay/torch_segments.h"
 #include "views/neighbours.h"
 
