@@ -2,6 +2,9 @@
 // diff: two traces, or two moments of one, side by side. Devices are compared with those of the
 // same ordinal; where each side has one, with that, because ranks see theirs under different
 // numbers.
+
+#include <string.h>
+
 #include "answer/view_scan.h"
 #include "print/trace_state.h"
 #include "views/diff_shown.h"
@@ -10,18 +13,20 @@
 
 // ---- figures ------------------------------------------------------------------------------------
 
-static void add_figure(struct ct_diff_device *d, const char *name, const char *title, int is_count,
-                       const int known[CT_SIDES], const uint64_t value[CT_SIDES]) {
-    struct ct_diff_figure *f = &d->figure[d->figure_count];
-    if (!known[0] && !known[1])
-        return;
-    d->figure_count++;
-    *f = (struct ct_diff_figure){.name = name, .title = title, .is_count = is_count};
-    for (int side = 0; side < CT_SIDES; side++) {
-        f->known[side] = known[side];
-        f->value[side] = known[side] ? value[side] : 0;
-    }
-}
+enum { PEAK, LIVE, TRACKED, UNTRACKED, FREE, POOL, POOL_FREE, SCATTERED, GROWTH, OOMS };
+
+static const struct ct_diff_figure figures[CT_DIFF_FIGURES] = {
+    [PEAK] = {.name = "peak", .title = "peak: most allocated at once"},
+    [LIVE] = {.name = "live", .title = "live at the moment"},
+    [TRACKED] = {.name = "tracked", .title = "tracked, without managed memory"},
+    [UNTRACKED] = {.name = "untracked", .title = "untracked, of this process"},
+    [FREE] = {.name = "free", .title = "free on the device"},
+    [POOL] = {.name = "pool", .title = "reserved in PyTorch's segments"},
+    [POOL_FREE] = {.name = "pool-free", .title = "free in these segments"},
+    [SCATTERED] = {.name = "scattered", .title = "free outside the largest free block"},
+    [GROWTH] = {.name = "growth", .title = "growth an hour"},
+    [OOMS] = {.name = "ooms", .title = "requests that ran out of memory", .is_count = 1},
+};
 
 static uint64_t untracked_of(const struct ct_account *a) {
     uint64_t sum = 0;
@@ -30,65 +35,40 @@ static uint64_t untracked_of(const struct ct_account *a) {
     return sum;
 }
 
-// What one side has of each figure, in the order of `figures`.
-struct figures {
-    int known[CT_DIFF_FIGURES];
-    uint64_t value[CT_DIFF_FIGURES];
-};
-
-enum { PEAK, LIVE, TRACKED, UNTRACKED, FREE, POOL, POOL_FREE, SCATTERED, GROWTH, OOMS };
-
-static const struct {
-    const char *name, *title;
-    int is_count;
-} figures[CT_DIFF_FIGURES] = {
-    [PEAK] = {"peak", "peak: most allocated at once", 0},
-    [LIVE] = {"live", "live at the moment", 0},
-    [TRACKED] = {"tracked", "tracked, without managed memory", 0},
-    [UNTRACKED] = {"untracked", "untracked, of this process", 0},
-    [FREE] = {"free", "free on the device", 0},
-    [POOL] = {"pool", "reserved in PyTorch's segments", 0},
-    [POOL_FREE] = {"pool-free", "free in these segments", 0},
-    [SCATTERED] = {"scattered", "free outside the largest free block", 0},
-    [GROWTH] = {"growth", "growth an hour", 0},
-    [OOMS] = {"ooms", "requests that ran out of memory", 1},
-};
-
-static void set_figure(struct figures *f, int figure, int known, uint64_t value) {
-    f->known[figure] = known;
-    f->value[figure] = value;
+static void set(struct ct_diff_figure *f, int side, int known, uint64_t value) {
+    f->known[side] = known;
+    f->value[side] = known ? value : 0;
 }
 
-static struct figures read_figures(const struct ct_compared_device *d,
-                                   const struct ct_compared_run *r) {
-    struct figures f = {{0}, {0}};
+static void read_figures(struct ct_diff_figure *f, int side, const struct ct_compared_device *d,
+                         const struct ct_compared_run *r) {
     const struct ct_torch_pool_totals *p = &d->pool;
+    const struct ct_account *a = &d->account;
     if (!d->exists)
-        return f;
-    set_figure(&f, PEAK, d->peak_known, d->peak_bytes);
-    set_figure(&f, LIVE, 1, d->now.bytes);
-    set_figure(&f, TRACKED, 1, d->account.tracked);
+        return;
+    set(&f[PEAK], side, d->peak_known, d->peak_bytes);
+    set(&f[LIVE], side, 1, d->now.bytes);
+    set(&f[TRACKED], side, 1, a->tracked);
     // (without a report of NVML's, what is unmeasured includes other processes)
-    set_figure(&f, UNTRACKED, d->account.known && d->account.split_known,
-               untracked_of(&d->account));
-    set_figure(&f, FREE, d->account.known, d->account.row[CT_ACCOUNT_FREE].bytes);
-    set_figure(&f, POOL, p->known, p->segment_bytes);
-    set_figure(&f, POOL_FREE, p->known, p->free.bytes);
-    set_figure(&f, SCATTERED, p->known, p->free.bytes - p->free.largest);
-    set_figure(&f, GROWTH, !ct_leaks_is_too_short(&d->leaks), ct_leaks_bytes_per_hour(&d->leaks));
-    set_figure(&f, OOMS, 1, ct_incidents_count_failed(&r->scan.incidents, d->device));
-    return f;
+    set(&f[UNTRACKED], side, a->known && a->split_known, untracked_of(a));
+    set(&f[FREE], side, a->known, a->row[CT_ACCOUNT_FREE].bytes);
+    set(&f[POOL], side, p->known, p->segment_bytes);
+    set(&f[POOL_FREE], side, p->known, p->free.bytes);
+    set(&f[SCATTERED], side, p->known, p->free.bytes - p->free.largest);
+    set(&f[GROWTH], side, !ct_leaks_is_too_short(&d->leaks), ct_leaks_bytes_per_hour(&d->leaks));
+    set(&f[OOMS], side, 1, ct_incidents_count_failed(&r->scan.incidents, d->device));
 }
 
 static void find_figures(struct ct_diff_device *d, const struct ct_diff *of) {
-    const struct figures a = read_figures(&d->side[0], &of->run[0]),
-                         b = read_figures(&d->side[1], &of->run[1]);
+    struct ct_diff_figure f[CT_DIFF_FIGURES];
+    memcpy(f, figures, sizeof f);
+    for (int side = 0; side < CT_SIDES; side++)
+        read_figures(f, side, &d->side[side], &of->run[side]);
     for (int i = 0; i < CT_DIFF_FIGURES; i++) {
-        const int known[CT_SIDES] = {a.known[i], b.known[i]};
-        const uint64_t value[CT_SIDES] = {a.value[i], b.value[i]};
         // (the requests are counted in the whole range, whatever the moment)
-        if (i != OOMS || of->v[0]->trace != of->v[1]->trace)
-            add_figure(d, figures[i].name, figures[i].title, figures[i].is_count, known, value);
+        const int is_asked = i != OOMS || of->v[0]->trace != of->v[1]->trace;
+        if (is_asked && (f[i].known[0] || f[i].known[1]))
+            d->figure[d->figure_count++] = f[i];
     }
 }
 
@@ -204,4 +184,79 @@ int ct_view_diff(struct ct_view *v) {
         ct_diff_print_text(&d);
     free_diff(&d);
     return CT_EXIT_OK;
+}
+
+// ---- what the text and the JSON ask of the rows -------------------------------------------------
+
+static int is_equal_account(const struct ct_account *a, const struct ct_account *b) {
+    int equal = a->known == b->known && a->capacity == b->capacity && a->tracked == b->tracked;
+    for (unsigned i = 0; i < CT_ACCOUNT_ROWS && equal; i++)
+        equal = a->row[i].bytes == b->row[i].bytes && a->row[i].count == b->row[i].count;
+    return equal;
+}
+
+int ct_diff_is_equal(const struct ct_diff_device *d) {
+    int equal = d->side[0].exists == d->side[1].exists && !d->facts.count &&
+                is_equal_account(&d->side[0].account, &d->side[1].account);
+    for (size_t i = 0; i < d->sites.count && equal; i++) {
+        const struct ct_site_row *r = &d->sites.list[i];
+        equal = r->sites[0] == r->sites[1] && r->bytes[0] == r->bytes[1] &&
+                r->count[0] == r->count[1] && !ct_site_row_has_moved(r);
+    }
+    for (size_t i = 0; i < d->figure_count && equal; i++)
+        equal = d->figure[i].known[0] == d->figure[i].known[1] &&
+                d->figure[i].value[0] == d->figure[i].value[1];
+    for (size_t i = 0; i < d->phases.count && equal; i++) {
+        const struct ct_phase_share *s = d->phases.list[i].side;
+        equal = s[0].bytes == s[1].bytes && s[0].count == s[1].count &&
+                s[0].taken_bytes == s[1].taken_bytes && s[0].peak_bytes == s[1].peak_bytes;
+    }
+    return equal;
+}
+
+int ct_diff_knows_row(const struct ct_diff_device *d, int side, unsigned row) {
+    return row < CT_ACCOUNT_TRACKED_ROWS || d->side[side].account.known;
+}
+
+int ct_diff_knows_phase(const struct ct_phase_share *s) {
+    return s->bytes || !s->is_live_unknown;
+}
+
+int ct_diff_phase_rate(const struct ct_phase_share *s, uint64_t *per_hour) {
+    *per_hour = s->is_rate_known ? s->bytes_per_hour : 0;
+    return s->is_rate_known && (s->stretches || s->bytes);
+}
+
+uint64_t ct_diff_phase_oldest(const struct ct_phase_share *s) {
+    return s->is_oldest_unknown ? 0 : s->oldest_ns;
+}
+
+int ct_diff_row_rate(const struct ct_diff_device *d, const struct ct_site_row *r, int side,
+                     uint64_t *per_hour) {
+    const struct ct_compared_device *of = &d->side[side];
+    const size_t row = (size_t)(r - d->sites.list);
+    *per_hour = 0;
+    for (size_t i = 0; r->sites[side] && i < of->leaks.groups.count; i++) {
+        uint64_t rate;
+        if (d->sites.row[side][i] != row)
+            continue;
+        if (!ct_compared_device_rate(of, i, &rate))
+            return 0;
+        *per_hour += rate;
+    }
+    return r->sites[side] != 0;
+}
+
+uint64_t ct_diff_row_oldest(const struct ct_diff_device *d, const struct ct_site_row *r, int side) {
+    const size_t row = (size_t)(r - d->sites.list);
+    uint64_t oldest = 0;
+    for (size_t i = 0; r->sites[side] && i < d->side[side].leaks.groups.count; i++) {
+        const uint64_t t_ns = ct_compared_device_oldest(&d->side[side], i);
+        if (d->sites.row[side][i] != row)
+            continue;
+        if (!t_ns)
+            return 0;
+        oldest = !oldest || t_ns < oldest ? t_ns : oldest;
+    }
+    return oldest;
 }
