@@ -269,6 +269,10 @@ struct ct_human_text ct_human_count(uint64_t n) {
     return s;
 }
 
+struct ct_human_text ct_human_counted(uint64_t n, const char *noun) {
+    return ct_human_format("%s %s%s", ct_human_count(n).text, noun, ct_human_plural(n));
+}
+
 struct ct_human_text ct_human_format(const char *format, ...) {
     struct ct_human_text t;
     va_list list;

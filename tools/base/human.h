@@ -41,6 +41,8 @@ void ct_human_bytes_of_parts(struct ct_human_text *to, const uint64_t *parts, si
 void ct_human_percent_of_parts(struct ct_human_text *to, const uint64_t *parts, size_t n,
                                uint64_t whole, size_t residual);
 
+// A number and its noun: ct_human_counted(2, "free block") is "2 free blocks".
+struct ct_human_text ct_human_counted(uint64_t n, const char *noun);
 // Formats like printf; what is longer than a text is cut.
 struct ct_human_text ct_human_format(const char *format, ...) __attribute__((format(printf, 1, 2)));
 

@@ -123,13 +123,11 @@ static void print_metrics(struct ct_view *v, const struct ct_incidents *n) {
     const struct ct_scrape *before = find_scrape(v, m, n);
     struct ct_verdicts l = {0};
     const int64_t preempted = m->count ? m->list[m->count - 1].values[CT_METRIC_PREEMPTIONS] : -1;
-    fprintf(v->out, "the metrics: " CT_WRAP_HANG "%s scrape%s", ct_human_count(m->scrapes).text,
-            ct_human_plural(m->scrapes));
+    fprintf(v->out, "the metrics: " CT_WRAP_HANG "%s", ct_human_counted(m->scrapes, "scrape").text);
     print_most(v, m);
     if (preempted > 0)
-        fprintf(v->out, "; %s preemption%s counted since the server's start",
-                ct_human_count((uint64_t)preempted / MILLION).text,
-                ct_human_plural((uint64_t)preempted / MILLION));
+        fprintf(v->out, "; %s counted since the server's start",
+                ct_human_counted((uint64_t)preempted / MILLION, "preemption").text);
     if (before)
         print_before(v, before);
     putc('\n', v->out);
@@ -167,8 +165,7 @@ static void add_metrics(struct ct_json *j, const struct ct_view *v, const struct
 void ct_companions_print(struct ct_view *v, const struct ct_incidents *incidents) {
     const struct ct_companions *c = v->companions;
     if (c && c->has_log) {
-        fprintf(v->out, "the log says, in %s line%s", ct_human_count(c->log.lines).text,
-                ct_human_plural(c->log.lines));
+        fprintf(v->out, "the log says, in %s", ct_human_counted(c->log.lines, "line").text);
         if (c->left_out_lines)
             fprintf(v->out, "; %s of other processes %s left out by their tags",
                     ct_human_count(c->left_out_lines).text, c->left_out_lines == 1 ? "is" : "are");
@@ -288,10 +285,9 @@ static void print_waste(struct ct_view *v, const struct ct_text_facts *f, unsign
     }
     const uint64_t last = w.requests == 1 ? ct_kv_last_block_empty(w.tokens, w.block_tokens) : 0;
     begin_line(v, lines, "waste");
-    fprintf(v->out, "%s request%s with %s tokens take%s %s block%s of %" PRIu64 " tokens; ",
-            ct_human_count(w.requests).text, ct_human_plural(w.requests),
-            ct_human_count(w.tokens).text, w.requests == 1 ? "s" : "",
-            ct_human_count(w.blocks).text, ct_human_plural(w.blocks), w.block_tokens);
+    fprintf(v->out, "%s with %s tokens take%s %s of %" PRIu64 " tokens; ",
+            ct_human_counted(w.requests, "request").text, ct_human_count(w.tokens).text,
+            w.requests == 1 ? "s" : "", ct_human_counted(w.blocks, "block").text, w.block_tokens);
     fprintf(v->out, "%s of these %s partly filled", ct_human_count(w.partly_blocks).text,
             w.partly_blocks == 1 ? "is" : "are");
     if (last)

@@ -100,9 +100,8 @@ static uint64_t sum_holdings(const struct ct_live_totals *t, enum ct_holding_kin
 static void add_pool_idle(struct ct_view *v, struct rows *r, uint64_t bytes,
                           const struct ct_torch_pool_totals *pool, const char *whose) {
     if (bytes)
-        (void)snprintf(add_row(r, bytes, ""), NOTE, "idle in %s pool: %s block%s of at most %s",
-                       whose, ct_human_count(pool->free.ranges).text,
-                       ct_human_plural(pool->free.ranges),
+        (void)snprintf(add_row(r, bytes, ""), NOTE, "idle in %s pool: %s of at most %s", whose,
+                       ct_human_counted(pool->free.ranges, "block").text,
                        ct_label_size(v, pool->free.largest).text);
 }
 

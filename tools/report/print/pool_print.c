@@ -81,8 +81,8 @@ void ct_pool_text_print_summary(struct ct_view *v, const struct ct_torch_pool_to
     }
     if (ooms) {
         begin_clause(v, &clauses);
-        fprintf(v->out, "%s request%s failed in it for fragmentation", ct_human_count(ooms).text,
-                ct_human_plural(ooms));
+        fprintf(v->out, "%s failed in it for fragmentation",
+                ct_human_counted(ooms, "request").text);
     }
     if (g->retries) {
         begin_clause(v, &clauses);

@@ -202,8 +202,8 @@ void ct_trace_state_print_trimmed(struct ct_view *v) {
     const struct ct_trace *t = v->trace;
     if (!t->trimmed_before && !t->trimmed_after)
         return;
-    fprintf(v->out, "%sPART of a trace: %s of its event%s before", v->terminal->bold,
-            ct_human_count(t->trimmed_before).text, ct_human_plural(t->trimmed_before));
+    fprintf(v->out, "%sPART of a trace: %s before", v->terminal->bold,
+            ct_human_counted(t->trimmed_before, "of its event").text);
     fprintf(v->out, " %s and ", ct_label_time(v, t->t_first_ns).text);
     fprintf(v->out, "%s after %s were left out", ct_human_count(t->trimmed_after).text,
             ct_label_time(v, t->t_last_ns).text);
@@ -225,8 +225,7 @@ static void print_missing(struct ct_view *v, uint64_t lost, const char *unclean,
     if (ct_trace_state_print_overwritten(v))
         comma = ", ";
     if (lost) {
-        fprintf(v->out, "%s%s event%s lost", comma, ct_human_count(lost).text,
-                ct_human_plural(lost));
+        fprintf(v->out, "%s%s lost", comma, ct_human_counted(lost, "event").text);
         comma = ", ";
     }
     if (t->index.damages) {
@@ -251,8 +250,7 @@ void ct_trace_state_print_line_with(struct ct_view *v, uint64_t counted) {
     const uint64_t lost = ct_trace_count_lost(v->trace, counted);
     const char *end = ct_trace_state_end(t);
     const char *unclean = end && !t->running ? "no clean end: " : "";
-    fprintf(v->out, "trace: %s event%s", ct_human_count(t->events).text,
-            ct_human_plural(t->events));
+    fprintf(v->out, "trace: %s", ct_human_counted(t->events, "event").text);
     if (t->events) // by the clock that every other time has
         fprintf(v->out, ", %s to %s", ct_label_time(v, t->t_first_ns).text,
                 ct_label_time(v, t->t_last_ns).text);

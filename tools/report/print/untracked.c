@@ -56,8 +56,8 @@ static void describe_graphs(const struct ct_breakdown *s, char *note) {
                        "graph executables (%s of %s instantiations measured)",
                        ct_human_count(s->instantiations).text, ct_human_count(all).text);
     else
-        (void)snprintf(note, CT_UNTRACKED_NOTE, "graph executables (%s instantiation%s measured)",
-                       ct_human_count(all).text, ct_human_plural(all));
+        (void)snprintf(note, CT_UNTRACKED_NOTE, "graph executables (%s measured)",
+                       ct_human_counted(all, "instantiation").text);
 }
 
 struct ct_untracked_rows ct_untracked_list(const struct ct_breakdown *s) {

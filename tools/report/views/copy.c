@@ -102,7 +102,7 @@ static void print_written(const struct ct_copy_result *r, FILE *out) {
     fprintf(out, " (%s): ", ct_human_bytes(r->bytes, o->units).text);
     if (r->count > 1)
         fprintf(out, "%zu traces, ", r->count);
-    fprintf(out, "%s event%s", ct_human_count(all.events).text, ct_human_plural(all.events));
+    fprintf(out, "%s", ct_human_counted(all.events, "event").text);
     if (o->from.kind || o->to.kind)
         fprintf(out, "; left out: %s before, %s after", ct_human_count(all.before).text,
                 ct_human_count(all.after).text);
@@ -290,9 +290,8 @@ static void print_sealed(const struct ct_trace *t, FILE *out) {
     if (!t->journal_found)
         fputs(": needs no seal\n", out);
     else
-        fprintf(out, ": added %s event%s from its journal, %s in all\n",
-                ct_human_count(t->journal.folded).text, ct_human_plural(t->journal.folded),
-                ct_human_count(t->events).text);
+        fprintf(out, ": added %s from its journal, %s in all\n",
+                ct_human_counted(t->journal.folded, "event").text, ct_human_count(t->events).text);
 }
 
 static int seal(struct ct_view *v) {

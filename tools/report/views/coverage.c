@@ -31,8 +31,8 @@ static void print_cupti(struct ct_view *v, const struct ct_coverage *c) {
     else
         print_text(v, *c->cupti);
     if (c->audit_only_cupti)
-        fprintf(v->out, "; %s call%s that no hook saw", ct_human_count(c->audit_only_cupti).text,
-                ct_human_plural(c->audit_only_cupti));
+        fprintf(v->out, "; %s that no hook saw",
+                ct_human_counted(c->audit_only_cupti, "call").text);
     if (c->is_audited)
         fprintf(v->out, "; audit: both saw %s, hooks alone %s", ct_human_count(c->audit_both).text,
                 ct_human_count(c->audit_only_preload).text);
@@ -43,21 +43,19 @@ static void print_ways(struct ct_view *v, const struct ct_coverage *c) {
     fprintf(v->out, "%sheard%s\n", v->terminal->bold, v->terminal->reset);
     print_name(v, "hooks");
     if (c->functions)
-        fprintf(v->out, "%s call%s of %s driver function%s\n", ct_human_count(c->calls).text,
-                ct_human_plural(c->calls), ct_human_count(c->functions).text,
-                ct_human_plural(c->functions));
+        fprintf(v->out, "%s of %s\n", ct_human_counted(c->calls, "call").text,
+                ct_human_counted(c->functions, "driver function").text);
     else
         fputs("no call was counted\n", v->out);
     if (c->switched_off) {
         print_name(v, "recording");
-        fprintf(v->out, "switched off %s time%s by cutrace ctl\n",
-                ct_human_count(c->switched_off).text, ct_human_plural(c->switched_off));
+        fprintf(v->out, "switched off %s by cutrace ctl\n",
+                ct_human_counted(c->switched_off, "time").text);
     }
     print_cupti(v, c);
     print_name(v, "NVTX");
     if (c->nvtx_modules)
-        fprintf(v->out, "%s module%s\n", ct_human_count(c->nvtx_modules).text,
-                ct_human_plural(c->nvtx_modules));
+        fprintf(v->out, "%s\n", ct_human_counted(c->nvtx_modules, "module").text);
     else
         fputs("not heard\n", v->out);
     print_name(v, "PyTorch's allocator");
@@ -91,8 +89,7 @@ static void print_passed(struct ct_view *v, const struct ct_coverage *c) {
     }
     if (c->names_dropped) {
         print_name(v, "names not kept");
-        fprintf(v->out, "%s look-up%s\n", ct_human_count(c->names_dropped).text,
-                ct_human_plural(c->names_dropped));
+        fprintf(v->out, "%s\n", ct_human_counted(c->names_dropped, "look-up").text);
     }
 }
 
@@ -141,8 +138,8 @@ static void print_modules(struct ct_view *v, const struct ct_coverage *c) {
               v->out);
         return;
     }
-    fprintf(v->out, "%s at the last of %s look%s", ct_human_count(c->modules).text,
-            ct_human_count(c->looks).text, ct_human_plural(c->looks));
+    fprintf(v->out, "%s at the last of %s", ct_human_count(c->modules).text,
+            ct_human_counted(c->looks, "look").text);
     if (c->modules_unreadable)
         fprintf(v->out, ", %s not readable", ct_human_count(c->modules_unreadable).text);
     if (c->drivers > 1)

@@ -143,9 +143,9 @@ static void print_json(const struct ct_view *v, const char *path, const struct c
 static void print_text(struct ct_view *v, const struct ct_text_facts *f,
                        const struct ct_verdicts *l) {
     ct_verdicts_print(v, l, 3);
-    fprintf(v->out, "from %s line%s of text, with %s known statement%s; no trace was read\n",
-            ct_human_count(f->lines).text, ct_human_plural(f->lines), ct_human_count(f->found).text,
-            ct_human_plural(f->found));
+    fprintf(v->out, "from %s of text, with %s; no trace was read\n",
+            ct_human_counted(f->lines, "line").text,
+            ct_human_counted(f->found, "known statement").text);
     (void)ct_log_print(v, f);
     if (helps(l))
         ct_explain_print_adds(v, adds);

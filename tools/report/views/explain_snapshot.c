@@ -90,13 +90,13 @@ static void print_pool(struct ct_view *v, const struct ct_snapshot_case *c) {
     if (c->device < 0)
         return;
     fprintf(v->out,
-            "  pool      " CT_WRAP_HANG "%s, %s: %s in %s segment%s; %s in blocks, %s idle in %s "
-            "free block%s, the largest of %s%s\n",
+            "  pool      " CT_WRAP_HANG
+            "%s, %s: %s in %s; %s in blocks, %s idle in %s, the largest of %s%s\n",
             ct_label_device(c->device).text, ct_snapshot_case_name_moment(c).text,
-            ct_label_size(v, p->reserved).text, ct_human_count(p->segments).text,
-            ct_human_plural(p->segments), ct_label_size(v, p->allocated + p->pending).text,
-            ct_label_size(v, p->free.bytes).text, ct_human_count(p->free.ranges).text,
-            ct_human_plural(p->free.ranges), ct_label_size(v, p->free.largest).text,
+            ct_label_size(v, p->reserved).text, ct_human_counted(p->segments, "segment").text,
+            ct_label_size(v, p->allocated + p->pending).text, ct_label_size(v, p->free.bytes).text,
+            ct_human_counted(p->free.ranges, "free block").text,
+            ct_label_size(v, p->free.largest).text,
             p->is_exact ? "" : " (blocks that were freed since: by their sizes as asked for)");
 }
 

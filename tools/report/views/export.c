@@ -139,12 +139,12 @@ static void print_torch_text(struct torch_export *x) {
         const struct ct_export_shown *shown = &s->shown[d];
         if (!is_shown(shown))
             continue;
-        fprintf(v->out, "  %s at its end: %s in %s segment%s; PyTorch's: %s with %s in %s block%s",
+        fprintf(v->out, "  %s at its end: %s in %s; PyTorch's: %s with %s in %s",
                 ct_label_device(d).text, ct_label_size(v, shown->segment_bytes).text,
-                ct_human_count(shown->segments).text, ct_human_plural(shown->segments),
+                ct_human_counted(shown->segments, "segment").text,
                 ct_label_size(v, shown->torch_segment_bytes).text,
-                ct_label_size(v, shown->block_bytes).text, ct_human_count(shown->blocks).text,
-                ct_human_plural(shown->blocks));
+                ct_label_size(v, shown->block_bytes).text,
+                ct_human_counted(shown->blocks, "block").text);
         if (shown->segment_bytes != shown->live_bytes)
             fprintf(v->out, "; allocated from the driver: %s",
                     ct_label_size(v, shown->live_bytes).text);

@@ -256,21 +256,18 @@ static void print_moment(struct ct_view *v, const struct ct_moment *m, int devic
 void ct_frag_print_layout(struct ct_view *v, const struct ct_address_layout *f) {
     const uint64_t small = f->small_blocks << 21;
     fprintf(v->out,
-            "  address gaps     %12s  " CT_WRAP_HANG
-            "in %s gap%s between %s live range%s, largest %s (inferred)\n",
-            ct_label_size(v, f->gap_bytes).text, ct_human_count(f->gaps).text,
-            ct_human_plural(f->gaps), ct_human_count(f->ranges).text, ct_human_plural(f->ranges),
-            ct_label_size(v, f->gap_max).text);
+            "  address gaps     %12s  " CT_WRAP_HANG "in %s between %s, largest %s (inferred)\n",
+            ct_label_size(v, f->gap_bytes).text, ct_human_counted(f->gaps, "gap").text,
+            ct_human_counted(f->ranges, "live range").text, ct_label_size(v, f->gap_max).text);
     fprintf(v->out,
             "  rounding         %12s  " CT_WRAP_HANG
             "of large allocations up to multiples of 2 MiB (inferred)\n",
             ct_label_size(v, f->rounding_bytes).text);
     fprintf(v->out,
             "  small blocks     %12s  " CT_WRAP_HANG
-            "unused in %s block%s of 2 MiB with %s of small allocations (inferred)\n",
+            "unused in %s of 2 MiB with %s of small allocations (inferred)\n",
             ct_label_size(v, small > f->small_bytes ? small - f->small_bytes : 0).text,
-            ct_human_count(f->small_blocks).text, ct_human_plural(f->small_blocks),
-            ct_label_size(v, f->small_bytes).text);
+            ct_human_counted(f->small_blocks, "block").text, ct_label_size(v, f->small_bytes).text);
 }
 
 static void print_mempools(struct ct_view *v, const struct ct_live_totals *m) {
@@ -292,21 +289,17 @@ static void print_shared(struct ct_view *v, const struct ct_frag_shown *f, int d
     const struct ct_shared m = f->shared[device];
     if (m.exported)
         fprintf(v->out,
-                "  shared           %12s  " CT_WRAP_HANG
-                "in %s allocation%s exported for other processes\n",
-                ct_label_size(v, m.exported_bytes).text, ct_human_count(m.exported).text,
-                ct_human_plural(m.exported));
+                "  shared           %12s  " CT_WRAP_HANG "in %s exported for other processes\n",
+                ct_label_size(v, m.exported_bytes).text,
+                ct_human_counted(m.exported, "allocation").text);
     if (m.opened)
         fprintf(v->out,
-                "  opened           %12s  " CT_WRAP_HANG
-                "in %s allocation%s of other processes, by CUDA IPC\n",
-                "-", ct_human_count(m.opened).text, ct_human_plural(m.opened));
+                "  opened           %12s  " CT_WRAP_HANG "in %s of other processes, by CUDA IPC\n",
+                "-", ct_human_counted(m.opened, "allocation").text);
     if (m.imported)
-        fprintf(v->out,
-                "  imported         %12s  " CT_WRAP_HANG
-                "mapped of %s handle%s from other processes\n",
-                ct_label_size(v, m.imported_bytes).text, ct_human_count(m.imported).text,
-                ct_human_plural(m.imported));
+        fprintf(
+            v->out, "  imported         %12s  " CT_WRAP_HANG "mapped of %s from other processes\n",
+            ct_label_size(v, m.imported_bytes).text, ct_human_counted(m.imported, "handle").text);
 }
 
 static int has_shared(const struct ct_shared *m) {
@@ -341,10 +334,10 @@ static void print_host(struct ct_view *v, const struct ct_frag_shown *f) {
     for (size_t i = 0; i < n; i++) {
         if (list[i].module)
             ct_call_sites_base_name(&v->trace->definitions, list[i].module, name, sizeof name);
-        fprintf(v->out, "  %-16s %12s  " CT_WRAP_HANG "in %s range%s by %s\n",
+        fprintf(v->out, "  %-16s %12s  " CT_WRAP_HANG "in %s by %s\n",
                 list[i].registered ? "registered" : "allocated",
-                ct_label_size(v, list[i].bytes).text, ct_human_count(list[i].ranges).text,
-                ct_human_plural(list[i].ranges), list[i].module ? name : "-");
+                ct_label_size(v, list[i].bytes).text,
+                ct_human_counted(list[i].ranges, "range").text, list[i].module ? name : "-");
     }
     free(list);
 }
@@ -425,9 +418,8 @@ static void print_device(struct ct_view *v, const struct ct_scan *s, const struc
     ct_live_at_read(&now, state, d, CT_ROWS_BY_SEGMENT);
     fprintf(v->out, "%s%s", v->terminal->bold, ct_label_device_in_full(v, d, state).text);
     print_moment(v, &h->shown->moment, d);
-    fprintf(v->out, "%s: %s in %s allocation%s\n", v->terminal->reset,
-            ct_label_size(v, now.bytes).text, ct_human_count(now.count).text,
-            ct_human_plural(now.count));
+    fprintf(v->out, "%s: %s in %s\n", v->terminal->reset, ct_label_size(v, now.bytes).text,
+            ct_human_counted(now.count, "allocation").text);
     ct_frag_conclusion_print(v, s, d);
     ct_frag_print_layout(v, &layout);
     print_mempools(v, &now);

@@ -70,9 +70,9 @@ static void print_segment_kinds(struct ct_view *v, const struct ct_replay *now, 
 }
 
 static void print_class(struct ct_view *v, const char *class, const struct ct_free_blocks *f) {
-    fprintf(v->out, "    %s requests %12s  " CT_WRAP_HANG "in %s free block%s, largest %s\n", class,
-            ct_label_size(v, f->bytes).text, ct_human_count(f->ranges).text,
-            ct_human_plural(f->ranges), ct_pool_text_largest(v, f->largest).text);
+    fprintf(v->out, "    %s requests %12s  " CT_WRAP_HANG "in %s, largest %s\n", class,
+            ct_label_size(v, f->bytes).text, ct_human_counted(f->ranges, "free block").text,
+            ct_pool_text_largest(v, f->largest).text);
 }
 
 static void print_lost_blocks(struct ct_view *v, const struct ct_torch_pool_totals *f) {
@@ -94,23 +94,22 @@ static void print_reported(struct ct_view *v, const struct ct_torch_pool_totals 
     if (f->reported && f->allocated != f->block_bytes) {
         fprintf(v->out,
                 "  PyTorch          %12s  " CT_WRAP_HANG
-                "reserved; %s of it in blocks, as PyTorch counts; %s in %s block%s of the trace\n",
+                "reserved; %s of it in blocks, as PyTorch counts; %s in %s of the trace\n",
                 ct_label_size(v, f->reserved).text, ct_label_size(v, f->allocated).text,
-                ct_label_size(v, f->block_bytes).text, ct_human_count(f->blocks).text,
-                ct_human_plural(f->blocks));
+                ct_label_size(v, f->block_bytes).text, ct_human_counted(f->blocks, "block").text);
         return;
     }
-    fprintf(v->out, "  PyTorch          %12s  " CT_WRAP_HANG "reserved; %s of it in %s block%s\n",
+    fprintf(v->out, "  PyTorch          %12s  " CT_WRAP_HANG "reserved; %s of it in %s\n",
             f->reported ? ct_label_size(v, f->reserved).text : "-",
-            f->reported ? ct_label_size(v, f->allocated).text : "-", ct_human_count(f->blocks).text,
-            ct_human_plural(f->blocks));
+            f->reported ? ct_label_size(v, f->allocated).text : "-",
+            ct_human_counted(f->blocks, "block").text);
 }
 
 static void print_segments(struct ct_view *v, const struct ct_replay *now, int device,
                            const struct ct_torch_pool_totals *f) {
-    fprintf(v->out, "  segments         %12s  " CT_WRAP_HANG "in %s segment%s%s",
-            ct_label_size(v, f->segment_bytes).text, ct_human_count(f->segments).text,
-            ct_human_plural(f->segments), f->segments ? ":" : "");
+    fprintf(v->out, "  segments         %12s  " CT_WRAP_HANG "in %s%s",
+            ct_label_size(v, f->segment_bytes).text, ct_human_counted(f->segments, "segment").text,
+            f->segments ? ":" : "");
     print_segment_kinds(v, now, device);
     putc('\n', v->out);
 }
@@ -129,23 +128,19 @@ static void print_unreconciled(struct ct_view *v, const struct ct_torch_pool_tot
 }
 
 static void print_free(struct ct_view *v, const struct ct_torch_pool_totals *f) {
-    fprintf(v->out,
-            "  free inside      %12s  " CT_WRAP_HANG
-            "in %s free block%s, largest %s; external fragmentation %s\n",
-            ct_label_size(v, f->free.bytes).text, ct_human_count(f->free.ranges).text,
-            ct_human_plural(f->free.ranges), ct_pool_text_largest(v, f->free.largest).text,
-            ct_pool_text_fragmentation(f).text);
+    fprintf(
+        v->out,
+        "  free inside      %12s  " CT_WRAP_HANG "in %s, largest %s; external fragmentation %s\n",
+        ct_label_size(v, f->free.bytes).text, ct_human_counted(f->free.ranges, "free block").text,
+        ct_pool_text_largest(v, f->free.largest).text, ct_pool_text_fragmentation(f).text);
     print_class(v, "small", &f->of_class[CT_TORCH_POOL_SMALL]);
     print_class(v, "large", &f->of_class[CT_TORCH_POOL_LARGE]);
-    fprintf(v->out,
-            "  idle             %12s  " CT_WRAP_HANG
-            "in %s segment%s without blocks: could be freed\n",
-            ct_label_size(v, f->idle_bytes).text, ct_human_count(f->idle_segments).text,
-            ct_human_plural(f->idle_segments));
-    fprintf(v->out,
-            "  held open        %12s  " CT_WRAP_HANG "free in %s segment%s that blocks hold open\n",
-            ct_label_size(v, f->held_open_bytes).text, ct_human_count(f->held_open_segments).text,
-            ct_human_plural(f->held_open_segments));
+    fprintf(
+        v->out, "  idle             %12s  " CT_WRAP_HANG "in %s without blocks: could be freed\n",
+        ct_label_size(v, f->idle_bytes).text, ct_human_counted(f->idle_segments, "segment").text);
+    fprintf(v->out, "  held open        %12s  " CT_WRAP_HANG "free in %s that blocks hold open\n",
+            ct_label_size(v, f->held_open_bytes).text,
+            ct_human_counted(f->held_open_segments, "segment").text);
     if (ct_torch_settings_limit_reuse(v->trace))
         fputs(
             "  \"at most\" is an upper bound: a free block may belong to another stream or pool\n",
@@ -210,10 +205,9 @@ static void print_obstruction(struct ct_view *v, const struct ct_frag_request *n
         return;
     }
     fprintf(v->out,
-            "      in the way at 0x%" PRIx64 ": " CT_WRAP_HANG
-            "%s in %s block%s, the oldest %s old",
-            w->start, ct_label_size(v, w->block_bytes).text, ct_human_count(w->blocks).text,
-            ct_human_plural(w->blocks), age_of(n->request.t_ns, w->oldest_ns).text);
+            "      in the way at 0x%" PRIx64 ": " CT_WRAP_HANG "%s in %s, the oldest %s old",
+            w->start, ct_label_size(v, w->block_bytes).text,
+            ct_human_counted(w->blocks, "block").text, age_of(n->request.t_ns, w->oldest_ns).text);
     if (w->largest_count) {
         fputs("; largest: ", v->out);
         ct_call_sites_label(v->sites, w->largest[0].stack, label, sizeof label);

@@ -74,20 +74,19 @@ static void print_headline(const struct ct_moment_part *p, struct ct_view *v) {
     if (part->point.event)
         fprintf(v->out,
                 "By the recorder's checkpoint before event %" PRIu64
-                " and %s event%s after it, what was live %s%s:",
-                part->point.event, ct_human_count(p->replayed).text, ct_human_plural(p->replayed),
-                of, ct_label_time(v, p->moment.t_ns).text);
+                " and %s after it, what was live %s%s:",
+                part->point.event, ct_human_counted(p->replayed, "event").text, of,
+                ct_label_time(v, p->moment.t_ns).text);
     else
         fprintf(v->out,
-                "By the first %s event%s, what was live %s%s:", ct_human_count(p->replayed).text,
-                ct_human_plural(p->replayed), of, ct_label_time(v, p->moment.t_ns).text);
+                "By the first %s, what was live %s%s:", ct_human_counted(p->replayed, "event").text,
+                of, ct_label_time(v, p->moment.t_ns).text);
     fprintf(v->out, "%s\n", v->terminal->reset);
 }
 
 static void print_total(struct ct_view *v, const struct ct_live_totals *live, int device) {
-    fprintf(v->out, "%s: %s in %s allocation%s", ct_label_device(device).text,
-            ct_label_size(v, live->bytes).text, ct_human_count(live->count).text,
-            ct_human_plural(live->count));
+    fprintf(v->out, "%s: %s in %s", ct_label_device(device).text,
+            ct_label_size(v, live->bytes).text, ct_human_counted(live->count, "allocation").text);
 }
 
 static void print_top(const struct ct_moment_part *p, struct ct_view *v, int device) {
@@ -144,25 +143,23 @@ static void print_unknown(const struct ct_moment_part *p, struct ct_view *v) {
               : "peaks, totals and growth, which need all events",
           v->out);
     if (part->failed_frees)
-        fprintf(v->out,
-                "; %s call%s to free failed, of which a checkpoint does not have all: more may "
-                "have been live",
-                ct_human_count(part->failed_frees).text, ct_human_plural(part->failed_frees));
+        fprintf(
+            v->out,
+            "; %s to free failed, of which a checkpoint does not have all: more may have been live",
+            ct_human_counted(part->failed_frees, "call").text);
     if (part->unread_amends)
         fputs("; whether frees before the moment failed: the names that would say so were not read",
               v->out);
     if (part->lost)
-        fprintf(v->out, "; %s event%s that the recorder lost", ct_human_count(part->lost).text,
-                ct_human_plural(part->lost));
+        fprintf(v->out, "; %s that the recorder lost", ct_human_counted(part->lost, "event").text);
     if (v->trace->incomplete)
         fputs("; no clean end, and the journal was not read", v->out);
     putc('\n', v->out);
 }
 
 static void print_proof(struct ct_view *v) {
-    fprintf(v->out, "%sproof: the same without --quick (reads all %s event%s)%s\n",
-            v->terminal->dim, ct_human_count(v->trace->events).text,
-            ct_human_plural(v->trace->events), v->terminal->reset);
+    fprintf(v->out, "%sproof: the same without --quick (reads all %s)%s\n", v->terminal->dim,
+            ct_human_counted(v->trace->events, "event").text, v->terminal->reset);
 }
 
 static void print_text(const struct ct_moment_part *p, struct ct_view *v) {

@@ -71,10 +71,11 @@ static void print_memory(struct ct_view *v, const struct ct_breakdown *m) {
 
 static void print_pool(struct ct_view *v, const struct ct_torch_pool_totals *p) {
     print_name(v, "PyTorch");
-    fprintf(v->out, "%s in blocks; %s in %s free block%s, largest %s\n",
+    fprintf(v->out, "%s in blocks; %s in %s, largest %s\n",
             ct_label_size(v, p->segment_bytes - p->free.bytes).text,
-            ct_label_size(v, p->free.bytes).text, ct_human_count(p->free.ranges).text,
-            ct_human_plural(p->free.ranges), ct_pool_text_largest(v, p->free.largest).text);
+            ct_label_size(v, p->free.bytes).text,
+            ct_human_counted(p->free.ranges, "free block").text,
+            ct_pool_text_largest(v, p->free.largest).text);
 }
 
 // ---- calls --------------------------------------------------------------------------------------

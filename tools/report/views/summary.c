@@ -274,20 +274,19 @@ static void print_shared(struct ct_summary *s) {
     if (!m.exported && !m.opened && !m.imported)
         fputs("nothing, but at other times (see dump)", v->out);
     if (m.exported) {
-        fprintf(v->out, "%s exported in %s allocation%s", ct_label_size(v, m.exported_bytes).text,
-                ct_human_count(m.exported).text, ct_human_plural(m.exported));
+        fprintf(v->out, "%s exported in %s", ct_label_size(v, m.exported_bytes).text,
+                ct_human_counted(m.exported, "allocation").text);
         before = "; ";
     }
     if (m.imported) {
-        fprintf(v->out, "%s%s imported in %s handle%s", before,
-                ct_label_size(v, m.imported_bytes).text, ct_human_count(m.imported).text,
-                ct_human_plural(m.imported));
+        fprintf(v->out, "%s%s imported in %s", before, ct_label_size(v, m.imported_bytes).text,
+                ct_human_counted(m.imported, "handle").text);
         print_places(s, has_imported);
         before = "; ";
     }
     if (m.opened) {
-        fprintf(v->out, "%s%s allocation%s of others by CUDA IPC", before,
-                ct_human_count(m.opened).text, ct_human_plural(m.opened));
+        fprintf(v->out, "%s%s of others by CUDA IPC", before,
+                ct_human_counted(m.opened, "allocation").text);
         print_places(s, has_opened);
         fputs(", sizes unknown", v->out);
     }
@@ -316,9 +315,9 @@ static void print_live(struct ct_summary *s, const struct ct_site_groups *groups
     struct ct_view *v = s->v;
     const struct ct_live_totals *live = ct_summary_live(s);
     const int has_blocks = ct_summary_pool(s)->known && live->rows == CT_ROWS_BY_BLOCK;
-    fprintf(v->out, "%slive %s%s: %s in %s allocation%s%s\n", v->terminal->bold, s->when.text,
+    fprintf(v->out, "%slive %s%s: %s in %s%s\n", v->terminal->bold, s->when.text,
             v->terminal->reset, ct_label_size(v, live->bytes).text,
-            ct_human_count(live->count).text, ct_human_plural(live->count),
+            ct_human_counted(live->count, "allocation").text,
             has_blocks ? ", PyTorch's by block" : "");
     if (live->count)
         ct_print_site_groups(v, groups, live->bytes, rows, find_verdict_site(s, groups));

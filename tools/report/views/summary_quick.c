@@ -153,7 +153,7 @@ static void print_events(struct ct_quick *q) {
     uint64_t ops[CT_DIGEST_OPS], others = 0;
     unsigned op;
     memcpy(ops, q->notes.ops, sizeof ops);
-    fprintf(v->out, "%s event%s", ct_human_count(t->events).text, ct_human_plural(t->events));
+    fprintf(v->out, "%s", ct_human_counted(t->events, "event").text);
     if (t->events)
         fprintf(v->out, " from %s to %s", ct_label_time(v, t->t_first_ns).text,
                 ct_label_time(v, t->t_last_ns).text);
@@ -221,9 +221,9 @@ static void print_gaps(struct ct_quick *q, int *said) {
     const struct ct_index *x = &v->trace->index;
     if (n->noted < n->chunks) {
         say(q, said);
-        fprintf(v->out, "%zu of %zu chunk%s ha%s no notes (%s event%s", n->chunks - n->noted,
-                n->chunks, ct_human_plural(n->chunks), n->chunks - n->noted == 1 ? "s" : "ve",
-                ct_human_count(n->unnoted_events).text, ct_human_plural(n->unnoted_events));
+        fprintf(v->out, "%zu of %zu chunk%s ha%s no notes (%s", n->chunks - n->noted, n->chunks,
+                ct_human_plural(n->chunks), n->chunks - n->noted == 1 ? "s" : "ve",
+                ct_human_counted(n->unnoted_events, "event").text);
         if (n->unnoted_events)
             fprintf(v->out, ", from %s to %s", ct_label_time(v, n->unnoted_from_ns).text,
                     ct_label_time(v, n->unnoted_to_ns).text);
@@ -251,8 +251,8 @@ static void print_unknown(struct ct_quick *q) {
     }
     if (q->notes.failed_frees) {
         say(q, &said);
-        fprintf(v->out, "%s free%s failed, so that more was live than the notes say",
-                ct_human_count(q->notes.failed_frees).text, ct_human_plural(q->notes.failed_frees));
+        fprintf(v->out, "%s failed, so that more was live than the notes say",
+                ct_human_counted(q->notes.failed_frees, "free").text);
     }
     if (said)
         putc('\n', v->out);
