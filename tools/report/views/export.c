@@ -15,24 +15,22 @@
 #include "read/new_file.h"
 #include "views/views.h"
 
-// ---- a snapshot for PyTorch ---------------------------------------------------------------------
-// --format=torch: a window of the trace as a memory snapshot for PyTorch's own viewer.
-
-// The viewer takes seconds for each 100,000 entries, and fails at some hundred megabytes.
-enum { DEFAULT_EVENTS = 100000 };
-
-struct torch_export {
-    struct ct_view *v;
-    struct ct_torch_snapshot snapshot;
-    struct ct_new_file out;
+// The keys of --json are those of every format; the snapshot for PyTorch has values for all.
+struct job {
+    struct ct_export x;
+    struct ct_new_file file;
     struct ct_error error;
-    const char *path;
-    char note[400];
+    char path[4200];
+    // Of --format=torch: a window of the trace as a memory snapshot for PyTorch's own viewer.
+    struct ct_torch_snapshot snapshot;
     int some, oom_known; // the window has events; an OOM is among them
     uint64_t oom;
 };
 
-// ---- the window ---------------------------------------------------------------------------------
+// ---- a snapshot for PyTorch ---------------------------------------------------------------------
+
+// The viewer takes seconds for each 100,000 entries, and fails at some hundred megabytes.
+enum { DEFAULT_EVENTS = 100000 };
 
 // The events without a gap before them up to the end of the window: nothing before a gap counts.
 struct part {
@@ -76,8 +74,7 @@ static void choose_ooms(struct ct_torch_snapshot *to, const struct ct_incidents 
     }
 }
 
-static void choose_window(struct torch_export *x) {
-    struct ct_view *v = x->v;
+static void choose_window(struct ct_view *v, struct job *j) {
     const struct ct_arguments *o = v->options;
     struct ct_scan s;
     struct part p = {.v = v};
@@ -89,126 +86,39 @@ static void choose_window(struct torch_export *x) {
     ct_question_scan(&s, v->trace, &request, NULL);
     p.crossing = ct_scan_find_crossing(&s);
     find_part(&p, v->trace);
-    choose_ooms(&x->snapshot, &s.incidents);
-    x->oom_known = p.oom_known;
-    x->oom = p.crossing ? p.crossing->event : 0;
+    choose_ooms(&j->snapshot, &s.incidents);
+    j->oom_known = p.oom_known;
+    j->oom = p.crossing ? p.crossing->event : 0;
     ct_scan_free(&s);
     // The window ends with the OOM, unless all events or those of a range are asked for.
     if (p.oom_known && !(ranged && !o->events) && o->events != UINT64_MAX)
-        p.last = x->oom;
+        p.last = j->oom;
     if (p.last - p.first >= most)
         p.first = p.last - most + 1;
     if (!p.some) // only the state at that time
         p.first = p.last = UINT64_MAX;
-    x->some = p.some;
-    x->snapshot.window = (struct ct_export_window){p.first, p.last, v->from_ns, v->to_ns};
+    j->some = p.some;
+    j->snapshot.window = (struct ct_export_window){p.first, p.last, v->from_ns, v->to_ns};
 }
 
-// ---- the snapshot's file ------------------------------------------------------------------------
-
-static int make_file(struct torch_export *x) {
+static int write_snapshot(struct ct_view *v, struct job *j) {
+    struct ct_torch_snapshot *s = &j->snapshot;
     struct ct_pickle *p = ct_heap_resize(NULL, 1, sizeof *p);
-    int rc = ct_new_file_open(&x->out, x->path);
-    if (!rc) {
-        ct_pickle_begin(p, &x->out);
-        ct_torch_snapshot_export(&x->snapshot, x->v->trace, p);
-        rc = ct_pickle_end(p) || ct_new_file_commit(&x->out);
-    }
+    char note[400];
+    s->sites = v->sites;
+    s->device = v->options->device;
+    choose_window(v, j);
+    s->note = ct_trace_state_estimate(v->trace, note, sizeof note) ? note : NULL;
+    ct_torch_snapshot_prepare(s, v->trace);
+    ct_pickle_begin(p, &j->file);
+    ct_torch_snapshot_export(s, v->trace, p);
+    const int rc = ct_pickle_end(p);
     if (rc)
-        x->error = x->out.error;
+        j->error = j->file.error;
+    j->x.entries = s->entries;
+    ct_torch_snapshot_free(s);
     free(p);
     return rc;
-}
-
-// ---- what the snapshot has ----------------------------------------------------------------------
-
-static int is_shown(const struct ct_export_shown *d) {
-    return d->segments || d->live_bytes;
-}
-
-static void print_torch_text(struct torch_export *x) {
-    struct ct_view *v = x->v;
-    const struct ct_torch_snapshot *s = &x->snapshot;
-    ct_utf8_print_sanitized(v->out, x->path, strlen(x->path));
-    fprintf(v->out, ": %s entries", ct_human_count(s->entries).text);
-    if (x->some)
-        fprintf(v->out, ", from event %" PRIu64 " to %" PRIu64 "%s", s->window.first,
-                s->window.last, x->oom_known && x->oom == s->window.last ? ", the OOM" : "");
-    putc('\n', v->out);
-    for (int d = 0; d < CT_DEVICES; d++) {
-        const struct ct_export_shown *shown = &s->shown[d];
-        if (!is_shown(shown))
-            continue;
-        fprintf(v->out, "  %s at its end: %s in %s; PyTorch's: %s with %s in %s",
-                ct_label_device(d).text, ct_label_size(v, shown->segment_bytes).text,
-                ct_human_counted(shown->segments, "segment").text,
-                ct_label_size(v, shown->torch_segment_bytes).text,
-                ct_label_size(v, shown->block_bytes).text,
-                ct_human_counted(shown->blocks, "block").text);
-        if (shown->segment_bytes != shown->live_bytes)
-            fprintf(v->out, "; allocated from the driver: %s",
-                    ct_label_size(v, shown->live_bytes).text);
-        putc('\n', v->out);
-    }
-    fputs(
-        "  drop it on https://pytorch.org/memory_viz, or: python -m torch.cuda._memory_viz stats FILE\n",
-        v->out);
-}
-
-static void print_torch_json(struct torch_export *x) {
-    struct ct_view *v = x->v;
-    const struct ct_torch_snapshot *s = &x->snapshot;
-    struct ct_json json = {.out = v->out}, *j = &json;
-    ct_document_begin(j, v);
-    ct_json_text(j, "output", x->path);
-    ct_json_text(j, "format", "torch");
-    ct_json_number(j, "bytes", x->out.bytes);
-    ct_json_number(j, "entries", s->entries);
-    ct_json_number_or_null(j, "from_event", x->some, s->window.first);
-    ct_json_number_or_null(j, "to_event", x->some, s->window.last);
-    ct_json_number_or_null(j, "oom_event", x->oom_known, x->oom);
-    ct_document_add_recording(j, v->trace);
-    ct_document_add_gap(j, v);
-    ct_json_open(j, "devices", '[');
-    for (int d = 0; d < CT_DEVICES; d++) {
-        const struct ct_export_shown *shown = &s->shown[d];
-        if (!is_shown(shown))
-            continue;
-        ct_json_open(j, NULL, '{');
-        ct_document_add_device(j, "ordinal", d);
-        ct_json_number(j, "live_bytes", shown->live_bytes);
-        ct_json_number(j, "segments", shown->segments);
-        ct_json_number(j, "segment_bytes", shown->segment_bytes);
-        ct_json_number(j, "torch_segment_bytes", shown->torch_segment_bytes);
-        ct_json_number(j, "blocks", shown->blocks);
-        ct_json_number(j, "block_bytes", shown->block_bytes);
-        ct_json_close(j, '}');
-    }
-    ct_json_close(j, ']');
-    ct_document_end(j);
-}
-
-// Writes the snapshot to a new file and prints what it has; returns an exit code.
-static int export_torch(struct ct_view *v, const char *path) {
-    struct torch_export *x = ct_heap_alloc_zeroed(1, sizeof *x);
-    x->v = v;
-    x->snapshot.sites = v->sites;
-    x->snapshot.device = v->options->device;
-    x->path = path;
-    choose_window(x);
-    x->snapshot.note = ct_trace_state_estimate(v->trace, x->note, sizeof x->note) ? x->note : NULL;
-    ct_torch_snapshot_prepare(&x->snapshot, v->trace);
-    const int rc = make_file(x);
-    if (rc)
-        ct_terminal_warn(x->error.text);
-    else if (v->options->json)
-        print_torch_json(x);
-    else
-        print_torch_text(x);
-    const int status = rc ? (int)x->error.status : CT_EXIT_OK;
-    ct_torch_snapshot_free(&x->snapshot);
-    free(x);
-    return status;
 }
 
 // ---- other formats ------------------------------------------------------------------------------
@@ -222,15 +132,6 @@ static ct_export_write *const writers[CT_EXPORT_FORMATS] = {
 #define CT_EXPORT_FORMAT(name, ending, output, options, help) CT_WRITER_##output(name),
 #include "export/formats.def"
 };
-
-struct job {
-    struct ct_export x;
-    struct ct_new_file file;
-    struct ct_error error;
-    char path[4200];
-};
-
-// ---- the file -----------------------------------------------------------------------------------
 
 // After the first failure the file is closed, and nothing more is written.
 static ssize_t write_bytes(void *cookie, const char *bytes, size_t n) {
@@ -258,47 +159,105 @@ static int write_stream(struct job *j, ct_export_write *write) {
     return rc;
 }
 
-static int write_file(struct job *j, enum ct_export_format format) {
-    const struct ct_export_format_row *row = &ct_export_formats[format];
-    int rc = ct_new_file_open(&j->file, j->path);
-    if (rc) {
-        j->error = j->file.error;
-        return rc;
-    }
+static int write_format(struct job *j, enum ct_export_format format) {
     ct_export_prepare(&j->x);
     j->x.file = &j->file;
-    rc = row->output == CT_OUTPUT_STREAM ? write_stream(j, writers[format])
-                                         : writers[format](&j->x, &j->error);
-    if (rc)
-        ct_new_file_discard(&j->file);
-    else if ((rc = ct_new_file_commit(&j->file)))
-        j->error = j->file.error;
+    const int rc = ct_export_formats[format].output == CT_OUTPUT_STREAM
+                       ? write_stream(j, writers[format])
+                       : writers[format](&j->x, &j->error);
     ct_export_release(&j->x);
     return rc;
 }
 
-// ---- what was written ---------------------------------------------------------------------------
-
-static void print_text(const struct ct_view *v, const struct job *j) {
-    ct_utf8_print_sanitized(v->out, j->path, strlen(j->path));
-    fprintf(v->out, ": %s, %s\n", ct_label_size(v, j->file.bytes).text,
-            ct_export_formats[v->options->format].help);
+static int write_file(struct ct_view *v, struct job *j) {
+    const enum ct_export_format format = v->options->format;
+    if (ct_new_file_open(&j->file, j->path)) {
+        j->error = j->file.error;
+        return -1;
+    }
+    if (ct_export_formats[format].output == CT_OUTPUT_SNAPSHOT ? write_snapshot(v, j)
+                                                               : write_format(j, format)) {
+        ct_new_file_discard(&j->file);
+        return -1;
+    }
+    if (!ct_new_file_commit(&j->file))
+        return 0;
+    j->error = j->file.error;
+    return -1;
 }
 
-// The keys are those of every format; the snapshot for PyTorch has values for more of them.
+// ---- what was written ---------------------------------------------------------------------------
+
+static int is_shown(const struct ct_export_shown *d) {
+    return d->segments || d->live_bytes;
+}
+
+static void print_snapshot(const struct ct_view *v, const struct job *j) {
+    const struct ct_torch_snapshot *s = &j->snapshot;
+    fprintf(v->out, ": %s entries", ct_human_count(s->entries).text);
+    if (j->some)
+        fprintf(v->out, ", from event %" PRIu64 " to %" PRIu64 "%s", s->window.first,
+                s->window.last, j->oom_known && j->oom == s->window.last ? ", the OOM" : "");
+    putc('\n', v->out);
+    for (int d = 0; d < CT_DEVICES; d++) {
+        const struct ct_export_shown *shown = &s->shown[d];
+        if (!is_shown(shown))
+            continue;
+        fprintf(v->out, "  %s at its end: %s in %s; PyTorch's: %s with %s in %s",
+                ct_label_device(d).text, ct_label_size(v, shown->segment_bytes).text,
+                ct_human_counted(shown->segments, "segment").text,
+                ct_label_size(v, shown->torch_segment_bytes).text,
+                ct_label_size(v, shown->block_bytes).text,
+                ct_human_counted(shown->blocks, "block").text);
+        if (shown->segment_bytes != shown->live_bytes)
+            fprintf(v->out, "; allocated from the driver: %s",
+                    ct_label_size(v, shown->live_bytes).text);
+        putc('\n', v->out);
+    }
+    fputs(
+        "  drop it on https://pytorch.org/memory_viz, or: python -m torch.cuda._memory_viz stats FILE\n",
+        v->out);
+}
+
+static void print_text(const struct ct_view *v, const struct job *j) {
+    const struct ct_export_format_row *row = &ct_export_formats[v->options->format];
+    ct_utf8_print_sanitized(v->out, j->path, strlen(j->path));
+    if (row->output == CT_OUTPUT_SNAPSHOT)
+        print_snapshot(v, j);
+    else
+        fprintf(v->out, ": %s, %s\n", ct_label_size(v, j->file.bytes).text, row->help);
+}
+
+static void add_shown(struct ct_json *j, int device, const struct ct_export_shown *shown) {
+    if (!is_shown(shown))
+        return;
+    ct_json_open(j, NULL, '{');
+    ct_document_add_device(j, "ordinal", device);
+    ct_json_number(j, "live_bytes", shown->live_bytes);
+    ct_json_number(j, "segments", shown->segments);
+    ct_json_number(j, "segment_bytes", shown->segment_bytes);
+    ct_json_number(j, "torch_segment_bytes", shown->torch_segment_bytes);
+    ct_json_number(j, "blocks", shown->blocks);
+    ct_json_number(j, "block_bytes", shown->block_bytes);
+    ct_json_close(j, '}');
+}
+
 static void print_json(const struct ct_view *v, const struct job *job) {
+    const struct ct_torch_snapshot *s = &job->snapshot;
     struct ct_json json = {.out = v->out}, *j = &json;
     ct_document_begin(j, v);
     ct_json_text(j, "output", job->path);
     ct_json_text(j, "format", ct_export_formats[v->options->format].name);
     ct_json_number(j, "bytes", job->file.bytes);
     ct_json_number(j, "entries", job->x.entries);
-    ct_json_null(j, "from_event");
-    ct_json_null(j, "to_event");
-    ct_json_null(j, "oom_event");
+    ct_json_number_or_null(j, "from_event", job->some, s->window.first);
+    ct_json_number_or_null(j, "to_event", job->some, s->window.last);
+    ct_json_number_or_null(j, "oom_event", job->oom_known, job->oom);
     ct_document_add_recording(j, v->trace);
     ct_document_add_gap(j, v);
     ct_json_open(j, "devices", '[');
+    for (int d = 0; d < CT_DEVICES; d++)
+        add_shown(j, d, &s->shown[d]);
     ct_json_close(j, ']');
     ct_document_end(j);
 }
@@ -313,29 +272,22 @@ static int export(struct ct_view *v, struct job *j) {
                               .wanted = ct_view_scan_wanted_moment(v->options, CT_MOMENT_OOM),
                               .at = v->at,
                               .table = v->options->table};
-    if (write_file(j, v->options->format)) {
-        ct_terminal_warn(j->error.text);
-        return (int)j->error.status;
-    }
-    if (v->options->json)
-        print_json(v, j);
-    else
-        print_text(v, j);
-    return CT_EXIT_OK;
+    return write_file(v, j);
 }
 
 int ct_view_export(struct ct_view *v) {
     struct job *j = ct_heap_alloc_zeroed(1, sizeof *j);
-    const enum ct_export_format format = v->options->format;
-    int status;
-    if (ct_output_name(v->options, v->trace->source.name, ct_export_formats[format].ending, j->path,
-                       sizeof j->path, &j->error)) {
+    int status = CT_EXIT_OK;
+    if (ct_output_name(v->options, v->trace->source.name,
+                       ct_export_formats[v->options->format].ending, j->path, sizeof j->path,
+                       &j->error) ||
+        export(v, j)) {
         ct_terminal_warn(j->error.text);
         status = (int)j->error.status;
-    } else if (ct_export_formats[format].output == CT_OUTPUT_SNAPSHOT) {
-        status = export_torch(v, j->path);
+    } else if (v->options->json) {
+        print_json(v, j);
     } else {
-        status = export(v, j);
+        print_text(v, j);
     }
     free(j);
     return status;
