@@ -20,8 +20,7 @@
 #include "read/index.h"
 #include "read/recorder_notes.h"
 #include "symbols/phases.h"
-#include "views/moment_quick.h"
-#include "views/summary_quick.h"
+#include "views/quick.h"
 #include "views/views.h"
 
 enum { FILE_MAX = 1 << 20, PIECES_MAX = 64 };

@@ -23,7 +23,7 @@
 #include "page/page.h"
 #include "read/facts.h"
 #include "symbols/phases.h"
-#include "views/summary_quick.h"
+#include "views/quick.h"
 #include "views/views.h"
 
 static FILE *nowhere;

@@ -11,8 +11,7 @@
 #include "read/trace_part.h"
 #include "views/explain.h"
 #include "views/gate.h"
-#include "views/moment_quick.h"
-#include "views/summary_quick.h"
+#include "views/quick.h"
 #include "views/views.h"
 
 int ct_report_error(const struct ct_error *error, int in_list) {

@@ -13,11 +13,7 @@
 #include "print/trace_state.h"
 #include "question/pass.h"
 #include "sites/site_groups.h"
-#include "views/frag.h"
-#include "views/info.h"
-#include "views/leaks.h"
-#include "views/phases.h"
-#include "views/summary_json.h"
+#include "views/steps.h"
 #include "views/views.h"
 
 // ---- phases -------------------------------------------------------------------------------------

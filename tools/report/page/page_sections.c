@@ -11,9 +11,9 @@
 #include "print/trace_state.h"
 #include "print/verdict.h"
 #include "sites/site_groups.h"
-#include "views/coverage.h"
 #include "views/neighbours.h"
 #include "views/processes.h"
+#include "views/steps.h"
 
 enum { SITE_ROWS = 40, LISTED_ROWS = 20, FAILURE_ROWS = 100, ALSO_POSSIBLE = 2 };
 

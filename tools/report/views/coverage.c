@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "views/coverage.h"
+#include "views/steps.h"
 
 #include <inttypes.h>
 #include <string.h>

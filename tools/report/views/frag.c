@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // frag: memory that was free but could not be used. Between the driver's allocations it is inferred
 // from their addresses; inside PyTorch's segments it is known (frag_pool.c).
-#include "views/frag.h"
+#include "views/steps.h"
 
 #include <inttypes.h>
 

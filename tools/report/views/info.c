@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // info: whether the trace can be trusted, and what it says of its process and of the recording.
-#include "views/info.h"
+#include "views/steps.h"
 
 #include <inttypes.h>
 

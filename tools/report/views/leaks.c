@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // leaks: call sites whose memory only grows, up to a moment; what has filled to a bound; a pool of
 // PyTorch's that grows without need; and untracked memory that grows.
-#include "views/leaks.h"
+#include "views/steps.h"
 
 #include "base/wrap.h"
 #include "diagnose/verdicts.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The state is the recorder's own up to its checkpoint, so the text says whose it is and what
 // proves it.
-#include "views/moment_quick.h"
+#include "views/quick.h"
 
 #include <inttypes.h>
 
@@ -12,8 +12,8 @@
 #include "print/print.h"
 #include "print/trace_state.h"
 #include "sites/site_groups.h"
-#include "views/frag.h"
 #include "views/frag_parts.h"
+#include "views/steps.h"
 #include "views/top_tree.h"
 
 enum { ROWS = 20 };

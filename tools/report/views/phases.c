@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // phases: the phases of a run, with what each took, kept and gave back, and its largest call sites.
-#include "views/phases.h"
+#include "views/steps.h"
 
 #include "print/document.h"
 #include "print/label.h"

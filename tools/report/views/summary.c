@@ -17,7 +17,7 @@
 #include "print/verdict.h"
 #include "views/frag_parts.h"
 #include "views/neighbours.h"
-#include "views/summary_json.h"
+#include "views/steps.h"
 #include "views/views.h"
 
 // What the text leaves out, one after the other, until it fits on a screen.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "views/summary_json.h"
+#include "views/steps.h"
 
 #include <string.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every figure here is the recorder's, and the text says so. It never says that something did not
 // happen: only the events show that.
-#include "views/summary_quick.h"
+#include "views/quick.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "views/summary_quick.h"
+#include "views/quick.h"
 
 #include "print/document.h"
 #include "read/event_names.h"

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// summary --quick: a first screen of the recorder's own figures. No event is read.
-#ifndef CT_SUMMARY_QUICK_H
-#define CT_SUMMARY_QUICK_H
+// Views with --quick.
+#ifndef CT_VIEW_QUICK_H
+#define CT_VIEW_QUICK_H
 
 #include "answer/view.h"
+#include "question/question.h"
 #include "read/recorder_notes.h"
 #include "sites/site_groups.h"
+
+// summary: a first screen of the recorder's own figures. No event is read.
 
 // What the recorder noted of a trace, with the names that cost little.
 struct ct_quick {
@@ -32,5 +35,14 @@ void ct_summary_quick_show_headline(const struct ct_arguments *options,
 
 // The screen of summary --quick as JSON. JSON.md has the keys.
 void ct_summary_quick_print_json(struct ct_quick *q);
+
+// top and frag: what is live at a moment, from the recorder's nearest checkpoint. Peaks, totals and
+// growth, which need all events, are not shown.
+
+// Reads the part of the trace that the moment needs. 0, or -1 with the error set: the trace does
+// not have it. In both cases ct_moment_part_free follows.
+int ct_moment_quick_read(struct ct_moment_part *p, struct ct_view *v, struct ct_error *error);
+// Prints text or JSON. Returns the exit status.
+int ct_moment_quick_print(struct ct_moment_part *p, struct ct_view *v);
 
 #endif
