@@ -262,6 +262,14 @@ static void add_memory(struct ct_json *j, const char *key, const struct ct_break
     ct_json_close(j, '}');
 }
 
+// Adds what the memory that a stack asks for is for; null if that is not known.
+static void add_component(struct ct_json *j, const char *key, struct ct_phases *phases,
+                          uint32_t stack) {
+    const enum ct_component c =
+        phases ? ct_phases_find_component(phases, stack) : CT_COMPONENT_OTHER;
+    ct_json_text_or_null(j, key, c == CT_COMPONENT_OTHER ? NULL : ct_component_name(c));
+}
+
 void ct_document_add_oom(struct ct_json *j, struct ct_view *v, const char *key,
                          const struct ct_oom_event *o, int budget,
                          const struct ct_pool_growths *growths) {
@@ -283,7 +291,7 @@ void ct_document_add_oom(struct ct_json *j, struct ct_view *v, const char *key,
     ct_json_number_or_null(j, "tid", o->thread != 0, n->threads[o->thread].tid);
     ct_document_add_string(j, "thread_name", &n->strings[n->threads[o->thread].name]);
     ct_account_json_add_phase(j, "phase", &o->phase);
-    ct_account_json_add_component(j, "component", v->phases, o->stack);
+    add_component(j, "component", v->phases, o->stack);
     ct_json_text(j, "reason", ct_oom_reason_name(reason.kind));
     add_cause(j, o, &reason, growths);
     ct_document_add_recovered(j, o->bytes_known, o->recovered);
@@ -476,13 +484,6 @@ void ct_account_json_add_phase(struct ct_json *j, const char *key, const struct 
     ct_json_bool(j, "inferred", at->inferred);
     ct_document_add_string(j, "range", &at->range);
     ct_json_close(j, '}');
-}
-
-void ct_account_json_add_component(struct ct_json *j, const char *key, struct ct_phases *phases,
-                                   uint32_t stack) {
-    const enum ct_component c =
-        phases ? ct_phases_find_component(phases, stack) : CT_COMPONENT_OTHER;
-    ct_json_text_or_null(j, key, c == CT_COMPONENT_OTHER ? NULL : ct_component_name(c));
 }
 
 static void add_row(struct ct_json *j, const struct ct_account *a, enum ct_account_row_kind kind) {

@@ -134,26 +134,31 @@ static int compare_keys(const void *a, const void *b, void *names) {
                              n->strings[((const struct ct_info_pair *)b)->key]);
 }
 
-static struct ct_info_pair *sort_facts(struct ct_definitions *n) {
-    const size_t count = n->info_count - 1;
-    struct ct_info_pair *facts = ct_heap_resize(NULL, count, sizeof *facts);
-    if (count) {
-        memcpy(facts, n->info + 1, count * sizeof *facts);
-        qsort_r(facts, count, sizeof *facts, compare_keys, n);
+// Sorted by their keys.
+struct facts {
+    const struct ct_string *strings;
+    struct ct_info_pair *list;
+    size_t count;
+};
+
+static struct facts sort_facts(struct ct_definitions *n) {
+    struct facts f = {.strings = n->strings, .count = n->info_count - 1};
+    f.list = ct_heap_resize(NULL, f.count, sizeof *f.list);
+    if (f.count) {
+        memcpy(f.list, n->info + 1, f.count * sizeof *f.list);
+        qsort_r(f.list, f.count, sizeof *f.list, compare_keys, n);
     }
-    return facts;
+    return f;
 }
 
-// The value of a key in the sorted facts, or NULL.
-static const struct ct_string *find_fact(const struct ct_string *strings,
-                                         const struct ct_info_pair *facts, size_t count,
-                                         const struct ct_string *key) {
-    size_t low = 0, high = count;
+// The value of a key, or NULL.
+static const struct ct_string *find_fact(const struct facts *f, const struct ct_string *key) {
+    size_t low = 0, high = f->count;
     while (low < high) {
         const size_t middle = low + (high - low) / 2;
-        const int c = ct_string_compare(strings[facts[middle].key], *key);
+        const int c = ct_string_compare(f->strings[f->list[middle].key], *key);
         if (!c)
-            return &strings[facts[middle].value];
+            return &f->strings[f->list[middle].value];
         if (c < 0)
             low = middle + 1;
         else
@@ -190,35 +195,30 @@ static int has_origin(const struct ct_string *key) {
            (key->length >= sizeof program - 1 && !memcmp(key->at, program, sizeof program - 1));
 }
 
-static const struct ct_string *find_origin(const struct ct_string *strings,
-                                           const struct ct_info_pair *facts, size_t count,
-                                           const struct ct_string *key) {
+static const struct ct_string *find_origin(const struct facts *f, const struct ct_string *key) {
     char text[MOST_KEY + ORIGIN];
     if (key->length > MOST_KEY || !has_origin(key))
         return NULL;
     memcpy(text, key->at, key->length);
     memcpy(text + key->length, origin, ORIGIN);
-    return find_fact(strings, facts, count, &(struct ct_string){text, key->length + ORIGIN});
+    return find_fact(f, &(struct ct_string){text, key->length + ORIGIN});
 }
 
 // Whether a key is the origin of another fact, which has it in its line.
-static int is_origin(const struct ct_string *strings, const struct ct_info_pair *facts,
-                     size_t count, const struct ct_string *key) {
+static int is_origin(const struct facts *f, const struct ct_string *key) {
     if (key->length <= ORIGIN || key->length > MOST_KEY + ORIGIN || !has_origin(key) ||
         memcmp(key->at + key->length - ORIGIN, origin, ORIGIN) != 0)
         return 0;
     const struct ct_string flag = {key->at, key->length - ORIGIN};
-    return has_origin(&flag) && find_fact(strings, facts, count, &flag) != NULL;
+    return has_origin(&flag) && find_fact(f, &flag) != NULL;
 }
 
-static void print_fact(struct ct_view *v, const struct ct_info_pair *facts, size_t count,
-                       const struct ct_info_pair *fact) {
-    const struct ct_string *strings = v->trace->definitions.strings;
-    const struct ct_string *key = &strings[fact->key], *value = &strings[fact->value];
+static void print_fact(struct ct_view *v, const struct facts *f, const struct ct_info_pair *fact) {
+    const struct ct_string *key = &f->strings[fact->key], *value = &f->strings[fact->value];
     char name[200];
-    if (is_origin(strings, facts, count, key))
+    if (is_origin(f, key))
         return;
-    const struct ct_string *from = find_origin(strings, facts, count, key);
+    const struct ct_string *from = find_origin(f, key);
     ct_utf8_sanitize(name, sizeof name, key->at, key->length);
     print_key(v, name);
     ct_utf8_print_sanitized(v->out, value->at, value->length);
@@ -230,11 +230,10 @@ static void print_fact(struct ct_view *v, const struct ct_info_pair *facts, size
     putc('\n', v->out);
 }
 
-static void print_facts(struct ct_view *v, const struct ct_info_pair *facts, size_t count) {
-    const struct ct_string *strings = v->trace->definitions.strings;
-    for (size_t i = 0; i < count; i++)
-        if (!is_said_below(&strings[facts[i].key]))
-            print_fact(v, facts, count, &facts[i]);
+static void print_facts(struct ct_view *v, const struct facts *f) {
+    for (size_t i = 0; i < f->count; i++)
+        if (!is_said_below(&f->strings[f->list[i].key]))
+            print_fact(v, f, &f->list[i]);
 }
 
 static void print_recording(struct ct_view *v) {
@@ -262,7 +261,7 @@ static void print_digests(struct ct_view *v) {
     fprintf(v->out, "%zu of %zu chunks have one\n", n, x->count);
 }
 
-static void print_text(struct ct_view *v, const struct ct_info_pair *facts, size_t count) {
+static void print_text(struct ct_view *v, const struct facts *facts) {
     const struct ct_trace *t = v->trace;
     const struct ct_index_chunk *last = &t->index.chunks[t->index.count - 1];
     const struct ct_human_text start = ct_label_utc(v, t->start_ns, 1);
@@ -284,7 +283,7 @@ static void print_text(struct ct_view *v, const struct ct_info_pair *facts, size
     fprintf(v->out, "%016" PRIx64 "\n", t->index.trace_id);
     print_key(v, "stacks");
     fprintf(v->out, "%zu\n", t->definitions.defined_stacks);
-    print_facts(v, facts, count);
+    print_facts(v, facts);
 }
 
 static void add_module(struct ct_json *j, const struct ct_definitions *n, size_t i) {
@@ -320,16 +319,16 @@ static void add_recording(struct ct_json *j, const struct ct_trace *t) {
 }
 
 static void add_facts(struct ct_json *j, struct ct_definitions *n) {
-    struct ct_info_pair *facts = sort_facts(n);
+    const struct facts facts = sort_facts(n);
     ct_json_open(j, "info", '{');
-    for (size_t i = 0; i + 1 < n->info_count; i++) {
-        const struct ct_string *key = &n->strings[facts[i].key],
-                               *value = &n->strings[facts[i].value];
+    for (size_t i = 0; i < facts.count; i++) {
+        const struct ct_string *key = &n->strings[facts.list[i].key],
+                               *value = &n->strings[facts.list[i].value];
         ct_json_key(j, key->at, key->length);
         ct_json_bytes(j, "", value->at, value->length);
     }
     ct_json_close(j, '}');
-    free(facts);
+    free(facts.list);
 }
 
 void ct_info_print_json(struct ct_view *v, const struct ct_untracked_share *share,
@@ -355,9 +354,9 @@ void ct_info_print_json(struct ct_view *v, const struct ct_untracked_share *shar
 }
 
 void ct_info_print_facts(struct ct_view *v) {
-    struct ct_info_pair *facts = sort_facts(&v->trace->definitions);
-    print_text(v, facts, v->trace->definitions.info_count - 1);
-    free(facts);
+    const struct facts facts = sort_facts(&v->trace->definitions);
+    print_text(v, &facts);
+    free(facts.list);
     ct_companions_print(v, NULL);
 }
 
