@@ -3,6 +3,7 @@
 #include "print/print.h"
 
 #include <inttypes.h>
+#include <stdarg.h>
 #include <string.h>
 
 #include "base/elide.h"
@@ -213,4 +214,12 @@ void ct_program_marks_print(struct ct_view *v, const struct ct_program_marks *m)
     }
     if (said < m->count)
         fprintf(v->out, "  and %s more\n", ct_human_count(m->count - said).text);
+}
+
+void ct_print_row(struct ct_view *v, const char *what, uint64_t bytes, const char *format, ...) {
+    va_list list;
+    va_start(list, format);
+    fprintf(v->out, "  %-16s %12s  " CT_WRAP_HANG, what, ct_label_size(v, bytes).text);
+    (void)vfprintf(v->out, format, list);
+    va_end(list);
 }

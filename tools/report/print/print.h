@@ -38,4 +38,9 @@ void ct_resumed_add_json(struct ct_json *j, struct ct_view *v, uint64_t bytes, u
 // few, or --top of them. Prints nothing without a mark.
 void ct_program_marks_print(struct ct_view *v, const struct ct_program_marks *m);
 
+// Prints a row of the figures of a device: a name, bytes, and what is said of them, which ends the
+// line unless more follows.
+void ct_print_row(struct ct_view *v, const char *what, uint64_t bytes, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+
 #endif

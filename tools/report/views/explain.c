@@ -21,7 +21,6 @@
 #include "text/read_text.h"
 #include "views/views.h"
 
-static const char record[] = "cutrace run -- COMMAND"; // that records a trace
 static const char adds[] =
     "which call sites held the device when it failed, what its pools and everything outside of "
     "them had, who else was there, and what grew before";
@@ -111,24 +110,6 @@ static int helps(const struct ct_verdicts *l) {
     const enum ct_scenario first = l->count ? l->list[0].scenario : CT_SCENARIO_UNKNOWN;
     return first != CT_SCENARIO_NONE && first != CT_SCENARIO_HOST_MEMORY &&
            first != CT_SCENARIO_DRIVER_MISMATCH;
-}
-
-void ct_explain_begin_json(struct ct_json *j, const char *path, const struct ct_verdicts *l) {
-    ct_json_open(j, NULL, '{');
-    ct_json_text(j, "schema", "cutrace.explain/2");
-    ct_json_text(j, "file", path);
-    ct_verdicts_add_json(j, l, NULL);
-}
-
-void ct_explain_end_json(struct ct_json *j, const char *would_add) {
-    ct_json_text(j, "trace_would_add", would_add);
-    ct_json_text(j, "record", record);
-    ct_document_end(j);
-}
-
-void ct_explain_print_adds(struct ct_view *v, const char *would_add) {
-    fprintf(v->out, "a trace would add: " CT_WRAP_HANG "%s\n", would_add);
-    fprintf(v->out, "to record one:     %s, then cutrace-report TRACE\n", record);
 }
 
 static void print_json(const struct ct_view *v, const char *path, const struct ct_text_facts *f,

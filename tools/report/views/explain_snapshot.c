@@ -24,6 +24,28 @@ static const char *const settings[] = {"PYTORCH_CUDA_ALLOC_CONF", "expandable_se
                                        "max_split_size", "garbage_collection_threshold",
                                        "trace_alloc_overflowed"};
 
+// ---- the frame of what is no trace --------------------------------------------------------------
+
+static const char record[] = "cutrace run -- COMMAND"; // that records a trace
+
+void ct_explain_begin_json(struct ct_json *j, const char *path, const struct ct_verdicts *l) {
+    ct_json_open(j, NULL, '{');
+    ct_json_text(j, "schema", "cutrace.explain/2");
+    ct_json_text(j, "file", path);
+    ct_verdicts_add_json(j, l, NULL);
+}
+
+void ct_explain_end_json(struct ct_json *j, const char *would_add) {
+    ct_json_text(j, "trace_would_add", would_add);
+    ct_json_text(j, "record", record);
+    ct_document_end(j);
+}
+
+void ct_explain_print_adds(struct ct_view *v, const char *would_add) {
+    fprintf(v->out, "a trace would add: " CT_WRAP_HANG "%s\n", would_add);
+    fprintf(v->out, "to record one:     %s, then cutrace-report TRACE\n", record);
+}
+
 // ---- text ---------------------------------------------------------------------------------------
 
 static void print_value(FILE *out, const struct ct_pickle_value *value) {

@@ -4,13 +4,13 @@
 #include "views/steps.h"
 
 #include <inttypes.h>
-#include <stdarg.h>
 
 #include "analyze/live_at.h"
 #include "layout/address_layout.h"
 #include "print/document.h"
 #include "print/label.h"
 #include "print/pool_print.h"
+#include "print/print.h"
 #include "print/table.h"
 #include "print/trace_state.h"
 #include "question/pass.h"
@@ -254,27 +254,17 @@ static void print_moment(struct ct_view *v, const struct ct_moment *m, int devic
             ct_label_time(v, m->t_ns).text, ct_trace_state_doubt(v, m->t_ns).text);
 }
 
-void ct_frag_print_row(struct ct_view *v, const char *what, uint64_t bytes, const char *format,
-                       ...) {
-    va_list list;
-    va_start(list, format);
-    fprintf(v->out, "  %-16s %12s  " CT_WRAP_HANG, what, ct_label_size(v, bytes).text);
-    (void)vfprintf(v->out, format, list);
-    va_end(list);
-}
-
 void ct_frag_print_layout(struct ct_view *v, const struct ct_address_layout *f) {
     const uint64_t small = f->small_blocks << 21;
-    ct_frag_print_row(v, "address gaps", f->gap_bytes, "in %s between %s, largest %s (inferred)\n",
-                      ct_human_counted(f->gaps, "gap").text,
-                      ct_human_counted(f->ranges, "live range").text,
-                      ct_label_size(v, f->gap_max).text);
-    ct_frag_print_row(v, "rounding", f->rounding_bytes,
-                      "of large allocations up to multiples of 2 MiB (inferred)\n");
-    ct_frag_print_row(v, "small blocks", small > f->small_bytes ? small - f->small_bytes : 0,
-                      "unused in %s of 2 MiB with %s of small allocations (inferred)\n",
-                      ct_human_counted(f->small_blocks, "block").text,
-                      ct_label_size(v, f->small_bytes).text);
+    ct_print_row(v, "address gaps", f->gap_bytes, "in %s between %s, largest %s (inferred)\n",
+                 ct_human_counted(f->gaps, "gap").text,
+                 ct_human_counted(f->ranges, "live range").text, ct_label_size(v, f->gap_max).text);
+    ct_print_row(v, "rounding", f->rounding_bytes,
+                 "of large allocations up to multiples of 2 MiB (inferred)\n");
+    ct_print_row(v, "small blocks", small > f->small_bytes ? small - f->small_bytes : 0,
+                 "unused in %s of 2 MiB with %s of small allocations (inferred)\n",
+                 ct_human_counted(f->small_blocks, "block").text,
+                 ct_label_size(v, f->small_bytes).text);
 }
 
 static void print_mempools(struct ct_view *v, const struct ct_live_totals *m) {
@@ -282,10 +272,10 @@ static void print_mempools(struct ct_view *v, const struct ct_live_totals *m) {
         const struct ct_mempool_usage *p = &m->pools[i];
         if (!p->reserved) // not sampled, or not known
             continue;
-        ct_frag_print_row(v, ct_human_format("pool 0x%" PRIx64, p->pool).text,
-                          p->reserved > p->used ? p->reserved - p->used : 0,
-                          "reserved but unused (%s of %s used)\n", ct_label_size(v, p->used).text,
-                          ct_label_size(v, p->reserved).text);
+        ct_print_row(v, ct_human_format("pool 0x%" PRIx64, p->pool).text,
+                     p->reserved > p->used ? p->reserved - p->used : 0,
+                     "reserved but unused (%s of %s used)\n", ct_label_size(v, p->used).text,
+                     ct_label_size(v, p->reserved).text);
     }
 }
 
@@ -294,15 +284,15 @@ static void print_mempools(struct ct_view *v, const struct ct_live_totals *m) {
 static void print_shared(struct ct_view *v, const struct ct_frag_shown *f, int device) {
     const struct ct_shared m = f->shared[device];
     if (m.exported)
-        ct_frag_print_row(v, "shared", m.exported_bytes, "in %s exported for other processes\n",
-                          ct_human_counted(m.exported, "allocation").text);
+        ct_print_row(v, "shared", m.exported_bytes, "in %s exported for other processes\n",
+                     ct_human_counted(m.exported, "allocation").text);
     if (m.opened)
         fprintf(v->out,
                 "  opened           %12s  " CT_WRAP_HANG "in %s of other processes, by CUDA IPC\n",
                 "-", ct_human_counted(m.opened, "allocation").text);
     if (m.imported)
-        ct_frag_print_row(v, "imported", m.imported_bytes, "mapped of %s from other processes\n",
-                          ct_human_counted(m.imported, "handle").text);
+        ct_print_row(v, "imported", m.imported_bytes, "mapped of %s from other processes\n",
+                     ct_human_counted(m.imported, "handle").text);
 }
 
 static int has_shared(const struct ct_shared *m) {
@@ -337,9 +327,9 @@ static void print_host(struct ct_view *v, const struct ct_frag_shown *f) {
     for (size_t i = 0; i < n; i++) {
         if (list[i].module)
             ct_call_sites_base_name(&v->trace->definitions, list[i].module, name, sizeof name);
-        ct_frag_print_row(v, list[i].registered ? "registered" : "allocated", list[i].bytes,
-                          "in %s by %s\n", ct_human_counted(list[i].ranges, "range").text,
-                          list[i].module ? name : "-");
+        ct_print_row(v, list[i].registered ? "registered" : "allocated", list[i].bytes,
+                     "in %s by %s\n", ct_human_counted(list[i].ranges, "range").text,
+                     list[i].module ? name : "-");
     }
     free(list);
 }

@@ -10,11 +10,6 @@
 #include "base/json.h"
 #include "layout/segment_blocks.h"
 
-// Prints a row of the figures of a device: a name, bytes, and what is said of them, which ends the
-// line unless more follows.
-void ct_frag_print_row(struct ct_view *v, const char *what, uint64_t bytes, const char *format, ...)
-    __attribute__((format(printf, 4, 5)));
-
 // Prints whether fragmentation made requests of a device (an index) fail, and by which figures.
 void ct_frag_conclusion_print(struct ct_view *v, const struct ct_scan *s, int device);
 

@@ -77,22 +77,21 @@ static void print_class(struct ct_view *v, const char *class, const struct ct_fr
 
 static void print_lost_blocks(struct ct_view *v, const struct ct_torch_pool_totals *f) {
     if (f->asleep_segment_bytes || f->asleep_bytes)
-        ct_frag_print_row(v, "asleep", f->asleep_segment_bytes,
-                          "of segments, unmapped: no memory of the device; %s in blocks\n",
-                          ct_label_size(v, f->asleep_bytes).text);
+        ct_print_row(v, "asleep", f->asleep_segment_bytes,
+                     "of segments, unmapped: no memory of the device; %s in blocks\n",
+                     ct_label_size(v, f->asleep_bytes).text);
     if (f->outside_bytes)
-        ct_frag_print_row(v, "outside", f->outside_bytes,
-                          "of blocks in memory without a recorded call\n");
+        ct_print_row(v, "outside", f->outside_bytes,
+                     "of blocks in memory without a recorded call\n");
 }
 
 // PyTorch's own count has blocks that the trace does not have.
 static void print_reported(struct ct_view *v, const struct ct_torch_pool_totals *f) {
     if (f->reported && f->allocated != f->block_bytes) {
-        ct_frag_print_row(
-            v, "PyTorch", f->reserved,
-            "reserved; %s of it in blocks, as PyTorch counts; %s in %s of the trace\n",
-            ct_label_size(v, f->allocated).text, ct_label_size(v, f->block_bytes).text,
-            ct_human_counted(f->blocks, "block").text);
+        ct_print_row(v, "PyTorch", f->reserved,
+                     "reserved; %s of it in blocks, as PyTorch counts; %s in %s of the trace\n",
+                     ct_label_size(v, f->allocated).text, ct_label_size(v, f->block_bytes).text,
+                     ct_human_counted(f->blocks, "block").text);
         return;
     }
     fprintf(v->out, "  PyTorch          %12s  " CT_WRAP_HANG "reserved; %s of it in %s\n",
@@ -103,32 +102,31 @@ static void print_reported(struct ct_view *v, const struct ct_torch_pool_totals 
 
 static void print_segments(struct ct_view *v, const struct ct_replay *now, int device,
                            const struct ct_torch_pool_totals *f) {
-    ct_frag_print_row(v, "segments", f->segment_bytes, "in %s%s",
-                      ct_human_counted(f->segments, "segment").text, f->segments ? ":" : "");
+    ct_print_row(v, "segments", f->segment_bytes, "in %s%s",
+                 ct_human_counted(f->segments, "segment").text, f->segments ? ":" : "");
     print_segment_kinds(v, now, device);
     putc('\n', v->out);
 }
 
 static void print_unreconciled(struct ct_view *v, const struct ct_torch_pool_totals *f) {
     if (f->unreconciled > 0)
-        ct_frag_print_row(v, "unreconciled", (uint64_t)f->unreconciled,
-                          "reserved by PyTorch without a recorded call to the driver\n");
+        ct_print_row(v, "unreconciled", (uint64_t)f->unreconciled,
+                     "reserved by PyTorch without a recorded call to the driver\n");
     else if (f->unreconciled < 0)
-        ct_frag_print_row(v, "unreconciled", 0 - (uint64_t)f->unreconciled,
-                          "of segments that PyTorch does not count as reserved\n");
+        ct_print_row(v, "unreconciled", 0 - (uint64_t)f->unreconciled,
+                     "of segments that PyTorch does not count as reserved\n");
 }
 
 static void print_free(struct ct_view *v, const struct ct_torch_pool_totals *f) {
-    ct_frag_print_row(
-        v, "free inside", f->free.bytes, "in %s, largest %s; external fragmentation %s\n",
-        ct_human_counted(f->free.ranges, "free block").text,
-        ct_pool_text_largest(v, f->free.largest).text, ct_pool_text_fragmentation(f).text);
+    ct_print_row(v, "free inside", f->free.bytes, "in %s, largest %s; external fragmentation %s\n",
+                 ct_human_counted(f->free.ranges, "free block").text,
+                 ct_pool_text_largest(v, f->free.largest).text, ct_pool_text_fragmentation(f).text);
     print_class(v, "small", &f->of_class[CT_TORCH_POOL_SMALL]);
     print_class(v, "large", &f->of_class[CT_TORCH_POOL_LARGE]);
-    ct_frag_print_row(v, "idle", f->idle_bytes, "in %s without blocks: could be freed\n",
-                      ct_human_counted(f->idle_segments, "segment").text);
-    ct_frag_print_row(v, "held open", f->held_open_bytes, "free in %s that blocks hold open\n",
-                      ct_human_counted(f->held_open_segments, "segment").text);
+    ct_print_row(v, "idle", f->idle_bytes, "in %s without blocks: could be freed\n",
+                 ct_human_counted(f->idle_segments, "segment").text);
+    ct_print_row(v, "held open", f->held_open_bytes, "free in %s that blocks hold open\n",
+                 ct_human_counted(f->held_open_segments, "segment").text);
     if (ct_torch_settings_limit_reuse(v->trace))
         fputs(
             "  \"at most\" is an upper bound: a free block may belong to another stream or pool\n",
