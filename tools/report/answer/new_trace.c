@@ -79,31 +79,6 @@ int ct_new_trace_prepare(struct ct_view *v, struct ct_copy_request *request,
     return 0;
 }
 
-int ct_new_trace_put(void *user, const void *bytes, size_t n) {
-    return ct_new_file_write(user, bytes, n);
-}
-
-int ct_new_trace_write(struct ct_trace *t, struct ct_new_file *file, const char *path,
-                       const struct ct_copy_request *request, struct ct_copied *copied,
-                       struct ct_error *error) {
-    if (ct_new_file_open(file, path)) {
-        *error = file->error;
-        return -1;
-    }
-    *error = (struct ct_error){.status = CT_EXIT_OK};
-    if (ct_copy_trace(t, request, copied, error)) {
-        ct_new_file_discard(file);
-        if (!*error->text)
-            *error = file->error;
-        return -1;
-    }
-    if (ct_new_file_commit(file)) {
-        *error = file->error;
-        return -1;
-    }
-    return 0;
-}
-
 // ---- in memory ----------------------------------------------------------------------------------
 
 static int put_memory(void *user, const void *bytes, size_t n) {

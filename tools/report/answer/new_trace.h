@@ -6,7 +6,6 @@
 #include "answer/view.h"
 #include "copy/copy_trace.h"
 #include "copy/scrub.h"
-#include "read/new_file.h"
 #include "symbols/source_locations.h"
 
 // Checks an output for a trace: it is named, is not this trace, replaces nothing without --force.
@@ -23,10 +22,6 @@ int ct_new_trace_around(struct ct_view *v, uint64_t around_ns, struct ct_copy_re
 // or -1 with an error.
 int ct_new_trace_prepare(struct ct_view *v, struct ct_copy_request *request,
                          struct ct_source_locations *lines, struct ct_error *error);
-// Writes the copy into a new file; without success nothing is left of it.
-int ct_new_trace_write(struct ct_trace *t, struct ct_new_file *file, const char *path,
-                       const struct ct_copy_request *request, struct ct_copied *copied,
-                       struct ct_error *error);
 // A copy in memory, without names that the scrub replaces (NULL: with all of them). What is written
 // is read again: a copy in which a name is left is no copy.
 struct ct_memory_copy {
@@ -38,8 +33,6 @@ int ct_new_trace_in_memory(struct ct_trace *t, struct ct_copy_request *request,
                            struct ct_scrub *scrub, struct ct_memory_copy *copy,
                            struct ct_error *error);
 void ct_new_trace_close(struct ct_memory_copy *copy);
-// For ct_copy_request.put: `user` is a struct ct_new_file.
-int ct_new_trace_put(void *user, const void *bytes, size_t n);
 
 // Sets `to` to --output, else to the name of the trace without its folder, with another ending
 // (".pickle") in place of ".zst": a file in the working directory. Returns 0, or -1 with an error:

@@ -14,6 +14,7 @@
 #include "base/utf8.h"
 #include "copy/seal_trace.h"
 #include "print/document.h"
+#include "read/new_file.h"
 #include "views/views.h"
 
 // ---- what is said of the copies -----------------------------------------------------------------
@@ -150,17 +151,25 @@ void ct_copy_result_print(const struct ct_copy_result *r, FILE *out) {
         print_text(r, out);
 }
 
-// ---- the command --------------------------------------------------------------------------------
-
 // ---- a new file ---------------------------------------------------------------------------------
 
+static int put(void *file, const void *bytes, size_t n) {
+    return ct_new_file_write(file, bytes, n);
+}
+
+// Without success nothing is left of the file.
 static int write_file(struct ct_view *v, struct ct_copy_request *request, struct ct_copy_result *r,
                       struct ct_error *error) {
     struct ct_new_file file;
-    request->put = ct_new_trace_put;
+    *error = (struct ct_error){.status = CT_EXIT_OK};
+    request->put = put;
     request->user = &file;
-    const int rc =
-        ct_new_trace_write(v->trace, &file, v->options->output, request, &r->parts->copied, error);
+    const int rc = ct_new_file_open(&file, v->options->output) ||
+                   ct_copy_trace(v->trace, request, &r->parts->copied, error) ||
+                   ct_new_file_commit(&file);
+    if (rc && !*error->text)
+        *error = file.error;
+    ct_new_file_discard(&file);
     r->bytes = file.bytes;
     return rc;
 }
