@@ -8,7 +8,7 @@
 #include <cutrace/model/readings.h>
 
 #include "answer/view.h"
-#include "sites/leaks.h"
+#include "base/json.h"
 
 enum { CT_UNTRACKED_ROWS = CT_MEASURED_PARTS + 1, CT_UNTRACKED_NOTE = 200 };
 
@@ -26,24 +26,5 @@ const char *ct_untracked_title(const struct ct_breakdown *s);
 void ct_untracked_add_parts(struct ct_json *j, const struct ct_breakdown *s);
 // Adds the keys context_bytes, module_bytes, limit_bytes and graph_bytes of a device.
 void ct_untracked_add_costs(struct ct_json *j, const struct ct_measured *m);
-
-// Words and JSON for untracked memory that grows.
-
-// Prints what a growth that is none any more is: " stopped growing at ...; it grew since ...", or
-// that it slows down, `like` what. The end of a line.
-void ct_growth_print_bounded(struct ct_view *v, const struct ct_growth_shape *s, const char *like);
-// Prints a line that says how it grows, that it has filled, or that there is too little to tell;
-// none where it does not grow or is not known. `is_full`: the device is full at the moment.
-void ct_untracked_growth_print(struct ct_view *v, const struct ct_leaks *l, int is_full);
-// Prints up to when it is known, as a part of a line: "; untracked memory: ..."; nothing where that
-// is the moment.
-void ct_untracked_growth_print_known(struct ct_view *v, const struct ct_leaks *l);
-// Adds the keys of how something grows, and `full_in_ns`: when it alone would have filled the
-// device.
-void ct_growth_add_shape(struct ct_json *j, const struct ct_growth_shape *s);
-void ct_growth_add_full(struct ct_json *j, const struct ct_leaks *l,
-                        const struct ct_growth_shape *s);
-// Adds the key `untracked`.
-void ct_untracked_growth_add_json(struct ct_json *j, const struct ct_leaks *l);
 
 #endif

@@ -26,6 +26,94 @@ static const struct ct_site_group *group_of(const struct ct_leaks *l, const stru
     return &l->groups.list[k->group];
 }
 
+// ---- text: untracked memory that grows ----------------------------------------------------------
+
+static const char *const part_names[CT_MEASURED_PARTS] = {
+    [CT_MEASURED_CONTEXTS] = "contexts",
+    [CT_MEASURED_MODULES] = "modules",
+    [CT_MEASURED_LIMITS] = "limits",
+    [CT_MEASURED_GRAPHS] = "graph executables",
+};
+
+// Prints what a growth that is none any more is: " stopped growing at ...; it grew since ...", or
+// that it slows down, `like` what. The end of a line.
+static void print_bounded(struct ct_view *v, const struct ct_growth_shape *s, const char *like) {
+    if (s->is_slowing)
+        fprintf(v->out, " grows more and more slowly since %s%s\n",
+                ct_label_time(v, s->since_ns).text, like);
+    else
+        fprintf(v->out, " stopped growing at %s; it grew since %s\n",
+                ct_label_time(v, s->filled_ns).text, ct_label_time(v, s->since_ns).text);
+}
+
+static void print_subject(struct ct_view *v, const struct ct_untracked_growth *g) {
+    fputs(g->is_own ? "untracked memory of this process"
+                    : "untracked memory, of this process or of others,",
+          v->out);
+}
+
+// Prints "; of this 1.20 GiB graph executables, 300.00 MiB of no measured call".
+static void print_untracked_parts(struct ct_view *v, const struct ct_untracked_growth *g) {
+    uint64_t left = g->shape.kept_bytes;
+    const char *before = "; of this ";
+    for (unsigned i = 0; i < CT_MEASURED_PARTS && g->measured_known; i++) {
+        if (!g->measured[i])
+            continue;
+        fprintf(v->out, "%s%s %s", before, ct_label_size(v, g->measured[i]).text, part_names[i]);
+        left -= g->measured[i];
+        before = ", ";
+    }
+    if (left && left < g->shape.kept_bytes)
+        fprintf(v->out, ", %s of no measured call", ct_label_size(v, left).text);
+}
+
+static void print_untracked_growing(struct ct_view *v, const struct ct_leaks *l, int is_full) {
+    const struct ct_untracked_growth *g = &l->untracked;
+    const struct ct_growth_shape *s = &g->shape;
+    uint64_t ns;
+    print_subject(v, g);
+    fprintf(v->out, " grows: %s since %s (+%s per hour, %s, %s), to %s at %s",
+            ct_label_size(v, s->kept_bytes).text, ct_label_time(v, s->since_ns).text,
+            ct_label_size(v, ct_growth_shape_in(s, HOUR)).text, ct_growth_kind_name(s->kind),
+            ct_sureness_name(s->confidence), ct_label_size(v, g->bytes).text,
+            ct_label_time(v, g->read_ns).text);
+    print_untracked_parts(v, g);
+    if (!is_full && ct_leaks_count(l) > 1 && ct_leaks_full_in(l, s, &ns) && ns)
+        fprintf(v->out, "; alone, it fills the device in %s", ct_human_seconds(ns).text);
+    putc('\n', v->out);
+}
+
+// Prints a line that says how it grows, that it has filled, or that there is too little to tell;
+// none where it does not grow or is not known. `is_full`: the device is full at the moment.
+static void print_untracked(struct ct_view *v, const struct ct_leaks *l, int is_full) {
+    const struct ct_untracked_growth *g = &l->untracked;
+    const struct ct_growth_shape *s = &g->shape;
+    if (ct_growth_kind_is_leak(s->kind)) {
+        print_untracked_growing(v, l, is_full);
+    } else if (s->kind == CT_GROWTH_KIND_SATURATING) {
+        fputs("bounded: ", v->out);
+        print_subject(v, g);
+        print_bounded(v, s, "");
+    } else if (s->kind == CT_GROWTH_KIND_UNTOLD && !ct_leaks_is_too_short(l)) {
+        fputs("too little to tell: ", v->out);
+        print_subject(v, g);
+        fprintf(v->out,
+                " has grown by %s: seen for too short a time, or lost events would explain "
+                "it\n",
+                ct_label_size(v, s->kept_bytes).text);
+    }
+}
+
+// Prints up to when it is known, as a part of a line: "; untracked memory: ..."; nothing where that
+// is the moment.
+static void print_untracked_known(struct ct_view *v, const struct ct_leaks *l) {
+    const struct ct_untracked_growth *g = &l->untracked;
+    if (!g->known)
+        fputs("; untracked memory is not known", v->out);
+    else if (g->read_ns < l->to_ns - (l->to_ns - l->from_ns) / 16)
+        fprintf(v->out, "; untracked memory is known up to %s", ct_label_time(v, g->read_ns).text);
+}
+
 // ---- text: what grows ---------------------------------------------------------------------------
 
 static const struct ct_table_column columns[] = {
@@ -100,7 +188,7 @@ static void print_filled(struct ct_view *v, const struct ct_leaks *l) {
         const struct ct_site_group *g = group_of(l, &l->filled[i]);
         fprintf(v->out, "bounded: %s " CT_WRAP_NAME "%s" CT_WRAP_NAME_END,
                 ct_label_size(v, g->bytes).text, g->label);
-        ct_growth_print_bounded(v, s, ", as a cache does");
+        print_bounded(v, s, ", as a cache does");
     }
     if (l->filled_count > FILLED_ROWS)
         fprintf(v->out, "bounded: %zu more call sites have filled, or slow down\n",
@@ -162,7 +250,7 @@ static void print_window(struct ct_view *v, const struct ct_leaks *l) {
     if (l->exact_from_ns)
         fprintf(v->out, "; what was freed before %s is %s", ct_label_time(v, l->exact_from_ns).text,
                 is_coarse ? "bounded by the coarse history" : "not known");
-    ct_untracked_growth_print_known(v, l);
+    print_untracked_known(v, l);
     fprintf(v->out, "%s\n", v->terminal->reset);
 }
 
@@ -174,13 +262,54 @@ static void print_device(struct ct_view *v, int device, const struct ct_leaks *l
     if (m->kind != CT_MOMENT_OOM) // it is full
         print_full(v, l);
     print_pool(v, l);
-    ct_untracked_growth_print(v, l, m->kind == CT_MOMENT_OOM);
+    print_untracked(v, l, m->kind == CT_MOMENT_OOM);
     print_filled(v, l);
     print_untold(v, l);
     print_window(v, l);
 }
 
 // ---- JSON ---------------------------------------------------------------------------------------
+
+static void add_shape(struct ct_json *j, const struct ct_growth_shape *s) {
+    const int is_leak = ct_growth_kind_is_leak(s->kind),
+              is_any = is_leak || s->kind == CT_GROWTH_KIND_SATURATING;
+    ct_json_text(j, "shape", ct_growth_kind_name(s->kind));
+    ct_json_number_or_null(j, "since_t_ns", is_any, s->since_ns);
+    ct_json_number_or_null(j, "filled_t_ns", s->filled_ns != 0, s->filled_ns);
+    ct_json_number_or_null(j, "kept_bytes", is_any, s->kept_bytes);
+    ct_json_number_or_null(j, "bytes_per_hour", is_leak, ct_growth_shape_in(s, HOUR));
+    ct_json_number_or_null(j, "steps", is_leak, s->steps);
+    if (is_leak)
+        ct_json_ratio(j, "confidence", (uint64_t)(s->confidence * 10000 + 0.5), 10000);
+    else
+        ct_json_null(j, "confidence");
+}
+
+// Adds `full_in_ns`: when it alone would have filled the device.
+static void add_full(struct ct_json *j, const struct ct_leaks *l, const struct ct_growth_shape *s) {
+    uint64_t ns = 0;
+    const int known = ct_growth_kind_is_leak(s->kind) && ct_leaks_full_in(l, s, &ns);
+    ct_json_number_or_null(j, "full_in_ns", known, ns);
+}
+
+static void add_untracked(struct ct_json *j, const struct ct_leaks *l) {
+    const struct ct_untracked_growth *g = &l->untracked;
+    struct ct_measured measured = {.count = 0};
+    if (!ct_json_open_or_null(j, "untracked", g->known, '{'))
+        return;
+    const int is_leak = ct_growth_kind_is_leak(g->shape.kind);
+    ct_json_text(j, "whose", g->is_own ? "process" : "process-or-others");
+    ct_json_number(j, "bytes", g->bytes);
+    ct_json_number(j, "read_t_ns", g->read_ns);
+    add_shape(j, &g->shape);
+    add_full(j, l, &g->shape);
+    for (unsigned i = 0; i < CT_MEASURED_PARTS; i++) {
+        measured.bytes[i] = g->measured[i];
+        measured.known[i] = is_leak && g->measured_known;
+    }
+    ct_untracked_add_costs(j, &measured);
+    ct_json_close(j, '}');
+}
 
 static void add_site(struct ct_view *v, struct ct_json *j, const struct ct_leaks *l,
                      const struct ct_leak *k) {
@@ -190,9 +319,9 @@ static void add_site(struct ct_view *v, struct ct_json *j, const struct ct_leaks
     ct_json_text(j, "site", g->label);
     ct_json_number(j, "bytes", g->bytes);
     ct_json_number(j, "count", g->count);
-    ct_growth_add_shape(j, &k->shape);
+    add_shape(j, &k->shape);
     ct_json_text(j, "past", k->past == CT_LEAK_PAST_COARSE ? "coarse" : "exact");
-    ct_growth_add_full(j, l, &k->shape);
+    add_full(j, l, &k->shape);
     ct_json_number(j, "taken_count", g->growth.taken_count);
     ct_json_number(j, "taken_bytes", g->growth.taken_bytes);
     ct_json_number(j, "never_freed_count", k->never_freed_count);
@@ -217,8 +346,8 @@ static void add_pool(struct ct_json *j, const struct ct_leaks *l) {
     const struct ct_leaks_pool *p = &l->pool;
     if (!ct_json_open_or_null(j, "fragmentation", p->is_fragmenting, '{'))
         return;
-    ct_growth_add_shape(j, &p->shape);
-    ct_growth_add_full(j, l, &p->shape);
+    add_shape(j, &p->shape);
+    add_full(j, l, &p->shape);
     ct_json_number(j, "reserved_bytes", p->reserved);
     ct_json_number(j, "filled_bytes", p->filled);
     ct_json_number(j, "most_filled_before_bytes", p->most_before);
@@ -245,7 +374,7 @@ static void add_device(struct ct_view *v, struct ct_json *j, int device, const s
     ct_json_number(j, "untold", l->untold_count);
     ct_json_number(j, "untold_bytes", l->untold_bytes);
     add_pool(j, l);
-    ct_untracked_growth_add_json(j, l);
+    add_untracked(j, l);
     ct_json_close(j, '}');
 }
 
