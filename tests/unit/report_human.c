@@ -158,6 +158,9 @@ TEST(times_and_counts) {
     assert_string_equal(ct_human_count(1234).text, "1234");
     assert_string_equal(ct_human_count(12345).text, "12 345");
     assert_string_equal(ct_human_count(UINT64_MAX).text, "18 446 744 073 709 551 615");
+    assert_string_equal(ct_human_counted(1, "free block").text, "1 free block");
+    assert_string_equal(ct_human_counted(12345, "free block").text, "12 345 free blocks");
+    assert_string_equal(ct_human_counted(0, "event").text, "0 events");
 }
 
 static void cleaned(const char *from, size_t n, const char *want) {

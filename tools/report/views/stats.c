@@ -133,33 +133,19 @@ static void add_bar(struct ct_json *j, const char *key, const struct ct_stats_ba
     ct_json_close(j, '}');
 }
 
-static void add_size_bars(struct ct_json *j, const struct ct_object_stats *s) {
-    ct_json_open(j, "sizes", '[');
-    for (unsigned i = 0; i < CT_STATS_SIZES; i++) {
-        if (!s->sizes[i].count)
-            continue;
-        ct_json_open(j, NULL, '{');
-        ct_json_number(j, "from_bytes", i ? UINT64_C(1) << (i - 1) : 0);
-        ct_json_number(j, "count", s->sizes[i].count);
-        ct_json_number(j, "bytes", s->sizes[i].bytes);
-        ct_json_close(j, '}');
-    }
-    ct_json_close(j, ']');
-}
-
-static void add_lifetime_bars(struct ct_json *j, const struct ct_object_stats *s) {
+// The first bar begins at 0, the second at `first`, each other at `times` the one before it.
+static void add_bars(struct ct_json *j, const char *from, const struct ct_stats_bar *list,
+                     unsigned n, uint64_t first, unsigned times) {
     uint64_t bound = 0;
-    ct_json_open(j, "lifetimes", '[');
-    for (unsigned i = 0; i < CT_STATS_LIFETIMES; i++, bound = bound ? bound * 10 : 1000) {
-        if (!s->lifetimes[i].count)
+    for (unsigned i = 0; i < n; i++, bound = bound ? bound * times : first) {
+        if (!list[i].count)
             continue;
         ct_json_open(j, NULL, '{');
-        ct_json_number(j, "from_ns", bound);
-        ct_json_number(j, "count", s->lifetimes[i].count);
-        ct_json_number(j, "bytes", s->lifetimes[i].bytes);
+        ct_json_number(j, from, bound);
+        ct_json_number(j, "count", list[i].count);
+        ct_json_number(j, "bytes", list[i].bytes);
         ct_json_close(j, '}');
     }
-    ct_json_close(j, ']');
 }
 
 static void add_objects(struct ct_view *v, struct ct_json *j, const char *key,
@@ -168,8 +154,12 @@ static void add_objects(struct ct_view *v, struct ct_json *j, const char *key,
     add_bar(j, "allocated", &s->allocated);
     add_bar(j, "freed", &s->freed);
     add_bar(j, "live", &s->live);
-    add_size_bars(j, s);
-    add_lifetime_bars(j, s);
+    ct_json_open(j, "sizes", '[');
+    add_bars(j, "from_bytes", s->sizes, CT_STATS_SIZES, 1, 2);
+    ct_json_close(j, ']');
+    ct_json_open(j, "lifetimes", '[');
+    add_bars(j, "from_ns", s->lifetimes, CT_STATS_LIFETIMES, 1000, 10);
+    ct_json_close(j, ']');
     ct_json_open(j, "top_sizes", '[');
     for (size_t i = 0; i < s->size_count && (!v->options->top || i < v->options->top); i++) {
         ct_json_open(j, NULL, '{');
