@@ -27,7 +27,7 @@ static struct ct_verdict *add_growth(const struct ct_trace_case *c, const struct
         least = j->cause.missing;
     if (bytes < least || !bytes)
         return NULL;
-    return j ? ct_judged_add(j, scenario, confidence, summary)
+    return j ? ct_rule_add_as(&j->rules, CT_RULE_GROWTH, scenario, confidence, summary)
              : ct_verdicts_add(v, scenario, confidence, c->device < CT_MAX_DEVICES ? c->device : -1,
                                "%s", summary);
 }
@@ -47,8 +47,7 @@ static struct ct_evidence *add_shape(const struct ct_trace_case *c, const struct
                             : unit == MINUTE_NS ? "a minute"
                                                 : "a second",
                             ct_growth_kind_name(s->kind));
-    e->bytes_known = 1;
-    e->bytes = s->kept_bytes;
+    ct_evidence_set_bytes(e, s->kept_bytes);
     return e;
 }
 
@@ -143,8 +142,7 @@ static void add_parts(const struct ct_trace_case *c, struct ct_verdict *v) {
             continue;
         struct ct_evidence *e =
             ct_verdict_add_text(v, "%s since then: %s", names[i], size(g->measured[i]).text);
-        e->bytes_known = 1;
-        e->bytes = g->measured[i];
+        ct_evidence_set_bytes(e, g->measured[i]);
     }
 }
 
@@ -156,8 +154,7 @@ static void add_untracked(const struct ct_trace_case *c, struct ct_verdict *v) {
     add_parts(c, v);
     struct ct_evidence *all = ct_verdict_add_text(v, "at the last reading of the device: %s",
                                                   size(l->untracked.bytes).text);
-    all->bytes_known = 1;
-    all->bytes = l->untracked.bytes;
+    ct_evidence_set_bytes(all, l->untracked.bytes);
     const int is_full_known = ct_leaks_full_in(l, &l->untracked.shape, &ns);
     add_full(c, is_full_known, ns, v);
     if (l->untracked.measured_known && l->untracked.measured[CT_MEASURED_GRAPHS])

@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "diagnose/kv_arithmetic.h"
+#include "diagnose/rules.h"
 #include "diagnose/server_settings.h"
 
 #define MILLION 1000000
@@ -115,24 +116,30 @@ static void advise_larger(const struct ct_metrics_demand *d, const struct ct_fac
         ct_advice_set(a, "--gpu-memory-utilization", util.text, NULL, NULL);
 }
 
+// A share in millionths as a figure of per cent; one that is not known stays so.
+static int64_t in_percent(int64_t share) {
+    return share < 0 ? -1 : share < INT64_MAX / 100 ? share * 100 : INT64_MAX;
+}
+
+static struct ct_rule_source make_source(struct ct_figures *n, struct ct_verdicts *to) {
+    ct_figures_clear(n);
+    return (struct ct_rule_source){.to = to, .device = -1, .figures = n};
+}
+
 static void judge_preemption(const struct ct_metrics *m, const struct ct_facts *facts,
                              struct ct_verdicts *l) {
     const struct ct_metrics_demand demand = ct_metrics_verdicts_demand(m);
-    const int64_t count = ct_metrics_growth(m, CT_METRIC_PREEMPTIONS, 0, m->count) / MILLION;
     const int64_t usage = ct_metrics_max(m, CT_METRIC_USAGE, NULL),
                   waiting = ct_metrics_max(m, CT_METRIC_WAITING, NULL);
-    if (count < 1)
+    struct ct_figures n;
+    const struct ct_rule_source s = make_source(&n, l);
+    n.count = ct_metrics_growth(m, CT_METRIC_PREEMPTIONS, 0, m->count) / MILLION;
+    n.scrapes = ct_figure(m->scrapes);
+    n.usage = in_percent(usage);
+    n.waiting = waiting >= 0 ? waiting / MILLION : -1;
+    if (n.count < 1)
         return;
-    struct ct_verdict *v = ct_verdicts_add(
-        l, CT_SCENARIO_PREEMPTION, 0.95, -1,
-        "requests were preempted, because the KV cache was full: served, but slowly");
-    (void)ct_verdict_add_text(
-        v, "the counter of preemptions grew by %" PRId64 " in %" PRIu64 " scrapes", count,
-        m->scrapes);
-    if (usage >= 0)
-        (void)ct_verdict_add_text(v, "up to %.1f %% of the KV cache was in use", percent(usage));
-    if (waiting >= 0)
-        (void)ct_verdict_add_text(v, "up to %" PRId64 " requests waited", waiting / MILLION);
+    struct ct_verdict *v = ct_rule_add(&s, CT_RULE_METRICS_PREEMPTION);
     advise_fewer(&demand, facts, v);
     advise_larger(&demand, facts, v);
 }
@@ -143,23 +150,16 @@ static void judge_prefix_cache(const struct ct_metrics *m, struct ct_verdicts *l
     const uint32_t half = m->count / 2;
     const int64_t before = ct_metrics_verdicts_hit_rate(m, 0, half),
                   after = ct_metrics_verdicts_hit_rate(m, half, m->count);
-    uint32_t full = 0;
+    struct ct_figures n;
+    const struct ct_rule_source s = make_source(&n, l);
+    n.count = 0;
     for (uint32_t i = half; i < m->count; i++)
-        full += m->list[i].values[CT_METRIC_USAGE] >= FULL;
-    if (before <= 0 || after < 0 || after >= before / 2 || full * 2 < m->count - half)
-        return;
-    struct ct_verdict *v =
-        ct_verdicts_add(l, CT_SCENARIO_PREFIX_CACHE_PRESSURE, 0.75, -1,
-                        "the KV cache was full, and the prefix cache found less and less in it");
-    (void)ct_verdict_add_text(v, "its hit rate fell from %.1f to %.1f %%", percent(before),
-                              percent(after));
-    (void)ct_verdict_add_text(
-        v, "%" PRIu32 " of the last %" PRIu32 " scrapes have 90 %% of the cache in use", full,
-        m->count - half);
-    (void)ct_verdict_add_advice(v,
-                                "give the KV cache more memory, or send requests that begin alike "
-                                "to the same server");
-    ct_verdict_set_refuted_by(v, "a load whose prompts begin less alike than before");
+        n.count += m->list[i].values[CT_METRIC_USAGE] >= FULL;
+    n.scrapes = m->count - half;
+    n.first_hits = in_percent(before);
+    n.hits = in_percent(after);
+    if (before > 0 && after >= 0 && after < before / 2 && n.count * 2 >= n.scrapes)
+        (void)ct_rule_add(&s, CT_RULE_METRICS_PREFIX_CACHE);
 }
 
 void ct_metrics_verdicts_find(const struct ct_metrics *m, const struct ct_facts *facts,

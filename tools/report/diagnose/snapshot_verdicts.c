@@ -6,8 +6,8 @@
 #include <stdlib.h>
 
 #include "base/heap.h"
-#include "diagnose/phase_scenarios.h"
 #include "diagnose/plain_advice.h"
+#include "diagnose/rules.h"
 
 // ---- the case -----------------------------------------------------------------------------------
 
@@ -97,165 +97,80 @@ int ct_snapshot_case_is_expandable(const struct ct_snapshot_case *c) {
     return v && v->type == CT_PICKLE_IS_BOOL ? v->number != 0 : -1;
 }
 
-// ---- the verdicts -------------------------------------------------------------------------------
+// ---- evidence and advice ------------------------------------------------------------------------
 
 #define MIB (UINT64_C(1) << 20)
 #define GIB (UINT64_C(1) << 30)
 #define TIB (UINT64_C(1) << 40)
 
-static struct ct_human_text size(uint64_t bytes) {
-    return ct_human_bytes(bytes, CT_UNITS_IEC);
-}
+struct judged {
+    const struct ct_snapshot_case *c;
+    uint64_t wanted; // of the driver
+    struct ct_human_text when, moment;
+    struct ct_figures n;
+    struct ct_rule_source rules;
+};
 
-static void set_bytes(struct ct_evidence *e, uint64_t bytes) {
-    e->bytes_known = 1;
-    e->bytes = bytes;
-}
-
-// ---- evidence ----------------------------------------------------------------------------------
-
-static void add_request(const struct ct_snapshot_case *c, struct ct_verdict *v) {
-    const struct ct_snapshot_entry *o = c->oom;
-    const struct ct_human_text when = o->time_us && o->time_us < UINT64_MAX / 1000
-                                          ? ct_human_date_and_time(o->time_us * 1000)
-                                          : (struct ct_human_text){"-"};
-    if (o->free_known)
-        set_bytes(ct_verdict_add_text(
-                      v, "entry %zu of its history, at %s: asked for %s; %s was free on the device",
-                      c->at + 1, when.text, size(o->bytes).text, size(o->address).text),
-                  o->bytes);
-    else
-        set_bytes(ct_verdict_add_text(v, "entry %zu of its history, at %s: asked for %s", c->at + 1,
-                                      when.text, size(o->bytes).text),
-                  o->bytes);
-}
-
-static void add_phase(const struct ct_snapshot_case *c, struct ct_verdict *v) {
-    if (c->phase.phase != CT_PHASE_UNKNOWN)
-        (void)ct_verdict_add_text(v, "during: %s", ct_phases_title(&c->phase).text);
-}
-
-static void add_pool(const struct ct_snapshot_case *c, struct ct_verdict *v) {
+static void read_figures(struct judged *j) {
+    const struct ct_snapshot_case *c = j->c;
     const struct ct_snapshot_pool *p = &c->pool;
-    if (c->device < 0)
+    struct ct_figures *n = &j->n;
+    ct_figures_clear(n);
+    n->entries = ct_figure(c->entries);
+    n->what = c->entries == 1 ? "y" : "ies";
+    if (c->device >= 0) {
+        j->moment = ct_snapshot_case_name_moment(c);
+        n->reserved = ct_figure(p->reserved);
+        n->segments = ct_figure(p->segments);
+        n->place = j->moment.text;
+        n->allocated = ct_figure(p->allocated + p->pending);
+        n->unallocated = ct_figure(p->free.bytes);
+        n->largest = ct_figure(p->free.largest);
+        n->idle = ct_figure(p->usable.bytes);
+        n->ranges = ct_figure(p->usable.ranges);
+        n->largest_idle = ct_figure(p->usable.largest);
+    }
+    if (!c->oom)
         return;
-    set_bytes(ct_verdict_add_text(
-                  v,
-                  "PyTorch held %s in %s segment%s %s: %s in blocks, %s idle, of which the largest "
-                  "free block had %s",
-                  size(p->reserved).text, ct_human_count(p->segments).text,
-                  ct_human_plural(p->segments), ct_snapshot_case_name_moment(c).text,
-                  size(p->allocated + p->pending).text, size(p->free.bytes).text,
-                  size(p->free.largest).text),
-              p->reserved);
+    const uint64_t us = c->oom->time_us;
+    j->when = us && us < UINT64_MAX / 1000 ? ct_human_date_and_time(us * 1000)
+                                           : (struct ct_human_text){"-"};
+    j->wanted = ct_snapshot_segment_bytes(c->oom->bytes);
+    n->when = j->when.text;
+    n->entry = ct_figure(c->at + 1);
+    n->tried = ct_figure(c->oom->bytes);
+    n->segment = ct_figure(j->wanted);
+    if (c->oom->free_known)
+        n->free = ct_figure(c->oom->address);
+    // What the driver would have had to give beyond what was free.
+    if (c->oom->free_known && j->wanted > c->oom->address)
+        n->missing = ct_figure(j->wanted - c->oom->address);
 }
 
-static void add_sites(const struct ct_snapshot_case *c, struct ct_verdict *v) {
+static void add_phase(const void *self, struct ct_verdict *v) {
+    const struct judged *j = self;
+    if (j->c->phase.phase != CT_PHASE_UNKNOWN)
+        (void)ct_verdict_add_text(v, "during: %s", ct_phases_title(&j->c->phase).text);
+}
+
+static void add_sites(const void *self, struct ct_verdict *v) {
     enum { MOST = 3 };
+    const struct ct_snapshot_case *c = ((const struct judged *)self)->c;
     const uint64_t all = c->pool.allocated + c->pool.pending;
     for (size_t i = 0; i < c->groups.count && i < MOST && all; i++) {
         const struct ct_site_group *g = &c->groups.list[i];
         if (g->bytes < all / 50)
             break;
-        set_bytes(ct_verdict_add_text(v, "%s of the blocks (%s): %s", size(g->bytes).text,
-                                      ct_human_percent(g->bytes, all).text, g->label),
-                  g->bytes);
+        ct_evidence_set_bytes(ct_verdict_add_text(v, "%s of the blocks (%s): %s",
+                                                  ct_human_bytes(g->bytes, CT_UNITS_IEC).text,
+                                                  ct_human_percent(g->bytes, all).text, g->label),
+                              g->bytes);
     }
-}
-
-static struct ct_verdict *add(const struct ct_snapshot_case *c, struct ct_verdicts *l,
-                              enum ct_scenario scenario, double confidence, const char *summary) {
-    struct ct_verdict *v = ct_verdicts_add(l, scenario, confidence, c->device, "%s", summary);
-    add_request(c, v);
-    add_phase(c, v);
-    return v;
-}
-
-// ---- advice ------------------------------------------------------------------------------------
-
-// What the driver would have had to give beyond what was free.
-static uint64_t find_missing(const struct ct_snapshot_case *c) {
-    const uint64_t wanted = ct_snapshot_segment_bytes(c->oom->bytes);
-    return c->oom->free_known && wanted > c->oom->address ? wanted - c->oom->address : 0;
-}
-
-// Settings of vLLM by scenario. Their values are not in a snapshot.
-static const struct {
-    enum ct_scenario scenario;
-    const char *flag, *versions, *text;
-} of_vllm[] = {
-    {CT_SCENARIO_STARTUP_WEIGHTS, "--tensor-parallel-size", NULL,
-     "raise it, to spread the weights over more GPUs, or load quantized weights"},
-    {CT_SCENARIO_STARTUP_PROFILE, "--max-num-batched-tokens", NULL,
-     "lower it, because the profile run takes memory in proportion to it"},
-    {CT_SCENARIO_MULTIMODAL, "--limit-mm-per-prompt", "vLLM 0.5 and later",
-     "lower it, because the profile run takes as many items as are allowed, of the largest size"},
-    {CT_SCENARIO_STARTUP_KV_POOL, "--gpu-memory-utilization", NULL,
-     "lower it, because a smaller budget makes a smaller KV cache"},
-    {CT_SCENARIO_GRAPH_CAPTURE, "--gpu-memory-utilization", NULL,
-     "lower it, because a smaller budget leaves more outside of the KV cache"},
-    {CT_SCENARIO_WARMUP, "--max-num-seqs", NULL,
-     "lower it, because the sampler's buffers have a row for each request"},
-    {CT_SCENARIO_BURST_PREFILL, "--max-num-batched-tokens", NULL,
-     "lower it, because a step takes memory in proportion to it"},
-    {CT_SCENARIO_LOGITS, "--max-num-batched-tokens", NULL,
-     "lower it, because logits have a row for each token whose log-probability is asked for"},
-};
-
-static void advise_vllm(const struct ct_snapshot_case *c, struct ct_verdict *v) {
-    const uint64_t missing = find_missing(c);
-    if (c->phase.framework != CT_FRAMEWORK_VLLM)
-        return;
-    for (size_t i = 0; i < sizeof of_vllm / sizeof *of_vllm; i++) {
-        if (of_vllm[i].scenario != v->scenario)
-            continue;
-        struct ct_advice *a =
-            missing ? ct_verdict_add_advice(v,
-                                            "%s; %s - %s = %s was missing. A snapshot does not "
-                                            "have its value, but the server's log does",
-                                            of_vllm[i].text,
-                                            size(ct_snapshot_segment_bytes(c->oom->bytes)).text,
-                                            size(c->oom->address).text, size(missing).text)
-                    : ct_verdict_add_advice(v, "%s", of_vllm[i].text);
-        ct_advice_set(a, of_vllm[i].flag, NULL, NULL, of_vllm[i].versions);
-    }
-}
-
-static void advise_fragmentation(const struct ct_snapshot_case *c, struct ct_verdict *v) {
-    ct_plain_advice_expandable(v, ct_server_of_request(c->phase.framework, NULL, NULL),
-                               ct_snapshot_case_is_expandable(c) > 0, "PYTORCH_CUDA_ALLOC_CONF",
-                               NULL);
-}
-
-// ---- rules -------------------------------------------------------------------------------------
-
-// No device has that much.
-static int judge_impossible(const struct ct_snapshot_case *c, struct ct_verdicts *l) {
-    if (c->oom->bytes < TIB)
-        return 0;
-    struct ct_verdict *v = add(c, l, CT_SCENARIO_IMPOSSIBLE_REQUEST, 0.85,
-                               "more was asked for at once than any device has");
-    (void)ct_verdict_add_advice(v, "no setting helps: look at the call site of the request");
-    return 1;
-}
-
-// The driver had enough for the request, with a margin for its own steps, and was not asked.
-static int judge_limit(const struct ct_snapshot_case *c, struct ct_verdicts *l) {
-    const uint64_t wanted = ct_snapshot_segment_bytes(c->oom->bytes);
-    if (!c->oom->free_known || c->oom->address < wanted || c->oom->address - wanted < 64 * MIB)
-        return 0;
-    struct ct_verdict *v =
-        add(c, l, CT_SCENARIO_MIS_BUDGET, 0.6,
-            "the device had more free than was asked for: PyTorch kept to a limit of its own");
-    add_pool(c, v);
-    (void)ct_verdict_add_advice(v, "look for set_per_process_memory_fraction in the program, or "
-                                   "per_process_memory_fraction in PYTORCH_CUDA_ALLOC_CONF");
-    ct_verdict_set_refuted_by(v, "a failed call of the driver in a trace");
-    return 1;
 }
 
 // Adds the call site whose blocks hold the most free memory of segments open.
-static void add_held_open(const struct ct_snapshot_case *c, struct ct_verdict *v) {
+static void add_held_open(const void *self, struct ct_verdict *v) {
+    const struct ct_snapshot_case *c = ((const struct judged *)self)->c;
     const struct ct_snapshot_holder *most = NULL;
     char label[1200];
     for (size_t i = 0; i < c->pool.holder_count; i++)
@@ -264,83 +179,105 @@ static void add_held_open(const struct ct_snapshot_case *c, struct ct_verdict *v
     if (!most || !most->held_open)
         return;
     ct_call_sites_label(c->sites, most->stack, label, sizeof label);
-    set_bytes(ct_verdict_add_text(v,
-                                  "%s of it lies in segments that blocks of %s hold open (%s in "
-                                  "%s block%s)",
-                                  size(most->held_open).text, label, size(most->bytes).text,
-                                  ct_human_count(most->count).text, ct_human_plural(most->count)),
-              most->held_open);
+    ct_evidence_set_bytes(
+        ct_verdict_add_text(v,
+                            "%s of it lies in segments that blocks of %s hold open (%s in %s "
+                            "block%s)",
+                            ct_human_bytes(most->held_open, CT_UNITS_IEC).text, label,
+                            ct_human_bytes(most->bytes, CT_UNITS_IEC).text,
+                            ct_human_count(most->count).text, ct_human_plural(most->count)),
+        most->held_open);
+}
+
+// Settings of vLLM by scenario. Their values are not in a snapshot.
+static const struct {
+    enum ct_scenario scenario;
+    const char *flag, *versions, *text;
+} of_vllm[] = {
+#define CT_SNAPSHOT_ADVICE(SCENARIO, flag, versions, text) \
+    {CT_SCENARIO_##SCENARIO, flag, versions, text},
+#include "diagnose/plain_advice.def"
+};
+
+static void advise_vllm(const void *self, struct ct_verdict *v) {
+    const struct judged *j = self;
+    for (size_t i = 0; i < sizeof of_vllm / sizeof *of_vllm; i++) {
+        if (of_vllm[i].scenario != v->scenario || j->c->phase.framework != CT_FRAMEWORK_VLLM)
+            continue;
+        struct ct_figures n = j->n;
+        n.what = of_vllm[i].text;
+        ct_rule_advise(&(struct ct_rule_source){.figures = &n}, v,
+                       "<what:word>; <segment:bytes> - <free:bytes> = <missing:bytes> was missing. "
+                       "A snapshot does not have its value, but the server's log does|<what:word>");
+        ct_advice_set(&v->advice[v->advice_count - 1], of_vllm[i].flag, NULL, NULL,
+                      of_vllm[i].versions);
+    }
+}
+
+static void advise_expandable(const void *self, struct ct_verdict *v) {
+    const struct ct_snapshot_case *c = ((const struct judged *)self)->c;
+    ct_plain_advice_expandable(v, ct_server_of_request(c->phase.framework, NULL, NULL),
+                               ct_snapshot_case_is_expandable(c) > 0, "PYTORCH_CUDA_ALLOC_CONF",
+                               NULL);
+}
+
+// ---- rules --------------------------------------------------------------------------------------
+
+// The driver had enough for the request, with a margin for its own steps, and was not asked.
+static int is_limited(const struct judged *j) {
+    const struct ct_snapshot_entry *o = j->c->oom;
+    return o->free_known && o->address >= j->wanted && o->address - j->wanted >= 64 * MIB;
 }
 
 // Enough was idle for the request, in free blocks of its own stream and pool of which none was
 // large enough. Returns whether that decides.
-static int judge_fragmentation(const struct ct_snapshot_case *c, struct ct_verdicts *l) {
+static int judge_fragmentation(const struct judged *j) {
+    const struct ct_snapshot_case *c = j->c;
     const struct ct_snapshot_free *f = &c->pool.usable;
     if (f->bytes < c->oom->bytes || f->largest >= c->oom->bytes || !c->oom->bytes)
         return 0;
     const int is_much = f->bytes >= GIB || f->bytes >= c->pool.reserved / 10;
-    struct ct_verdict *v =
-        add(c, l, CT_SCENARIO_FRAGMENTATION, is_much ? 0.8 : 0.4,
-            "PyTorch's pool had enough idle memory, but no idle block was large enough");
-    set_bytes(ct_verdict_add_text(v, "%s was idle for it in %s free block%s, the largest of %s",
-                                  size(f->bytes).text, ct_human_count(f->ranges).text,
-                                  ct_human_plural(f->ranges), size(f->largest).text),
-              f->bytes);
-    add_held_open(c, v);
-    advise_fragmentation(c, v);
-    ct_verdict_set_refuted_by(v, "a request of this size that fails with expandable segments, too");
+    (void)ct_rule_add_sure(&j->rules, CT_RULE_SNAPSHOT_FRAGMENTATION, is_much ? 0.8 : 0.4);
     return is_much;
 }
 
-static void judge_phase(const struct ct_snapshot_case *c, int cause_known, struct ct_verdicts *l) {
+static void judge_phase(const struct judged *j, int cause_known) {
+    const struct ct_snapshot_case *c = j->c;
     const char *summary = "more was asked for than was left; no frame of the request names a phase";
     const enum ct_scenario scenario = ct_phase_scenario(c->phase.phase, c->component, &summary);
     const double confidence = scenario == CT_SCENARIO_UNKNOWN ? 0.3 : 0.7;
     if (scenario == CT_SCENARIO_UNKNOWN && cause_known)
         return;
-    struct ct_verdict *v =
-        add(c, l, scenario, cause_known ? confidence - 0.3 : confidence, summary);
-    add_pool(c, v);
-    add_sites(c, v);
-    advise_vllm(c, v);
+    struct ct_verdict *v = ct_rule_add_as(&j->rules, CT_RULE_SNAPSHOT_PHASE, scenario,
+                                          cause_known ? confidence - 0.3 : confidence, summary);
     if (scenario == CT_SCENARIO_UNKNOWN)
         (void)ct_verdict_add_advice(
-            v, c->oom->stack ? "record a trace: it also has what PyTorch did not allocate"
-                             : "record the frames, too (stacks=\"python\" of "
-                               "_record_memory_history), or a trace");
-    ct_verdict_set_refuted_by(v, "memory outside of PyTorch that grew: no snapshot has it");
-}
-
-// ---- no request failed -------------------------------------------------------------------------
-
-static void judge_quiet(const struct ct_snapshot_case *c, struct ct_verdicts *l) {
-    const int has_history = c->entries != 0;
-    struct ct_verdict *v =
-        has_history
-            ? ct_verdicts_add(l, CT_SCENARIO_NONE, 0.6, c->device,
-                              "no request to PyTorch's allocator failed in this snapshot")
-            : ct_verdicts_add(l, CT_SCENARIO_INCOMPLETE, 0.6, c->device,
-                              "the snapshot has no history: what happened before its end is not "
-                              "known");
-    if (has_history)
-        (void)ct_verdict_add_text(v, "%s entr%s of history, none of which is an out-of-memory",
-                                  ct_human_count(c->entries).text, c->entries == 1 ? "y" : "ies");
-    add_pool(c, v);
-    add_sites(c, v);
-    if (has_history)
-        ct_verdict_set_refuted_by(v, "a failure before the oldest entry, or outside of PyTorch");
-    else
-        (void)ct_verdict_add_advice(v, "call torch.cuda.memory._record_memory_history() before the "
-                                       "model is loaded, or record a trace");
+            v, "%s",
+            c->oom->stack ? "record a trace: it also has what PyTorch did not allocate"
+                          : "record the frames, too (stacks=\"python\" of "
+                            "_record_memory_history), or a trace");
 }
 
 void ct_snapshot_verdicts_find(const struct ct_snapshot_case *c, struct ct_verdicts *v) {
+    static const struct ct_rule_step steps[] = {{"phase", add_phase},
+                                                {"sites", add_sites},
+                                                {"held", add_held_open},
+                                                {"vllm", advise_vllm},
+                                                {"expandable", advise_expandable},
+                                                {NULL, NULL}};
+    struct judged j = {.c = c};
+    read_figures(&j);
+    j.rules = (struct ct_rule_source){
+        .to = v, .device = c->device, .figures = &j.n, .steps = steps, .self = &j};
     if (!c->oom) {
-        judge_quiet(c, v);
-        return;
+        (void)ct_rule_add(&j.rules,
+                          c->entries ? CT_RULE_SNAPSHOT_NONE : CT_RULE_SNAPSHOT_NO_HISTORY);
+    } else if (c->oom->bytes >= TIB) { // no device has that much
+        (void)ct_rule_add(&j.rules, CT_RULE_SNAPSHOT_IMPOSSIBLE);
+    } else if (is_limited(&j)) {
+        (void)ct_rule_add(&j.rules, CT_RULE_SNAPSHOT_LIMIT);
+    } else {
+        judge_phase(&j, judge_fragmentation(&j));
+        ct_verdicts_sort(v);
     }
-    if (judge_impossible(c, v) || judge_limit(c, v))
-        return;
-    judge_phase(c, judge_fragmentation(c, v), v);
-    ct_verdicts_sort(v);
 }

@@ -13,6 +13,24 @@
 #define MILLION 1000000
 #define CENT 10000 // a hundredth, in millionths
 
+void ct_text_figures_read(struct ct_figures *n, const struct ct_text_fact *e) {
+    int64_t *const fields[] = {
+#define CT_TEXT_FIELD(ID, name) &n->name,
+#include "text/fields.def"
+    };
+    ct_figures_clear(n);
+    for (int i = 0; e && i < CT_TEXT_FIELDS; i++) {
+        const struct ct_text_value *v = &e->values[i];
+        *fields[i] = v->known && v->value >= 0 && v->value < CT_TEXT_MOST ? v->value : -1;
+    }
+    n->line = e ? (int64_t)e->line : -1;
+}
+
+int ct_text_device(const struct ct_text_fact *e) {
+    const struct ct_text_value *gpu = &e->values[CT_TEXT_GPU];
+    return gpu->known && gpu->value >= 0 && gpu->value < 64 ? (int)gpu->value : -1;
+}
+
 const char *ct_text_advice_setting(const struct ct_text_facts *f, enum ct_text_flag flag) {
     return *f->settings[flag].value ? f->settings[flag].value : NULL;
 }
@@ -231,8 +249,10 @@ static void advise_tokens(const struct ct_text_facts *f, struct ct_verdict *v,
                                  fits ? to : NULL, why);
 }
 
-static void advise_weights(const struct ct_text_facts *f, struct ct_verdict *v) {
+static void advise_weights(const struct ct_text_facts *f, struct ct_verdict *v,
+                           const struct ct_text_fact *oom) {
     int64_t ranks;
+    (void)oom;
     const char *from = find_option(f, CT_OPTION_RANKS, &ranks);
     if (v->scenario == CT_SCENARIO_REPACK)
         ct_plain_advice_repack(v, ct_text_facts_program(f), from, ranks);
@@ -297,10 +317,15 @@ static void advise_warmup(const struct ct_text_facts *f, struct ct_verdict *v,
     advise_smaller_cache(f, v, oom, "leave more for the warm-up");
 }
 
+static void advise_cache(const struct ct_text_facts *f, struct ct_verdict *v,
+                         const struct ct_text_fact *oom) {
+    advise_smaller_cache(f, v, oom, "make the KV cache smaller");
+}
+
 static void advise_serving(const struct ct_text_facts *f, struct ct_verdict *v,
                            const struct ct_text_fact *oom) {
     advise_tokens(f, v, oom);
-    advise_smaller_cache(f, v, oom, "make the KV cache smaller");
+    advise_cache(f, v, oom);
 }
 
 // The form of the message may be that of torch 2.0 and before, which cannot enlarge segments.
@@ -321,40 +346,22 @@ static void advise_fragmentation(const struct ct_text_facts *f, struct ct_verdic
                   "PYTORCH_CUDA_ALLOC_CONF", NULL, NULL, "torch 1.11 and later");
 }
 
+// Of servers whose options are known.
+static void (*const by_scenario[CT_SCENARIOS])(const struct ct_text_facts *, struct ct_verdict *,
+                                               const struct ct_text_fact *) = {
+    [CT_SCENARIO_STARTUP_WEIGHTS] = advise_weights, [CT_SCENARIO_REPACK] = advise_weights,
+    [CT_SCENARIO_STARTUP_PROFILE] = advise_tokens,  [CT_SCENARIO_STARTUP_KV_POOL] = advise_cache,
+    [CT_SCENARIO_GRAPH_CAPTURE] = advise_graphs,    [CT_SCENARIO_WARMUP] = advise_warmup,
+    [CT_SCENARIO_BURST_PREFILL] = advise_serving,   [CT_SCENARIO_LOGITS] = advise_serving};
+
 void ct_text_advice_add(const struct ct_text_facts *f, struct ct_verdict *v,
                         const struct ct_text_fact *oom) {
     const enum ct_framework program =
         oom ? ct_text_facts_program_at(f, &oom->where) : ct_text_facts_program(f);
-    if (v->scenario == CT_SCENARIO_FRAGMENTATION) {
+    if (v->scenario == CT_SCENARIO_FRAGMENTATION)
         advise_fragmentation(f, v, oom);
-        return;
-    }
-    if (!ct_server_has_options(program)) {
+    else if (ct_server_has_options(program) && by_scenario[v->scenario])
+        by_scenario[v->scenario](f, v, oom);
+    else
         ct_plain_advice_add(v, program, f);
-        return;
-    }
-    switch (v->scenario) {
-    case CT_SCENARIO_STARTUP_WEIGHTS:
-    case CT_SCENARIO_REPACK:
-        advise_weights(f, v);
-        break;
-    case CT_SCENARIO_STARTUP_PROFILE:
-        advise_tokens(f, v, oom);
-        break;
-    case CT_SCENARIO_STARTUP_KV_POOL:
-        advise_smaller_cache(f, v, oom, "make the KV cache smaller");
-        break;
-    case CT_SCENARIO_GRAPH_CAPTURE:
-        advise_graphs(f, v, oom);
-        break;
-    case CT_SCENARIO_WARMUP:
-        advise_warmup(f, v, oom);
-        break;
-    case CT_SCENARIO_BURST_PREFILL:
-    case CT_SCENARIO_LOGITS:
-        advise_serving(f, v, oom);
-        break;
-    default:
-        ct_plain_advice_add(v, program, f);
-    }
 }

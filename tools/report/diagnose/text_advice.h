@@ -4,7 +4,7 @@
 #ifndef CT_TEXT_ADVICE_H
 #define CT_TEXT_ADVICE_H
 
-#include "diagnose/verdicts.h"
+#include "diagnose/rules.h"
 #include "text/facts.h"
 
 // What to change, by the settings and figures that a text has. A value is only named where the text
@@ -32,14 +32,16 @@ void ct_text_advice_requests(const struct ct_text_facts *f, struct ct_verdict *v
 void ct_text_advice_add(const struct ct_text_facts *f, struct ct_verdict *v,
                         const struct ct_text_fact *oom);
 
-// Verdicts on errors that name their kind themselves: vLLM's, other servers', the host's, the
-// driver's.
+// The figures of a fact, and its line; NULL: none are known.
+void ct_text_figures_read(struct ct_figures *n, const struct ct_text_fact *e);
+// The device that it names; -1: none.
+int ct_text_device(const struct ct_text_fact *e);
 
-// `oom` is the out-of-memory message that the same text has, or NULL.
+// Verdicts on errors that name their kind themselves (vLLM's, other servers', the host's, the
+// driver's), and on wrappers, which report an error that the text does not have. `oom` is the
+// out-of-memory message that the same text has, or NULL.
 void ct_text_errors_judge(const struct ct_text_facts *f, const struct ct_text_fact *error,
                           const struct ct_text_fact *oom, struct ct_verdicts *v);
-// The same for a wrapper, which reports an error that the text does not have.
-void ct_text_errors_judge_wrapper(const struct ct_text_fact *wrapper, struct ct_verdicts *v);
 
 // Verdicts on an out-of-memory message of PyTorch's allocator or of a CUDA call, by its own
 // figures, its traceback, and what a log says around it.

@@ -4,11 +4,8 @@
 #include <inttypes.h>
 
 #include "base/heap.h"
-#include "base/human.h"
 #include "diagnose/text_advice.h"
 #include "diagnose/text_start.h"
-
-#define MILLION 1000000
 
 // How much an out-of-memory message tells: its traceback first, then its figures.
 static int weigh_oom(const struct ct_text_fact *e) {
@@ -78,43 +75,47 @@ static const struct ct_text_fact *find_main_error(const struct ct_text_facts *f)
 
 // ---- a text without an error --------------------------------------------------------------------
 
-static void judge_preemption(const struct ct_text_facts *f, struct ct_verdicts *l) {
-    const struct ct_text_load *s = &f->load;
-    const int said = s->preempted_line != 0;
-    struct ct_verdict *v = ct_verdicts_add(
-        l, CT_SCENARIO_PREEMPTION, said ? 0.9 : 0.6, -1,
-        "requests were preempted, because the KV cache was full: served, but slowly");
-    if (said && s->preemptions > 0)
-        (void)ct_verdict_add_text(v, "line %" PRIu64 ": %" PRId64 " preemptions", s->preempted_line,
-                                  s->preemptions);
-    else if (said)
-        (void)ct_verdict_add_text(v, "line %" PRIu64 " says so, and %" PRIu64 " in all",
-                                  s->preempted_line, s->preempted_lines);
-    if (s->lines)
-        (void)ct_verdict_add_text(v,
-                                  "line %" PRIu64 ": %.1f %% of the KV cache in use; up to %" PRId64
-                                  " requests waited",
-                                  s->worst_line, (double)s->max_usage / MILLION, s->max_waiting);
-    ct_text_advice_budget(f, v, CT_TEXT_MORE, "give the KV cache more memory");
-    ct_text_advice_requests(f, v);
-    ct_verdict_set_refuted_by(v, "a count of preemptions that stays, in the metrics");
+// Verdicts that no single line of the text decides.
+struct whole {
+    const struct ct_text_facts *f;
+    struct ct_figures n;
+    struct ct_rule_source rules;
+};
+
+static int add(const struct whole *w, enum ct_rule rule) {
+    return ct_rule_add(&w->rules, rule) != NULL;
 }
 
-static int judge_load(const struct ct_text_facts *f, struct ct_verdicts *l) {
-    const struct ct_text_load *s = &f->load;
-    if (s->preempted_line || s->shrinking_lines >= 2) {
-        judge_preemption(f, l);
-        return 1;
+static void advise_more(const void *self, struct ct_verdict *v) {
+    const struct whole *w = self;
+    ct_text_advice_budget(w->f, v, CT_TEXT_MORE, "give the KV cache more memory");
+}
+
+static void advise_requests(const void *self, struct ct_verdict *v) {
+    const struct whole *w = self;
+    ct_text_advice_requests(w->f, v);
+}
+
+static int judge_load(struct whole *w) {
+    const struct ct_text_load *s = &w->f->load;
+    struct ct_figures *n = &w->n;
+    const int said = s->preempted_line != 0;
+    if (said) {
+        n->preempted_line = (int64_t)s->preempted_line;
+        n->preempted_lines = (int64_t)s->preempted_lines;
+        n->count = s->preemptions > 0 ? s->preemptions : -1;
     }
-    if (s->full_lines < 2 || s->first_hits <= 0 || s->last_hits >= s->first_hits / 2)
-        return 0;
-    struct ct_verdict *v =
-        ct_verdicts_add(l, CT_SCENARIO_PREFIX_CACHE_PRESSURE, 0.6, -1,
-                        "the KV cache was full, and the prefix cache found less and less in it");
-    (void)ct_verdict_add_text(v, "its hit rate fell from %.1f to %.1f %%",
-                              (double)s->first_hits / MILLION, (double)s->last_hits / MILLION);
-    ct_text_advice_budget(f, v, CT_TEXT_MORE, "give the KV cache more memory");
-    return 1;
+    if (s->lines) {
+        n->line = (int64_t)s->worst_line;
+        n->usage = s->max_usage;
+        n->waiting = s->max_waiting;
+    }
+    n->first_hits = s->first_hits;
+    n->hits = s->last_hits;
+    if (said || s->shrinking_lines >= 2)
+        return ct_rule_add_sure(&w->rules, CT_RULE_TEXT_PREEMPTION, said ? 0.9 : 0.6) != NULL;
+    return s->full_lines >= 2 && s->first_hits > 0 && s->last_hits < s->first_hits / 2 &&
+           add(w, CT_RULE_TEXT_PREFIX_CACHE);
 }
 
 // Whether nothing that is known follows: then the text does not show that the program went on.
@@ -124,30 +125,20 @@ static int is_last(const struct ct_text_facts *f, const struct ct_text_fact *e) 
 
 // A refusal that the program expects, and nothing failed: PyTorch's allocator empties its cache and
 // asks again, llama.cpp tries a smaller buffer.
-static int judge_recovered(const struct ct_text_facts *f, struct ct_verdicts *l) {
-    const struct ct_text_fact *e = ct_text_facts_find(f, CT_TEXT_KIND_DRIVER_REFUSED);
+static int judge_recovered(struct whole *w) {
+    const struct ct_text_fact *e = ct_text_facts_find(w->f, CT_TEXT_KIND_DRIVER_REFUSED);
     if (!e)
         return 0;
-    const struct ct_text_value *gpu = &e->values[CT_TEXT_GPU];
-    struct ct_verdict *v =
-        ct_verdicts_add(l, CT_SCENARIO_RECOVERED, is_last(f, e) ? 0.5 : 0.7,
-                        gpu->known && gpu->value < 64 ? (int)gpu->value : -1,
-                        "memory was refused, and nothing failed: the program asked again, or did "
-                        "without");
-    const struct ct_text_value *tried = &e->values[CT_TEXT_TRIED];
-    struct ct_evidence *line =
-        tried->known && tried->value > 0
-            ? ct_verdict_add_text(v, "line %" PRIu64 ": %s were refused", e->line,
-                                  ct_human_bytes((uint64_t)tried->value, CT_UNITS_IEC).text)
-            : ct_verdict_add_text(v, "line %" PRIu64 ": a refusal", e->line);
-    line->bytes_known = tried->known && tried->value > 0;
-    line->bytes = line->bytes_known ? (uint64_t)tried->value : 0;
-    ct_verdict_set_refuted_by(v, "an error after the end of this text");
-    return 1;
+    ct_text_figures_read(&w->n, e);
+    w->n.tried = w->n.tried > 0 ? w->n.tried : -1;
+    w->rules.device = ct_text_device(e);
+    return ct_rule_add_sure(&w->rules, CT_RULE_TEXT_RECOVERED, is_last(w->f, e) ? 0.5 : 0.7) !=
+           NULL;
 }
 
 // A server's log that ends while it starts: whether it went on, was ended or failed is not said.
-static int judge_unfinished(const struct ct_text_facts *f, struct ct_verdicts *l) {
+static int judge_unfinished(struct whole *w) {
+    const struct ct_text_facts *f = w->f;
     const struct ct_text_fact *last = NULL;
     for (size_t i = 0; i < f->count; i++) {
         if (f->list[i].kind == CT_TEXT_KIND_STARTED || f->list[i].kind == CT_TEXT_KIND_STOPPED)
@@ -160,54 +151,27 @@ static int judge_unfinished(const struct ct_text_facts *f, struct ct_verdicts *l
     if (!last || f->load.lines || f->lines - last->line > MORE_LINES ||
         ct_template_where(last->kind).phase == CT_PHASE_WARMUP)
         return 0;
-    struct ct_verdict *v = ct_verdicts_add(
-        l, CT_SCENARIO_INCOMPLETE, 0.6, -1,
-        "the text ends while the program starts: nothing in it says that it failed, or that it "
-        "served");
-    (void)ct_verdict_add_text(v, "line %" PRIu64 " is the last one of the start that is known",
-                              last->line);
-    (void)ct_verdict_add_advice(v,
-                                "if the process is gone: look into the kernel's log for \"Out of "
-                                "memory: Killed process\" (dmesg, journalctl -k), and at its "
-                                "exit code (137: killed)");
-    return 1;
+    w->n.line = (int64_t)last->line;
+    return add(w, CT_RULE_TEXT_UNFINISHED);
 }
 
-// No line is one that is known: words decide whether it speaks of a failure.
-static void judge_words(const struct ct_text_facts *f, struct ct_verdicts *l) {
-    const char *summary = !f->says_failure ? "no line of this text speaks of a failure"
-                          : f->found ? "no line of this text says what failed, as far as they "
-                                       "are known"
-                                     : "no line of this text is one that is known";
-    if (f->says_oom)
-        summary = "memory ran out; the text does not say which memory, or how much was asked for";
-    struct ct_verdict *v = ct_verdicts_add(
-        l, f->says_oom ? CT_SCENARIO_INCOMPLETE : CT_SCENARIO_UNKNOWN, 0.5, -1, "%s", summary);
-    if (f->says_oom)
-        (void)ct_verdict_add_text(v, "line %" PRIu64 " speaks of it", f->says_oom);
-    (void)ct_verdict_add_advice(v, f->says_failure
-                                       ? "give the whole output of the program, with the lines "
-                                         "before the error"
-                                       : "give the whole output of the program, with its error, if "
-                                         "there is one");
-}
-
-static void judge_healthy(const struct ct_text_facts *f, struct ct_verdicts *l) {
+static void judge_healthy(struct whole *w) {
     enum { A_FEW_LINES = 5 }; // a log, not a question
+    const struct ct_text_facts *f = w->f;
     const int is_log = ct_text_facts_find_role(f, CT_TEXT_ROLE_INFO) ||
                        ct_text_facts_find_role(f, CT_TEXT_ROLE_PROGRESS) || f->load.lines;
-    if (is_log || (!f->says_failure && f->lines >= A_FEW_LINES)) {
-        struct ct_verdict *v = ct_verdicts_add(l, CT_SCENARIO_NONE, is_log ? 0.85 : 0.5, -1,
-                                               is_log ? "nothing in this text failed"
-                                                      : "no line of this text speaks of a failure");
-        (void)ct_verdict_add_text(v,
-                                  "%" PRIu64 " lines of a log, none of which reports an error of "
-                                  "memory",
-                                  f->lines);
-        ct_verdict_set_refuted_by(v, "an error after the end of this text");
-        return;
-    }
-    judge_words(f, l);
+    w->n.lines = (int64_t)f->lines;
+    w->n.line = (int64_t)f->says_oom;
+    if (is_log)
+        (void)add(w, CT_RULE_TEXT_LOG);
+    else if (!f->says_failure && f->lines >= A_FEW_LINES)
+        (void)add(w, CT_RULE_TEXT_LINES);
+    else if (f->says_oom) // no line is one that is known: words decide
+        (void)add(w, CT_RULE_TEXT_SAYS_OOM);
+    else
+        (void)add(w, !f->says_failure ? CT_RULE_TEXT_NO_FAILURE
+                     : f->found       ? CT_RULE_TEXT_SAYS_FAILURE
+                                      : CT_RULE_TEXT_UNKNOWN);
 }
 
 // After a shutdown that somebody asked for vLLM reports, at times, that its engine is dead: it
@@ -238,14 +202,20 @@ static int judge_no_cache(const struct ct_text_facts *f, struct ct_verdicts *v) 
 }
 
 static void judge_no_error(const struct ct_text_facts *f, struct ct_verdicts *v) {
+    static const struct ct_rule_step steps[] = {
+        {"more", advise_more}, {"requests", advise_requests}, {NULL, NULL}};
     const struct ct_text_fact *wrapper = find_wrapper(f);
+    struct whole w = {.f = f};
+    ct_figures_clear(&w.n);
+    w.rules =
+        (struct ct_rule_source){.to = v, .device = -1, .figures = &w.n, .steps = steps, .self = &w};
     if (!f->lines)
-        (void)ct_verdicts_add(v, CT_SCENARIO_INCOMPLETE, 1, -1, "the text is empty");
+        (void)add(&w, CT_RULE_TEXT_EMPTY);
     else if (wrapper)
-        ct_text_errors_judge_wrapper(wrapper, v);
-    else if (!judge_no_cache(f, v) && !judge_load(f, v) && !judge_recovered(f, v) &&
-             !judge_unfinished(f, v))
-        judge_healthy(f, v);
+        ct_text_errors_judge(f, wrapper, NULL, v);
+    else if (!judge_no_cache(f, v) && !judge_load(&w) && !judge_recovered(&w) &&
+             !judge_unfinished(&w))
+        judge_healthy(&w);
 }
 
 // "line 25: ..." becomes "line 25 (11-23 20:25:27): ..." where the line says when it was written.

@@ -397,6 +397,12 @@ static void advise_weights(const struct ct_judged *j, struct ct_verdict *v) {
         ct_plain_advice_weights(v, find_server(j), text_of(&s), s.number / MILLION);
 }
 
+static void advise_profile(const struct ct_judged *j, struct ct_verdict *v) {
+    advise_tokens(j, v,
+                  "the profile run takes memory in proportion to it; a lower budget does not help "
+                  "before there is a KV cache");
+}
+
 static void advise_draft(const struct ct_judged *j, struct ct_verdict *v) {
     const struct ct_setting s = find_option(j, CT_OPTION_RANKS);
     (void)ct_verdict_add_advice(v, "take a smaller or a quantized draft model, because no smaller "
@@ -462,7 +468,8 @@ static int excludes_expandable(const struct ct_facts *f) {
            ct_facts_has_version(f, "vllm", "0.20") == 0;
 }
 
-void ct_trace_advice_fragmentation(const struct ct_judged *j, struct ct_verdict *v) {
+void ct_trace_advice_fragmentation(const void *judged, struct ct_verdict *v) {
+    const struct ct_judged *j = judged;
     const char *name, *value = find_alloc_conf(j->c->facts, &name);
     char from[100] = "";
     if (excludes_expandable(j->c->facts)) {
@@ -506,35 +513,17 @@ static void advise_training(const struct ct_judged *j, struct ct_verdict *v) {
         size(states).text);
 }
 
-void ct_trace_advice_add(const struct ct_judged *j, struct ct_verdict *v) {
-    switch (v->scenario) {
-    case CT_SCENARIO_STARTUP_WEIGHTS:
-    case CT_SCENARIO_REPACK:
-        advise_weights(j, v);
-        break;
-    case CT_SCENARIO_STARTUP_PROFILE:
-        advise_tokens(j, v,
-                      "the profile run takes memory in proportion to it; a lower budget does not "
-                      "help before there is a KV cache");
-        break;
-    case CT_SCENARIO_STARTUP_KV_POOL:
-        advise_cache(j, v);
-        break;
-    case CT_SCENARIO_GRAPH_CAPTURE:
-        advise_graphs(j, v);
-        break;
-    case CT_SCENARIO_WARMUP:
-        advise_warmup(j, v);
-        break;
-    case CT_SCENARIO_BURST_PREFILL:
-    case CT_SCENARIO_LOGITS:
-    case CT_SCENARIO_SPECULATIVE:
-        advise_serving(j, v);
-        break;
-    case CT_SCENARIO_TRAINING_STEP:
-        advise_training(j, v);
-        break;
-    default:
+static void (*const by_scenario[CT_SCENARIOS])(const struct ct_judged *, struct ct_verdict *) = {
+    [CT_SCENARIO_STARTUP_WEIGHTS] = advise_weights, [CT_SCENARIO_REPACK] = advise_weights,
+    [CT_SCENARIO_STARTUP_PROFILE] = advise_profile, [CT_SCENARIO_STARTUP_KV_POOL] = advise_cache,
+    [CT_SCENARIO_GRAPH_CAPTURE] = advise_graphs,    [CT_SCENARIO_WARMUP] = advise_warmup,
+    [CT_SCENARIO_BURST_PREFILL] = advise_serving,   [CT_SCENARIO_LOGITS] = advise_serving,
+    [CT_SCENARIO_SPECULATIVE] = advise_serving,     [CT_SCENARIO_TRAINING_STEP] = advise_training};
+
+void ct_trace_advice_add(const void *judged, struct ct_verdict *v) {
+    const struct ct_judged *j = judged;
+    if (by_scenario[v->scenario])
+        by_scenario[v->scenario](j, v);
+    else
         ct_plain_advice_add(v, find_server(j), j->c->log);
-    }
 }

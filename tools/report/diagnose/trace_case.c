@@ -40,18 +40,43 @@ static struct ct_human_text size(uint64_t bytes) {
     return ct_human_bytes(bytes, CT_UNITS_IEC);
 }
 
-struct ct_judged ct_judged_make(const struct ct_trace_case *c, struct ct_verdicts *to) {
+static struct ct_evidence *add_evidence(const void *judged, struct ct_verdict *v,
+                                        const char *text) {
+    const struct ct_judged *j = judged;
+    return ct_verdict_add_event(v, j->oom->event, j->oom->t_ns, "%s", text);
+}
+
+static void read_figures(struct ct_judged *j) {
+    const struct ct_oom_event *o = j->oom;
+    struct ct_figures *n = &j->n;
+    ct_figures_clear(n);
+    if (o->bytes_known)
+        n->tried = ct_figure(o->bytes);
+    if (o->bytes_known && o->segment_bytes >= o->bytes + j->reason.step)
+        n->segment = ct_figure(o->segment_bytes);
+    if (j->reason.free_known)
+        n->free = ct_figure(j->reason.free);
+    n->others = ct_figure(j->cause.others_bytes);
+    n->held = ct_figure(o->pool.held_open_bytes);
+}
+
+void ct_judged_make(struct ct_judged *j, const struct ct_trace_case *c, struct ct_verdicts *to) {
     const struct ct_oom_event *o = c->crossing;
-    struct ct_judged j = {.c = c, .oom = o, .verdicts = to};
-    j.reason = ct_oom_reason_find(o, 0);
-    j.cause = ct_oom_cause_find(o, &j.reason, &c->scan->growths);
+    *j = (struct ct_judged){.c = c, .oom = o};
+    j->reason = ct_oom_reason_find(o, 0);
+    j->cause = ct_oom_cause_find(o, &j->reason, &c->scan->growths);
     // Other traced processes are no strangers.
-    if (j.cause.others_bytes && c->siblings && c->siblings->count)
-        j.cause.others_bytes =
-            ct_oom_cause_judge_others(o, j.cause.missing, ct_judged_row(&j, CT_ACCOUNT_OTHERS));
-    j.phase = o->phase.phase;
-    j.component = ct_phases_find_component(c->phases, o->stack);
-    return j;
+    if (j->cause.others_bytes && c->siblings && c->siblings->count)
+        j->cause.others_bytes =
+            ct_oom_cause_judge_others(o, j->cause.missing, ct_judged_row(j, CT_ACCOUNT_OTHERS));
+    j->phase = o->phase.phase;
+    j->component = ct_phases_find_component(c->phases, o->stack);
+    read_figures(j);
+    j->rules = (struct ct_rule_source){.to = to,
+                                       .device = o->device < CT_MAX_DEVICES ? o->device : -1,
+                                       .figures = &j->n,
+                                       .add_evidence = add_evidence,
+                                       .self = j};
 }
 
 uint64_t ct_judged_row(const struct ct_judged *j, enum ct_account_row_kind kind) {
@@ -60,39 +85,16 @@ uint64_t ct_judged_row(const struct ct_judged *j, enum ct_account_row_kind kind)
 
 // ---- evidence -----------------------------------------------------------------------------------
 
-static void set_bytes(struct ct_evidence *e, uint64_t bytes) {
-    e->bytes_known = 1;
-    e->bytes = bytes;
+void ct_judged_add_request(const void *judged, struct ct_verdict *v) {
+    const struct ct_judged *j = judged;
+    ct_rule_say(&j->rules, v,
+                "asked for {<tried:bytes!>[, for which PyTorch asked the driver for "
+                "<segment:bytes>]|an unknown size}; {<free:bytes> was free|what was free is not "
+                "known}");
 }
 
-static void add_request(const struct ct_judged *j, struct ct_verdict *v) {
-    const struct ct_oom_event *o = j->oom;
-    const struct ct_human_text asked = size(o->bytes), free = size(j->reason.free);
-    const int by_segment = o->bytes_known && o->segment_bytes >= o->bytes + j->reason.step;
-    char much[120];
-    (void)snprintf(much, sizeof much, "%s%s%s", o->bytes_known ? asked.text : "an unknown size",
-                   by_segment ? ", for which PyTorch asked the driver for " : "",
-                   by_segment ? size(o->segment_bytes).text : "");
-    struct ct_evidence *e =
-        j->reason.free_known
-            ? ct_verdict_add_event(v, o->event, o->t_ns, "asked for %s; %s was free", much,
-                                   free.text)
-            : ct_verdict_add_event(v, o->event, o->t_ns, "asked for %s; what was free is not known",
-                                   much);
-    if (o->bytes_known)
-        set_bytes(e, o->bytes);
-}
-
-struct ct_verdict *ct_judged_add(const struct ct_judged *j, enum ct_scenario scenario,
-                                 double confidence, const char *summary) {
-    const int device = j->oom->device < CT_MAX_DEVICES ? j->oom->device : -1;
-    struct ct_verdict *v =
-        ct_verdicts_add(j->verdicts, scenario, confidence, device, "%s", summary);
-    add_request(j, v);
-    return v;
-}
-
-void ct_judged_add_phase(const struct ct_judged *j, struct ct_verdict *v) {
+void ct_judged_add_phase(const void *judged, struct ct_verdict *v) {
+    const struct ct_judged *j = judged;
     if (j->phase != CT_PHASE_UNKNOWN)
         (void)ct_verdict_add_event(v, j->oom->event, j->oom->t_ns, "during: %s%s",
                                    ct_phases_title_of_event(&j->oom->phase).text,
@@ -101,7 +103,7 @@ void ct_judged_add_phase(const struct ct_judged *j, struct ct_verdict *v) {
 
 void ct_judged_add_bytes(const struct ct_judged *j, struct ct_verdict *v, uint64_t bytes,
                          const char *text) {
-    set_bytes(
+    ct_evidence_set_bytes(
         ct_verdict_add_event(v, j->oom->event, j->oom->t_ns, "%s: %s", text, size(bytes).text),
         bytes);
 }
@@ -111,14 +113,16 @@ void ct_judged_add_holding(const struct ct_judged *j, struct ct_verdict *v,
     struct ct_evidence *e =
         ct_verdict_add_event(v, j->oom->event, j->oom->t_ns, "%s: %s, of which one stack holds %s",
                              text, size(bytes).text, size(most->bytes).text);
-    set_bytes(e, bytes);
+    ct_evidence_set_bytes(e, bytes);
     e->stack = most->stack;
 }
 
-void ct_judged_add_missing(const struct ct_judged *j, struct ct_verdict *v) {
-    set_bytes(ct_verdict_add_event(v, j->oom->event, j->oom->t_ns, "missing: %s",
-                                   ct_oom_reason_missing(&j->reason, CT_UNITS_IEC).text),
-              j->cause.missing);
+void ct_judged_add_missing(const void *judged, struct ct_verdict *v) {
+    const struct ct_judged *j = judged;
+    ct_evidence_set_bytes(
+        ct_verdict_add_event(v, j->oom->event, j->oom->t_ns, "missing: %s",
+                             ct_oom_reason_missing(&j->reason, CT_UNITS_IEC).text),
+        j->cause.missing);
 }
 
 // The largest row of at least 2 % of the device that was not said yet, or CT_ACCOUNT_ROWS.
@@ -157,13 +161,14 @@ static void add_row(const struct ct_judged *j, struct ct_verdict *v, unsigned ro
                                     capacity.text, size(most->bytes).text)
              : ct_verdict_add_event(v, j->oom->event, j->oom->t_ns, "%s: %s of %s", title,
                                     bytes.text, capacity.text);
-    set_bytes(e, a->row[row].bytes);
+    ct_evidence_set_bytes(e, a->row[row].bytes);
     if (most)
         e->stack = most->stack;
 }
 
-void ct_judged_add_account(const struct ct_judged *j, struct ct_verdict *v) {
+void ct_judged_add_account(const void *judged, struct ct_verdict *v) {
     enum { MOST = 3 };
+    const struct ct_judged *j = judged;
     const struct ct_account *a = j->c->account;
     unsigned char said[CT_ACCOUNT_ROWS] = {[CT_ACCOUNT_FREE] = 1, [CT_ACCOUNT_SIBLINGS] = 1};
     ct_judged_add_siblings(j, v);
@@ -199,7 +204,7 @@ static void add_neighbour(const struct ct_judged *j, struct ct_verdict *v,
                   size(rise.bytes).text,
                   ct_human_elapsed(rise.from_ns > start ? rise.from_ns - start : 0).text,
                   ct_human_elapsed(rise.to_ns > start ? rise.to_ns - start : 0).text);
-    set_bytes(e, bytes);
+    ct_evidence_set_bytes(e, bytes);
 }
 
 void ct_judged_add_neighbours(const struct ct_judged *j, struct ct_verdict *v) {
@@ -272,7 +277,7 @@ static void add_sibling(const struct ct_judged *j, struct ct_verdict *v,
         s->same_job ? "" : "another traced process, ", name, size(s->bytes).text,
         s->same_job ? ", of the same job" : "; whether it is of the same job is not known",
         s->is_last_seen ? "; it may have ended since its last event" : "");
-    set_bytes(e, s->bytes);
+    ct_evidence_set_bytes(e, s->bytes);
 }
 
 // The largest ones of at least 2 % of the device, and the sum of the rest.
@@ -349,12 +354,14 @@ int ct_judged_cache_time(const struct ct_judged *j, uint64_t *t_ns) {
 
 // The KV cache of a server is allocated once, and requests take blocks of it that are no memory of
 // the device. Where that is true of this trace it is said, because the cache is the usual suspect.
-void ct_judged_add_kv_cache(const struct ct_judged *j, struct ct_verdict *v) {
+void ct_judged_add_kv_cache(const void *judged, struct ct_verdict *v) {
+    const struct ct_judged *j = judged;
     struct cache cache;
     if (find_cache(j, &cache))
-        set_bytes(ct_verdict_add_event(v, cache.first_event, cache.first_ns,
-                                       "KV cache: %s, allocated once and never given back; it is "
-                                       "not what grew",
-                                       size(cache.bytes).text),
-                  cache.bytes);
+        ct_evidence_set_bytes(
+            ct_verdict_add_event(v, cache.first_event, cache.first_ns,
+                                 "KV cache: %s, allocated once and never given back; it is "
+                                 "not what grew",
+                                 size(cache.bytes).text),
+            cache.bytes);
 }

@@ -7,7 +7,7 @@
 #include "analyze/account.h"
 #include "analyze/oom_reason.h"
 #include "analyze/scan.h"
-#include "diagnose/verdicts.h"
+#include "diagnose/rules.h"
 #include "diagnose/vllm_fit.h"
 #include "processes/neighbours.h"
 #include "processes/process.h"
@@ -64,22 +64,24 @@ struct ct_judged {
     struct ct_oom_cause cause;
     enum ct_phase phase;
     enum ct_component component; // of what was asked for
-    struct ct_verdicts *verdicts;
+    struct ct_figures n;         // of the request, and of rules that set more
+    struct ct_rule_source rules; // without steps
 };
 
-struct ct_judged ct_judged_make(const struct ct_trace_case *c, struct ct_verdicts *to);
+// `j` must stay where it is.
+void ct_judged_make(struct ct_judged *j, const struct ct_trace_case *c, struct ct_verdicts *to);
 uint64_t ct_judged_row(const struct ct_judged *j, enum ct_account_row_kind kind);
-// Adds a verdict whose first evidence is the request.
-struct ct_verdict *ct_judged_add(const struct ct_judged *j, enum ct_scenario scenario,
-                                 double confidence, const char *summary);
-// Adds evidence: the phase of the request; the largest rows of the account; that the KV cache is
-// not the cause, where that is so; what other traced processes held, or that nothing is known of
-// them; bytes at the moment of the request.
-void ct_judged_add_phase(const struct ct_judged *j, struct ct_verdict *v);
-void ct_judged_add_account(const struct ct_judged *j, struct ct_verdict *v);
-void ct_judged_add_kv_cache(const struct ct_judged *j, struct ct_verdict *v);
+// Add evidence, as steps of rules of a struct ct_judged: the request; its phase; the largest rows
+// of the account; that the KV cache is not the cause, where that is so; how much was missing, as
+// `cause` of the summary says it.
+void ct_judged_add_request(const void *judged, struct ct_verdict *v);
+void ct_judged_add_phase(const void *judged, struct ct_verdict *v);
+void ct_judged_add_account(const void *judged, struct ct_verdict *v);
+void ct_judged_add_kv_cache(const void *judged, struct ct_verdict *v);
+void ct_judged_add_missing(const void *judged, struct ct_verdict *v);
+// Adds evidence: what other traced processes held, or that nothing is known of them; the processes
+// besides this one that NVML listed at the failure, those with the most.
 void ct_judged_add_siblings(const struct ct_judged *j, struct ct_verdict *v);
-// Adds the processes besides this one that NVML listed at the failure, those with the most.
 void ct_judged_add_neighbours(const struct ct_judged *j, struct ct_verdict *v);
 // When the KV cache of a server was allocated, all at once; 0: there is none, or it was not.
 int ct_judged_cache_time(const struct ct_judged *j, uint64_t *t_ns);
@@ -91,12 +93,11 @@ int ct_judged_largest_neighbour(const struct ct_judged *j, char label[CT_NEIGHBO
 int ct_judged_others_grown(const struct ct_judged *j, uint64_t from_ns, uint64_t *bytes);
 // The stack that holds the most of what is of no known component, or NULL.
 const struct ct_holding *ct_judged_largest_other(const struct ct_judged *j);
+// Adds evidence: bytes at the moment of the request.
 void ct_judged_add_bytes(const struct ct_judged *j, struct ct_verdict *v, uint64_t bytes,
                          const char *text);
 // The same, with the stack that holds the most of it.
 void ct_judged_add_holding(const struct ct_judged *j, struct ct_verdict *v,
                            const struct ct_holding *most, uint64_t bytes, const char *text);
-// Adds how much was missing, as `cause` of the summary says it.
-void ct_judged_add_missing(const struct ct_judged *j, struct ct_verdict *v);
 
 #endif

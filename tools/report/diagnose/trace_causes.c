@@ -16,63 +16,27 @@ static struct ct_human_text size(uint64_t bytes) {
 
 // ---- requests that a larger device would not have served ---------------------------------------
 
-static int judge_no_device_memory(const struct ct_judged *j) {
-    if (j->reason.kind == CT_OOM_REASON_HOST_MEMORY) {
-        struct ct_verdict *v =
-            ct_judged_add(j, CT_SCENARIO_HOST_PINNED, 0.9,
-                          "page-locked memory of the host was refused, not memory of the GPU");
-        ct_judged_add_phase(j, v);
-        ct_trace_advice_add(j, v);
-        ct_verdict_set_refuted_by(v, "host memory that was free, and a limit (ulimit -l) above it");
-        return 1;
-    }
-    if (j->reason.kind == CT_OOM_REASON_ADDRESS_SPACE) {
-        (void)ct_judged_add(j, CT_SCENARIO_UNKNOWN, 0.8, "addresses were refused, not memory");
-        return 1;
-    }
-    return 0;
-}
-
-static int judge_impossible(const struct ct_judged *j) {
-    if (!j->cause.exceeds_device)
-        return 0;
-    struct ct_verdict *v = ct_judged_add(j, CT_SCENARIO_IMPOSSIBLE_REQUEST, 0.92,
-                                         "one request for more than the device has");
-    ct_judged_add_phase(j, v);
-    (void)ct_verdict_add_advice(v, "no setting helps: look at the call site of the request");
-    return 1;
-}
-
-static int judge_limit(const struct ct_judged *j) {
-    if (j->reason.kind != CT_OOM_REASON_POOL_LIMIT)
-        return 0;
-    struct ct_verdict *v =
-        ct_judged_add(j, CT_SCENARIO_MIS_BUDGET, 0.8,
-                      "PyTorch failed the request without asking the driver: a limit of its own");
-    ct_judged_add_phase(j, v);
-    (void)ct_verdict_add_advice(v, "look for set_per_process_memory_fraction in the program, or "
-                                   "per_process_memory_fraction in PYTORCH_CUDA_ALLOC_CONF");
-    return 1;
+static int add(const struct ct_judged *j, enum ct_rule rule) {
+    return ct_rule_add(&j->rules, rule) != NULL;
 }
 
 // A module or an executable graph, whose size no call says, is not so large: what was left was
 // enough.
-static int judge_despite_free(const struct ct_judged *j) {
-    if (j->reason.kind != CT_OOM_REASON_SIZE_UNKNOWN || !j->oom->reading_known ||
-        j->reason.free < GIB)
-        return 0;
-    struct ct_verdict *v = ct_judged_add(j, CT_SCENARIO_UNKNOWN, 0.6,
-                                         "a call of unknown size was refused although much of the "
-                                         "device was free");
-    ct_judged_add_phase(j, v);
-    ct_judged_add_bytes(j, v, j->reason.free, "free");
-    ct_verdict_set_refuted_by(v, "a request of the call that is larger than that");
-    return 1;
+static int is_despite_free(const struct ct_judged *j) {
+    return j->reason.kind == CT_OOM_REASON_SIZE_UNKNOWN && j->oom->reading_known &&
+           j->reason.free >= GIB;
 }
 
 int ct_trace_causes_not_full(const struct ct_judged *j) {
-    return judge_no_device_memory(j) || judge_impossible(j) || judge_limit(j) ||
-           judge_despite_free(j);
+    if (j->reason.kind == CT_OOM_REASON_HOST_MEMORY)
+        return add(j, CT_RULE_HOST_PINNED);
+    if (j->reason.kind == CT_OOM_REASON_ADDRESS_SPACE)
+        return add(j, CT_RULE_ADDRESSES);
+    if (j->cause.exceeds_device)
+        return add(j, CT_RULE_LARGER_THAN_DEVICE);
+    if (j->reason.kind == CT_OOM_REASON_POOL_LIMIT)
+        return add(j, CT_RULE_POOL_LIMIT);
+    return is_despite_free(j) && add(j, CT_RULE_DESPITE_FREE);
 }
 
 // ---- what holds the missing bytes --------------------------------------------------------------
@@ -110,20 +74,12 @@ static void add_relation(const struct ct_judged *j, struct ct_verdict *v) {
 static int judge_sender(const struct ct_judged *j) {
     if (j->phase != CT_PHASE_WEIGHT_SYNC || !j->oom->opened)
         return 0;
-    struct ct_verdict *v =
-        ct_judged_add(j, CT_SCENARIO_CO_TENANT, 0.5,
-                      "other processes hold more of the device than was missing, one of them the "
-                      "weights that were to be received");
-    ct_judged_add_phase(j, v);
-    ct_judged_add_bytes(j, v, j->cause.others_bytes,
-                        "other processes and the driver hold, by NVML");
+    struct ct_verdict *v = ct_rule_add(&j->rules, CT_RULE_SENDER);
     (void)ct_verdict_add_text(v, "%s allocation%s of another process %s open by CUDA IPC",
                               ct_human_count(j->oom->opened).text, ct_human_plural(j->oom->opened),
                               j->oom->opened == 1 ? "is" : "are");
     add_relation(j, v);
     ct_judged_add_missing(j, v);
-    ct_verdict_set_refuted_by(
-        v, "a trace in which the other process is the one that sends the weights");
     return 1;
 }
 
@@ -169,19 +125,21 @@ static int judge_others(const struct ct_judged *j) {
         return 0;
     const int is_start = j->phase == CT_PHASE_WEIGHTS || j->phase == CT_PHASE_PROFILE ||
                          j->phase == CT_PHASE_REPACK || j->phase == CT_PHASE_INIT;
-    struct ct_verdict *v =
-        ct_judged_add(j, CT_SCENARIO_CO_TENANT, is_start ? 0.7 : 0.88,
-                      "other processes hold more of the device than was missing");
-    ct_judged_add_phase(j, v);
-    ct_judged_add_bytes(j, v, j->cause.others_bytes,
-                        "other processes and the driver hold, by NVML");
+    struct ct_verdict *v = ct_rule_add_sure(&j->rules, CT_RULE_OTHERS, is_start ? 0.7 : 0.88);
     add_relation(j, v);
     ct_judged_add_missing(j, v);
     advise_others(j, v);
     ct_trace_advice_leave(j, v, ct_trace_advice_need(j), "");
-    ct_verdict_set_refuted_by(v, "a trace of the other process that shows it to be a rank of the "
-                                 "same job");
     return 1;
+}
+
+static void add_free_blocks(struct ct_verdict *v, const struct ct_pool_growth *w,
+                            const struct ct_free_blocks *free, const char *what) {
+    ct_evidence_set_bytes(
+        ct_verdict_add_event(v, w->event, w->t_ns, "%s %s %s free blocks, the largest of %s",
+                             size(free->bytes).text, what, ct_human_count(free->ranges).text,
+                             size(free->largest).text),
+        free->bytes);
 }
 
 // Enough was idle in PyTorch's pool, in blocks of which none was large enough.
@@ -191,18 +149,11 @@ static int judge_fragmentation(const struct ct_judged *j) {
         return 0;
     const int is_most = w->free.bytes >= j->oom->pool.segment_bytes / 5;
     const int is_much = w->free.bytes >= GIB || w->free.bytes >= j->oom->pool.segment_bytes / 10;
-    struct ct_verdict *v =
-        ct_judged_add(j, CT_SCENARIO_FRAGMENTATION,
-                      is_most   ? 0.87
-                      : is_much ? 0.7
-                                : 0.28,
-                      "PyTorch's pool had enough idle memory, but no idle block was large enough");
-    ct_judged_add_phase(j, v);
-    struct ct_evidence *e = ct_verdict_add_event(
-        v, w->event, w->t_ns, "%s was idle in %s free blocks, the largest of %s",
-        size(w->free.bytes).text, ct_human_count(w->free.ranges).text, size(w->free.largest).text);
-    e->bytes_known = 1;
-    e->bytes = w->free.bytes;
+    struct ct_verdict *v = ct_rule_add_sure(&j->rules, CT_RULE_FRAGMENTATION,
+                                            is_most   ? 0.87
+                                            : is_much ? 0.7
+                                                      : 0.28);
+    add_free_blocks(v, w, &w->free, "was idle in");
     ct_judged_add_bytes(j, v, j->oom->pool.held_open_bytes,
                         "idle in segments that blocks hold open");
     if (w->others.free.bytes)
@@ -210,7 +161,6 @@ static int judge_fragmentation(const struct ct_judged *j) {
             j, v, w->others.free.bytes,
             "of it in segments of other streams, which no request of this stream gets");
     ct_trace_advice_fragmentation(j, v);
-    ct_verdict_set_refuted_by(v, "a request of this size that fails with expandable segments, too");
     return is_much;
 }
 
@@ -221,15 +171,7 @@ static int judge_held_open(const struct ct_judged *j) {
     if (j->cause.pool || !j->oom->pool.known || !missing || idle < missing ||
         idle < j->oom->pool.segment_bytes / 10)
         return 0;
-    struct ct_verdict *v = ct_judged_add(
-        j, CT_SCENARIO_FRAGMENTATION, 0.7,
-        "what was idle in PyTorch's pool and what was free would have been enough in one piece");
-    ct_judged_add_phase(j, v);
-    ct_judged_add_bytes(j, v, idle, "idle in segments that blocks hold open");
-    ct_judged_add_missing(j, v);
-    ct_trace_advice_fragmentation(j, v);
-    ct_verdict_set_refuted_by(v, "a request of this size that fails with expandable segments, too");
-    return 1;
+    return add(j, CT_RULE_HELD_OPEN);
 }
 
 // A free block was large enough, but of another stream: PyTorch had given back what it could.
@@ -237,23 +179,8 @@ static int judge_other_streams(const struct ct_judged *j) {
     const struct ct_pool_growth *w = j->cause.pool;
     if (!w || w->cause != CT_GROWTH_FIT_UNUSED || !ct_pool_growth_fits_other_stream(w))
         return 0;
-    struct ct_verdict *v = ct_judged_add(
-        j, CT_SCENARIO_FRAGMENTATION, 0.8,
-        "a free block of PyTorch's pool was large enough, but of another stream, whose "
-        "memory no request of this stream gets");
-    ct_judged_add_phase(j, v);
-    struct ct_evidence *e = ct_verdict_add_event(
-        v, w->event, w->t_ns,
-        "%s was free in segments of other streams, in %s free blocks, the largest of %s",
-        size(w->others.free.bytes).text, ct_human_count(w->others.free.ranges).text,
-        size(w->others.free.largest).text);
-    e->bytes_known = 1;
-    e->bytes = w->others.free.bytes;
-    (void)ct_verdict_add_advice(
-        v, "allocate such tensors on one stream (record_stream() tells PyTorch "
-           "where else they are used), or free the blocks that hold these segments: "
-           "cutrace-report frag names their call sites");
-    ct_verdict_set_refuted_by(v, "a request of this size that fails on one stream, too");
+    add_free_blocks(ct_rule_add(&j->rules, CT_RULE_OTHER_STREAMS), w, &w->others.free,
+                    "was free in segments of other streams, in");
     return 1;
 }
 
@@ -324,7 +251,7 @@ static uint64_t find_graphs(const struct ct_judged *j) {
 
 // Memory of the process that its server's budget does not know: graph executables, and tensors of
 // the program's own.
-static int judge_budget(const struct ct_judged *j) {
+static int judge_budget(struct ct_judged *j) {
     const struct ct_holding *most;
     const uint64_t graphs = find_graphs(j), own = find_own(j, &most);
     const uint64_t missing = j->cause.missing, capacity = j->c->capacity;
@@ -335,12 +262,9 @@ static int judge_budget(const struct ct_judged *j) {
                         j->phase != CT_PHASE_INIT && j->phase != CT_PHASE_WAKE_UP;
     if (!is_server(j) || !missing || !is_late || (!by_graphs && !by_own))
         return 0;
+    j->n.graphs = by_graphs ? (int64_t)graphs : -1;
     struct ct_verdict *v =
-        ct_judged_add(j, CT_SCENARIO_MIS_BUDGET, by_own ? 0.86 : 0.84,
-                      "memory outside of the server's budget is more than was missing");
-    ct_judged_add_phase(j, v);
-    if (by_graphs)
-        ct_judged_add_bytes(j, v, graphs, "graph executables, as measured when they were made");
+        ct_rule_add_sure(&j->rules, CT_RULE_OUTSIDE_OF_BUDGET, by_own ? 0.86 : 0.84);
     if (by_own)
         ct_judged_add_holding(j, v, most, own, "allocated by code outside of the server");
     ct_judged_add_kv_cache(j, v);
@@ -348,7 +272,6 @@ static int judge_budget(const struct ct_judged *j) {
         ct_trace_advice_room(j, v);
     else
         ct_trace_advice_leave(j, v, ct_trace_advice_need(j), "");
-    ct_verdict_set_refuted_by(v, "a request of this size that fails without that memory, too");
     return 1;
 }
 
@@ -396,7 +319,7 @@ static void advise_untracked(const struct ct_judged *j, struct ct_verdict *v, ui
 // budget, if they are much.
 static int judge_untracked(const struct ct_judged *j) {
     uint64_t bytes = 0;
-    if (ct_untracked_verdict_add(j->c, j, j->verdicts))
+    if (ct_untracked_verdict_add(j->c, j, j->rules.to))
         return 1;
     for (int i = 0; i < UNTRACKED_ROWS; i++)
         bytes += ct_judged_row(j, untracked_rows[i].row);
@@ -405,10 +328,7 @@ static int judge_untracked(const struct ct_judged *j) {
     if (is_server(j) || !is_enough(j, bytes > rounding ? bytes - rounding : 0))
         return 0;
     struct ct_verdict *v =
-        ct_judged_add(j, CT_SCENARIO_UNTRACKED_GROWTH, 0.7,
-                      j->cause.missing ? "untracked memory is more than was missing"
-                                       : "untracked memory is most of the device");
-    ct_judged_add_phase(j, v);
+        ct_rule_add(&j->rules, j->cause.missing ? CT_RULE_UNTRACKED : CT_RULE_MOSTLY_UNTRACKED);
     for (int i = 0; i < UNTRACKED_ROWS; i++)
         if (ct_judged_row(j, untracked_rows[i].row))
             ct_judged_add_bytes(j, v, ct_judged_row(j, untracked_rows[i].row),
@@ -421,9 +341,9 @@ static int judge_untracked(const struct ct_judged *j) {
     return 1;
 }
 
-int ct_trace_causes_full(const struct ct_judged *j) {
+int ct_trace_causes_full(struct ct_judged *j) {
     const int others = judge_others(j),
               scattered = judge_fragmentation(j) | judge_other_streams(j) | judge_held_open(j),
-              leak = ct_leak_verdict_add(j->c, j, j->verdicts);
+              leak = ct_leak_verdict_add(j->c, j, j->rules.to);
     return (int)(others | scattered | leak | judge_budget(j) | judge_untracked(j));
 }

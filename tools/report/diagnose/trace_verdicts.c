@@ -7,7 +7,6 @@
 
 #include "base/human.h"
 #include "diagnose/growth_verdicts.h"
-#include "diagnose/phase_scenarios.h"
 
 static struct ct_human_text size(uint64_t bytes) {
     return ct_human_bytes(bytes, CT_UNITS_IEC);
@@ -22,9 +21,8 @@ static int judge_phase(const struct ct_judged *j, int cause_known) {
     const double confidence = j->oom->phase.inferred ? 0.55 : 0.82;
     if (scenario == CT_SCENARIO_UNKNOWN)
         return 0;
-    struct ct_verdict *v =
-        ct_judged_add(j, scenario, cause_known ? confidence - 0.3 : confidence, summary);
-    ct_judged_add_phase(j, v);
+    struct ct_verdict *v = ct_rule_add_as(&j->rules, CT_RULE_PHASE, scenario,
+                                          cause_known ? confidence - 0.3 : confidence, summary);
     if (!cause_known)
         ct_judged_add_account(j, v);
     if (scenario != CT_SCENARIO_STARTUP_KV_POOL)
@@ -35,7 +33,6 @@ static int judge_phase(const struct ct_judged *j, int cause_known) {
                                     "the wake-up, as far as the server's budget leaves room");
     else
         ct_trace_advice_add(j, v);
-    ct_verdict_set_refuted_by(v, "something else that grew just before (cutrace-report timeline)");
     return 1;
 }
 
@@ -46,10 +43,8 @@ static void judge_unknown(const struct ct_judged *j) {
                                  : "more was asked for than was left (cutrace-report top)";
     const enum ct_scenario special = ct_component_scenario(j->component, &summary);
     const int is_known = special != CT_SCENARIO_UNKNOWN;
-    struct ct_verdict *v = ct_judged_add(j, special, is_known ? 0.5 : 0.3, summary);
-    ct_judged_add_phase(j, v);
-    ct_judged_add_account(j, v);
-    ct_judged_add_kv_cache(j, v);
+    struct ct_verdict *v =
+        ct_rule_add_as(&j->rules, CT_RULE_UNKNOWN, special, is_known ? 0.5 : 0.3, summary);
     if (is_known)
         ct_trace_advice_add(j, v);
     else if (j->phase == CT_PHASE_FORWARD)
@@ -61,15 +56,10 @@ static int judge_recovered(const struct ct_judged *j) {
     const struct ct_incident *n = &j->c->scan->incidents.list[j->oom->incident];
     if (!n->recovered)
         return 0;
-    struct ct_verdict *v = ct_judged_add(
-        j, CT_SCENARIO_RECOVERED, 0.9,
-        n->retried ? "a request failed at first, and PyTorch's own retry got the memory"
-                   : "a request failed, and one of the same size succeeded later");
-    ct_judged_add_phase(j, v);
+    struct ct_verdict *v = ct_rule_add(&j->rules, n->retried ? CT_RULE_RETRIED : CT_RULE_RECOVERED);
     if (j->oom->recovered)
         (void)ct_verdict_add_event(v, j->oom->recovered_event, j->oom->recovered_t_ns,
                                    "the request was served");
-    ct_verdict_set_refuted_by(v, "an error that the program reported all the same");
     return 1;
 }
 
@@ -114,17 +104,9 @@ static int got_memory(const struct ct_trace_case *c, uint32_t stack, uint64_t t_
 // less, or again, or went on with its next input, to a good end. (Other threads, and what was
 // queued, may go on for a while after an error that ends the program.)
 static int judge_caught(const struct ct_judged *j) {
-    if (!j->c->trace->ended || j->c->facts->exit_status || !j->oom->stack ||
-        !got_memory(j->c, j->oom->stack, j->oom->t_ns))
-        return 0;
-    struct ct_verdict *v =
-        ct_judged_add(j, CT_SCENARIO_RECOVERED, 0.75,
-                      "a request failed, and the program caught that: the same lines of it got "
-                      "memory later");
-    ct_judged_add_phase(j, v);
-    ct_judged_add_account(j, v);
-    ct_verdict_set_refuted_by(v, "an error that the program reported all the same");
-    return 1;
+    return j->c->trace->ended && !j->c->facts->exit_status && j->oom->stack &&
+           got_memory(j->c, j->oom->stack, j->oom->t_ns) &&
+           ct_rule_add(&j->rules, CT_RULE_CAUGHT) != NULL;
 }
 
 // One stack took memory of one size again and again, up to more than half of the device, gave none
@@ -139,18 +121,11 @@ static int judge_hoard(const struct ct_judged *j) {
     const struct ct_stack_totals *all = &j->c->scan->totals[most->kind];
     if (most->stack >= all->count || all->list[most->stack].count != most->count)
         return 0;
-    struct ct_verdict *v =
-        ct_judged_add(j, CT_SCENARIO_LEAK, 0.5,
-                      "one call site took memory again and again and kept all of it: a leak, or "
-                      "more data than the device holds");
-    ct_judged_add_phase(j, v);
+    struct ct_verdict *v = ct_rule_add(&j->rules, CT_RULE_HOARD);
     ct_judged_add_holding(j, v, most, most->bytes, "kept");
     (void)ct_verdict_add_text(
         v, "%s allocations in %s, none given back", ct_human_count(most->count).text,
         ct_human_duration(all->list[most->stack].last_ns - j->c->trace->start_ns).text);
-    (void)ct_verdict_add_advice(v, "look at what the call site keeps: drop what is not needed any "
-                                   "more, or hold a part of the data at a time");
-    ct_verdict_set_refuted_by(v, "a free of these allocations in a longer trace");
     return 1;
 }
 
@@ -173,32 +148,20 @@ static uint64_t find_kept(const struct ct_judged *j, uint64_t *all) {
 }
 
 // The first step of a training shows no backward pass yet, but what it keeps for one.
-static int judge_kept(const struct ct_judged *j) {
+static int judge_kept(struct ct_judged *j) {
     uint64_t all;
     if (j->phase != CT_PHASE_FORWARD)
         return 0;
     const uint64_t kept = find_kept(j, &all);
-    if (kept <= all / 2 || kept < j->cause.missing)
-        return 0;
-    struct ct_verdict *v = ct_judged_add(j, CT_SCENARIO_TRAINING_STEP, 0.7,
-                                         "the forward pass keeps the activations of its layers for "
-                                         "a backward pass, and needed more than was left");
-    ct_judged_add_phase(j, v);
-    ct_judged_add_account(j, v);
-    ct_judged_add_bytes(j, v, kept, "activations of layers that have ended");
-    ct_trace_advice_add(j, v);
-    (void)ct_verdict_add_advice(v,
-                                "or, where this pass trains nothing (an evaluation), run it under "
-                                "torch.no_grad() or torch.inference_mode(), which keeps none "
-                                "of them");
-    ct_verdict_set_refuted_by(v, "a model whose layers need all of them at once");
-    return 1;
+    j->n.held = (int64_t)kept;
+    return kept > all / 2 && kept >= j->cause.missing &&
+           ct_rule_add(&j->rules, CT_RULE_KEPT) != NULL;
 }
 
 // Where the frames are there and no rule knows them, what would have served the request is the
 // answer, however little of the pool it is. (Without frames, a phase can be the answer.)
 static int judge_pieces(const struct ct_judged *j) {
-    struct ct_verdict *v = ct_verdicts_find(j->verdicts, CT_SCENARIO_FRAGMENTATION);
+    struct ct_verdict *v = ct_verdicts_find(j->rules.to, CT_SCENARIO_FRAGMENTATION);
     if (!v || !ct_phases_has_python(j->c->phases, j->oom->stack) ||
         ct_phases_is_cut(j->c->phases, j->oom->stack))
         return 0;
@@ -207,7 +170,7 @@ static int judge_pieces(const struct ct_judged *j) {
     return 1;
 }
 
-static void judge_rest(const struct ct_judged *j) {
+static void judge_rest(struct ct_judged *j) {
     if (!judge_hoard(j) && !judge_kept(j) && !judge_pieces(j))
         judge_unknown(j);
 }
@@ -220,7 +183,17 @@ static void lower(struct ct_verdicts *v) {
 }
 
 static void judge(const struct ct_trace_case *c, struct ct_verdicts *v) {
-    const struct ct_judged j = ct_judged_make(c, v);
+    static const struct ct_rule_step steps[] = {{"request", ct_judged_add_request},
+                                                {"phase", ct_judged_add_phase},
+                                                {"account", ct_judged_add_account},
+                                                {"kv", ct_judged_add_kv_cache},
+                                                {"missing", ct_judged_add_missing},
+                                                {"scenario", ct_trace_advice_add},
+                                                {"fragmentation", ct_trace_advice_fragmentation},
+                                                {NULL, NULL}};
+    struct ct_judged j;
+    ct_judged_make(&j, c, v);
+    j.rules.steps = steps;
     if (ct_trace_causes_not_full(&j) || judge_recovered(&j))
         return;
     const int is_caught = judge_caught(&j), cause_known = ct_trace_causes_full(&j);
@@ -240,8 +213,7 @@ static void add_headroom(const struct ct_trace_case *c, struct ct_verdict *v) {
             v, d->peak_event, d->peak_t_ns, "%s allocated at the peak%s", size(d->peak_bytes).text,
             ct_trace_is_known_at(c->trace, d->peak_t_ns) ? ""
                                                          : ", by the events that are not missing");
-        e->bytes_known = 1;
-        e->bytes = d->peak_bytes;
+        ct_evidence_set_bytes(e, d->peak_bytes);
     }
     // (a reading from before the peak says nothing of it)
     if (now->free_known && d->peak_known && now->free_min <= c->capacity &&
@@ -255,15 +227,6 @@ static double find_strongest_growth(struct ct_verdicts *v) {
                             *untracked = ct_verdicts_find(v, CT_SCENARIO_UNTRACKED_GROWTH);
     const double a = leak ? leak->confidence : 0, b = untracked ? untracked->confidence : 0;
     return a > b ? a : b;
-}
-
-static const char *find_refuting(const struct ct_trace_case *c) {
-    if (c->is_complete)
-        return "an error of the program's log: then the program itself refused (give the log: "
-               "--log)";
-    return c->trace->ended ? "an error of the program's log (give the log: --log)"
-                           : "an error of the program's log after the end of this trace (give the "
-                             "log: --log)";
 }
 
 // A program that ended with an error of its own may have given up memory that it never asked for: a
@@ -282,36 +245,31 @@ static void add_exit_status(const struct ct_trace_case *c, struct ct_verdict *v)
                                        "calls");
 }
 
-static void judge_quiet(const struct ct_trace_case *c, struct ct_verdicts *v) {
-    const int device = c->device < CT_MAX_DEVICES ? c->device : -1;
-    if (c->earlier_ooms) {
-        struct ct_verdict *one =
-            ct_verdicts_add(v, CT_SCENARIO_INCOMPLETE, 0.9, device,
-                            "calls ran out of memory earlier, and their events were overwritten");
-        (void)ct_verdict_add_text(one, "%s call%s ran out of memory, by the coarse history",
-                                  ct_human_count(c->earlier_ooms).text,
-                                  ct_human_plural(c->earlier_ooms));
-        (void)ct_verdict_add_advice(one, "record with a larger ring (CUTRACE_MAX_SIZE)");
-        return;
-    }
-    if (c->trace->incomplete && !c->trace->events) {
-        struct ct_verdict *one = ct_verdicts_add(v, CT_SCENARIO_INCOMPLETE, 0.9, device,
-                                                 "the trace has no event and no end");
-        (void)ct_verdict_add_advice(one, "get the whole file, with its journal beside it");
-        return;
-    }
-    struct ct_verdict *one =
-        ct_verdicts_add(v, CT_SCENARIO_NONE, c->is_complete ? 0.95 : 0.75, device,
-                        c->is_complete ? "no request for memory failed"
-                                       : "no request for memory failed, as far as the trace goes");
+static void judge_whole(const struct ct_trace_case *c, const struct ct_rule_source *s) {
+    struct ct_verdict *one = ct_rule_add(s, c->is_complete ? CT_RULE_NONE : CT_RULE_NONE_SO_FAR);
     if (c->device >= 0)
         add_headroom(c, one);
     add_exit_status(c, one);
-    if (ct_leak_verdict_add(c, NULL, v) | ct_untracked_verdict_add(c, NULL, v)) {
-        one = ct_verdicts_find(v, CT_SCENARIO_NONE);
-        one->confidence = 1 - find_strongest_growth(v);
+    if (ct_leak_verdict_add(c, NULL, s->to) | ct_untracked_verdict_add(c, NULL, s->to)) {
+        one = ct_verdicts_find(s->to, CT_SCENARIO_NONE);
+        one->confidence = 1 - find_strongest_growth(s->to);
     }
-    ct_verdict_set_refuted_by(one, "%s", find_refuting(c));
+    if (!c->is_complete && c->trace->ended)
+        ct_verdict_set_refuted_by(one, "an error of the program's log (give the log: --log)");
+}
+
+static void judge_quiet(const struct ct_trace_case *c, struct ct_verdicts *v) {
+    struct ct_figures n;
+    const struct ct_rule_source s = {
+        .to = v, .device = c->device < CT_MAX_DEVICES ? c->device : -1, .figures = &n};
+    ct_figures_clear(&n);
+    n.earlier = (int64_t)c->earlier_ooms;
+    if (c->earlier_ooms)
+        (void)ct_rule_add(&s, CT_RULE_OVERWRITTEN);
+    else if (c->trace->incomplete && !c->trace->events)
+        (void)ct_rule_add(&s, CT_RULE_EMPTY);
+    else
+        judge_whole(c, &s);
 }
 
 void ct_trace_verdicts_find(const struct ct_trace_case *c, struct ct_verdicts *v) {

@@ -17,7 +17,7 @@ void ct_trace_verdicts_find(const struct ct_trace_case *c, struct ct_verdicts *v
 // limit refused it: no other rule has anything to say then.
 int ct_trace_causes_not_full(const struct ct_judged *j);
 // Something else held what was missing.
-int ct_trace_causes_full(const struct ct_judged *j);
+int ct_trace_causes_full(struct ct_judged *j);
 
 // Adds what code outside of the server holds in its process. Returns 0 if that is less than was
 // missing.
@@ -35,9 +35,9 @@ void ct_trace_advice_leave(const struct ct_judged *j, struct ct_verdict *v, uint
                            const char *purpose);
 // The same for code outside of the server whose own request failed: others of it may follow.
 void ct_trace_advice_room(const struct ct_judged *j, struct ct_verdict *v);
-void ct_trace_advice_fragmentation(const struct ct_judged *j, struct ct_verdict *v);
+void ct_trace_advice_fragmentation(const void *judged, struct ct_verdict *v);
 // Adds the advice of the scenario that a phase leads to.
-void ct_trace_advice_add(const struct ct_judged *j, struct ct_verdict *v);
+void ct_trace_advice_add(const void *judged, struct ct_verdict *v);
 // Gives the advice of a log, which knows less than its trace, the values that fit names by both.
 void ct_trace_advice_bound(const struct ct_vllm_fit *f, struct ct_verdicts *of_log);
 

@@ -90,6 +90,11 @@ struct ct_evidence *ct_verdict_add_text(struct ct_verdict *v, const char *text, 
     return e;
 }
 
+void ct_evidence_set_bytes(struct ct_evidence *e, uint64_t bytes) {
+    e->bytes_known = 1;
+    e->bytes = bytes;
+}
+
 struct ct_advice *ct_verdict_add_advice(struct ct_verdict *v, const char *text, ...) {
     CT_HEAP_GROW(v->advice, v->advice_count, v->advice_room);
     struct ct_advice *a = &v->advice[v->advice_count++];

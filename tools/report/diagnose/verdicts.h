@@ -80,6 +80,7 @@ struct ct_evidence *ct_verdict_add_event(struct ct_verdict *v, uint64_t event, u
 // Evidence that is no event: a line of a log, a setting.
 struct ct_evidence *ct_verdict_add_text(struct ct_verdict *v, const char *text, ...)
     __attribute__((format(printf, 2, 3)));
+void ct_evidence_set_bytes(struct ct_evidence *e, uint64_t bytes);
 // Advice; the caller sets the values that are known with ct_advice_set.
 struct ct_advice *ct_verdict_add_advice(struct ct_verdict *v, const char *text, ...)
     __attribute__((format(printf, 2, 3)));

@@ -148,21 +148,26 @@ static int append(struct parser *p, const struct ct_pickle_value *to, size_t n) 
     return 0;
 }
 
-// Takes what is above the mark: its number of values is *n.
-static int pop_mark(struct parser *p, size_t *n) {
-    if (!p->mark_count)
+// How many values an opcode takes: `n`, or FROM_MARK, those above the mark, which goes.
+enum { FROM_MARK = -1 };
+static int take_count(struct parser *p, int n, size_t *count) {
+    if (n == FROM_MARK && !p->mark_count)
         return fail(p, "no mark");
-    *n = p->depth - p->marks[--p->mark_count];
+    *count = n == FROM_MARK ? p->depth - p->marks[--p->mark_count] : (size_t)n;
     return 0;
 }
 
 // ---- opcodes ------------------------------------------------------------------------------------
-// Each function returns 1 if the opcode is none of its own.
+// Each of these does what an opcode says, by the arguments of its row.
 
-static int read_number(struct parser *p, unsigned n, int is_signed) {
+static int push_constant(struct parser *p, int type, int number) {
+    return push(p, (struct ct_pickle_value){.type = (enum ct_pickle_type)type, .number = number});
+}
+
+static int read_number(struct parser *p, int n, int is_signed) {
     struct ct_pickle_value v = {.type = CT_PICKLE_IS_NUMBER};
     uint64_t bits;
-    if (take_length(p, n, &bits))
+    if (take_length(p, (unsigned)n, &bits))
         return -1;
     if (is_signed && n && n < 8 && bits >> (8 * n - 1) & 1)
         bits |= UINT64_MAX << 8 * n;
@@ -171,14 +176,15 @@ static int read_number(struct parser *p, unsigned n, int is_signed) {
 }
 
 // Of 9 bytes only the numbers that a size_t can have, which are shown as the largest.
-static int read_long(struct parser *p, unsigned length_bytes) {
+static int read_long(struct parser *p, int length_bytes, int unused) {
     uint64_t n;
-    if (take_length(p, length_bytes, &n))
+    (void)unused;
+    if (take_length(p, (unsigned)length_bytes, &n))
         return -1;
     if (n > LONGEST_INTEGER)
         return fail(p, "an integer of more than 8 bytes");
     if (n < LONGEST_INTEGER)
-        return read_number(p, (unsigned)n, 1);
+        return read_number(p, (int)n, 1);
     const uint8_t *from = take(p, n);
     if (!from)
         return -1;
@@ -187,143 +193,70 @@ static int read_long(struct parser *p, unsigned length_bytes) {
     return push(p, (struct ct_pickle_value){.type = CT_PICKLE_IS_NUMBER, .number = INT64_MAX});
 }
 
-static int read_real(struct parser *p) {
-    const uint8_t *from = take(p, 8);
+static int read_real(struct parser *p, int size, int unused) {
+    const uint8_t *from = take(p, (uint64_t)size);
     struct ct_pickle_value v = {.type = CT_PICKLE_IS_REAL};
     uint64_t bits = 0;
-    for (int i = 0; from && i < 8; i++)
+    (void)unused;
+    for (int i = 0; from && i < size; i++)
         bits = bits << 8 | from[i];
     memcpy(&v.real, &bits, sizeof v.real);
     return from ? push(p, v) : -1;
 }
 
-static int read_scalar(struct parser *p, unsigned op) {
-    switch (op) {
-    case CT_PICKLE_NONE:
-        return push(p, (struct ct_pickle_value){.type = CT_PICKLE_IS_NONE});
-    case CT_PICKLE_TRUE:
-    case CT_PICKLE_FALSE:
-        return push(
-            p, (struct ct_pickle_value){.type = CT_PICKLE_IS_BOOL, .number = op == CT_PICKLE_TRUE});
-    case CT_PICKLE_BININT:
-        return read_number(p, 4, 1);
-    case CT_PICKLE_BININT1:
-        return read_number(p, 1, 0);
-    case CT_PICKLE_BININT2:
-        return read_number(p, 2, 0);
-    case CT_PICKLE_LONG1:
-        return read_long(p, 1);
-    case CT_PICKLE_LONG4:
-        return read_long(p, 4);
-    case CT_PICKLE_BINFLOAT:
-        return read_real(p);
-    default:
-        return 1;
-    }
-}
-
-static int read_text(struct parser *p, unsigned op) {
-    static const struct {
-        unsigned code, length_bytes;
-        enum ct_pickle_type type;
-    } kinds[] = {{CT_PICKLE_SHORT_BINUNICODE, 1, CT_PICKLE_IS_TEXT},
-                 {CT_PICKLE_BINUNICODE, 4, CT_PICKLE_IS_TEXT},
-                 {CT_PICKLE_BINUNICODE8, 8, CT_PICKLE_IS_TEXT},
-                 {CT_PICKLE_SHORT_BINBYTES, 1, CT_PICKLE_IS_BYTES},
-                 {CT_PICKLE_BINBYTES, 4, CT_PICKLE_IS_BYTES},
-                 {CT_PICKLE_BINBYTES8, 8, CT_PICKLE_IS_BYTES}};
-    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
-        uint64_t length;
-        if (kinds[i].code != op)
-            continue;
-        if (take_length(p, kinds[i].length_bytes, &length))
-            return -1;
-        if (length > UINT32_MAX)
-            return fail(p, "a text of more than 4 GiB");
-        const uint8_t *text = take(p, length);
-        return text ? push(p, (struct ct_pickle_value){.type = kinds[i].type,
-                                                       .length = (uint32_t)length,
-                                                       .text = (const char *)text})
-                    : -1;
-    }
-    return 1;
-}
-
-// Makes a container of the top `n` values.
-static int build(struct parser *p, enum ct_pickle_type type, size_t n) {
-    struct ct_pickle_value v = {.type = type};
-    if (type == CT_PICKLE_IS_DICT && n % 2)
-        return fail(p, "a key without a value");
-    return needs(p, n) || add_container(p, type, &v) || append(p, &v, n) || push(p, v) ? -1 : 0;
-}
-
-static int build_from_mark(struct parser *p, enum ct_pickle_type type) {
-    size_t n = 0;
-    return pop_mark(p, &n) || build(p, type, n) ? -1 : 0;
-}
-
-static int read_container(struct parser *p, unsigned op) {
-    switch (op) {
-    case CT_PICKLE_EMPTY_DICT:
-        return build(p, CT_PICKLE_IS_DICT, 0);
-    case CT_PICKLE_EMPTY_LIST:
-        return build(p, CT_PICKLE_IS_LIST, 0);
-    case CT_PICKLE_EMPTY_TUPLE:
-        return build(p, CT_PICKLE_IS_TUPLE, 0);
-    case CT_PICKLE_TUPLE1:
-    case CT_PICKLE_TUPLE2:
-    case CT_PICKLE_TUPLE3:
-        return build(p, CT_PICKLE_IS_TUPLE, op - CT_PICKLE_TUPLE1 + 1);
-    case CT_PICKLE_DICT:
-        return build_from_mark(p, CT_PICKLE_IS_DICT);
-    case CT_PICKLE_LIST:
-        return build_from_mark(p, CT_PICKLE_IS_LIST);
-    case CT_PICKLE_TUPLE:
-        return build_from_mark(p, CT_PICKLE_IS_TUPLE);
-    default:
-        return 1;
-    }
-}
-
-// Appends the top `n` values to the container below them.
-static int extend(struct parser *p, enum ct_pickle_type type, size_t n) {
-    if (needs(p, n + 1))
+static int read_text(struct parser *p, int length_bytes, int type) {
+    uint64_t length;
+    if (take_length(p, (unsigned)length_bytes, &length))
         return -1;
-    const struct ct_pickle_value to = p->stack[p->depth - n - 1];
-    if (to.type != type)
-        return fail(p, "the value is no container of this kind");
-    if (type == CT_PICKLE_IS_DICT && n % 2)
+    if (length > UINT32_MAX)
+        return fail(p, "a text of more than 4 GiB");
+    const uint8_t *text = take(p, length);
+    return text ? push(p, (struct ct_pickle_value){.type = (enum ct_pickle_type)type,
+                                                   .length = (uint32_t)length,
+                                                   .text = (const char *)text})
+                : -1;
+}
+
+// Makes a container of the top values.
+static int build(struct parser *p, int type, int n) {
+    struct ct_pickle_value v = {.type = (enum ct_pickle_type)type};
+    size_t count = 0;
+    if (take_count(p, n, &count))
+        return -1;
+    if (type == CT_PICKLE_IS_DICT && count % 2)
         return fail(p, "a key without a value");
-    return append(p, &to, n);
+    return needs(p, count) || add_container(p, v.type, &v) || append(p, &v, count) || push(p, v)
+               ? -1
+               : 0;
 }
 
-static int extend_from_mark(struct parser *p, enum ct_pickle_type type) {
-    size_t n = 0;
-    return pop_mark(p, &n) || extend(p, type, n) ? -1 : 0;
+// Appends the top values to the container below them.
+static int extend(struct parser *p, int type, int n) {
+    size_t count = 0;
+    if (take_count(p, n, &count) || needs(p, count + 1))
+        return -1;
+    const struct ct_pickle_value to = p->stack[p->depth - count - 1];
+    if (to.type != (enum ct_pickle_type)type)
+        return fail(p, "the value is no container of this kind");
+    if (type == CT_PICKLE_IS_DICT && count % 2)
+        return fail(p, "a key without a value");
+    return append(p, &to, count);
 }
 
-static int read_extension(struct parser *p, unsigned op) {
-    switch (op) {
-    case CT_PICKLE_MARK:
-        if (p->mark_count == MAX_MARKS)
-            return fail(p, "nested too deeply");
-        p->marks[p->mark_count++] = p->depth;
-        return 0;
-    case CT_PICKLE_SETITEM:
-        return extend(p, CT_PICKLE_IS_DICT, 2);
-    case CT_PICKLE_APPEND:
-        return extend(p, CT_PICKLE_IS_LIST, 1);
-    case CT_PICKLE_SETITEMS:
-        return extend_from_mark(p, CT_PICKLE_IS_DICT);
-    case CT_PICKLE_APPENDS:
-        return extend_from_mark(p, CT_PICKLE_IS_LIST);
-    default:
-        return 1;
-    }
+static int mark(struct parser *p, int unused, int unused_too) {
+    (void)unused;
+    (void)unused_too;
+    if (p->mark_count == MAX_MARKS)
+        return fail(p, "nested too deeply");
+    p->marks[p->mark_count++] = p->depth;
+    return 0;
 }
 
-static int put(struct parser *p, uint64_t number) {
-    if (needs(p, 1))
+// `bytes`: of the number in the memo; 0: the next one.
+static int put(struct parser *p, int bytes, int unused) {
+    uint64_t number = p->puts;
+    (void)unused;
+    if ((bytes && take_length(p, (unsigned)bytes, &number)) || needs(p, 1))
         return -1;
     if (number >= FREE_MEMO + 2 * p->puts || number >= MAX_VALUES)
         return fail(p, "a number of the memo that is out of order");
@@ -336,49 +269,73 @@ static int put(struct parser *p, uint64_t number) {
     return 0;
 }
 
-static int get(struct parser *p, uint64_t number) {
+static int get(struct parser *p, int bytes, int unused) {
+    uint64_t number;
+    (void)unused;
+    if (take_length(p, (unsigned)bytes, &number))
+        return -1;
     if (number >= p->memo_count)
         return fail(p, "a number of the memo that has no value");
     return push(p, p->memo[number]);
 }
 
-static int read_memo(struct parser *p, unsigned op) {
+static int read_protocol(struct parser *p, int oldest, int newest) {
     uint64_t number;
-    switch (op) {
-    case CT_PICKLE_MEMOIZE:
-        return put(p, p->puts);
-    case CT_PICKLE_BINPUT:
-        return take_length(p, 1, &number) ? -1 : put(p, number);
-    case CT_PICKLE_LONG_BINPUT:
-        return take_length(p, 4, &number) ? -1 : put(p, number);
-    case CT_PICKLE_BINGET:
-        return take_length(p, 1, &number) ? -1 : get(p, number);
-    case CT_PICKLE_LONG_BINGET:
-        return take_length(p, 4, &number) ? -1 : get(p, number);
-    case CT_PICKLE_FRAME: // (its length says nothing that is needed here)
-        return take_length(p, 8, &number);
-    case CT_PICKLE_PROTO:
-        if (take_length(p, 1, &number))
-            return -1;
-        if (number < 2 || number > NEWEST_PROTOCOL)
-            return fail(p, "a protocol of pickle that is not 2 to 5");
-        p->document->protocol = (unsigned)number;
-        return 0;
-    default:
-        return 1;
-    }
+    if (take_length(p, 1, &number))
+        return -1;
+    if (number < (uint64_t)oldest || number > (uint64_t)newest)
+        return fail(p, "a protocol of pickle that is not 2 to 5");
+    p->document->protocol = (unsigned)number;
+    return 0;
 }
 
-static int read_opcode(struct parser *p, unsigned op) {
-    static int (*const readers[])(struct parser *, unsigned) = {read_scalar, read_memo, read_text,
-                                                                read_container, read_extension};
-    for (size_t i = 0; i < sizeof readers / sizeof *readers; i++) {
-        const int status = readers[i](p, op);
-        if (status <= 0)
-            return status;
-    }
-    return fail_opcode(p);
+// (The length of a frame says nothing that is needed here.)
+static int skip(struct parser *p, int bytes, int unused) {
+    (void)unused;
+    return take(p, (uint64_t)bytes) ? 0 : -1;
 }
+
+static const struct {
+    int (*run)(struct parser *, int, int);
+    int a, b;
+} actions[256] = {
+    [CT_PICKLE_NONE] = {push_constant, CT_PICKLE_IS_NONE, 0},
+    [CT_PICKLE_TRUE] = {push_constant, CT_PICKLE_IS_BOOL, 1},
+    [CT_PICKLE_FALSE] = {push_constant, CT_PICKLE_IS_BOOL, 0},
+    [CT_PICKLE_BININT] = {read_number, 4, 1},
+    [CT_PICKLE_BININT1] = {read_number, 1, 0},
+    [CT_PICKLE_BININT2] = {read_number, 2, 0},
+    [CT_PICKLE_LONG1] = {read_long, 1, 0},
+    [CT_PICKLE_LONG4] = {read_long, 4, 0},
+    [CT_PICKLE_BINFLOAT] = {read_real, 8, 0},
+    [CT_PICKLE_SHORT_BINUNICODE] = {read_text, 1, CT_PICKLE_IS_TEXT},
+    [CT_PICKLE_BINUNICODE] = {read_text, 4, CT_PICKLE_IS_TEXT},
+    [CT_PICKLE_BINUNICODE8] = {read_text, 8, CT_PICKLE_IS_TEXT},
+    [CT_PICKLE_SHORT_BINBYTES] = {read_text, 1, CT_PICKLE_IS_BYTES},
+    [CT_PICKLE_BINBYTES] = {read_text, 4, CT_PICKLE_IS_BYTES},
+    [CT_PICKLE_BINBYTES8] = {read_text, 8, CT_PICKLE_IS_BYTES},
+    [CT_PICKLE_EMPTY_DICT] = {build, CT_PICKLE_IS_DICT, 0},
+    [CT_PICKLE_EMPTY_LIST] = {build, CT_PICKLE_IS_LIST, 0},
+    [CT_PICKLE_EMPTY_TUPLE] = {build, CT_PICKLE_IS_TUPLE, 0},
+    [CT_PICKLE_TUPLE1] = {build, CT_PICKLE_IS_TUPLE, 1},
+    [CT_PICKLE_TUPLE2] = {build, CT_PICKLE_IS_TUPLE, 2},
+    [CT_PICKLE_TUPLE3] = {build, CT_PICKLE_IS_TUPLE, 3},
+    [CT_PICKLE_DICT] = {build, CT_PICKLE_IS_DICT, FROM_MARK},
+    [CT_PICKLE_LIST] = {build, CT_PICKLE_IS_LIST, FROM_MARK},
+    [CT_PICKLE_TUPLE] = {build, CT_PICKLE_IS_TUPLE, FROM_MARK},
+    [CT_PICKLE_MARK] = {mark, 0, 0},
+    [CT_PICKLE_SETITEM] = {extend, CT_PICKLE_IS_DICT, 2},
+    [CT_PICKLE_APPEND] = {extend, CT_PICKLE_IS_LIST, 1},
+    [CT_PICKLE_SETITEMS] = {extend, CT_PICKLE_IS_DICT, FROM_MARK},
+    [CT_PICKLE_APPENDS] = {extend, CT_PICKLE_IS_LIST, FROM_MARK},
+    [CT_PICKLE_MEMOIZE] = {put, 0, 0},
+    [CT_PICKLE_BINPUT] = {put, 1, 0},
+    [CT_PICKLE_LONG_BINPUT] = {put, 4, 0},
+    [CT_PICKLE_BINGET] = {get, 1, 0},
+    [CT_PICKLE_LONG_BINGET] = {get, 4, 0},
+    [CT_PICKLE_FRAME] = {skip, 8, 0},
+    [CT_PICKLE_PROTO] = {read_protocol, 2, NEWEST_PROTOCOL},
+};
 
 static int run(struct parser *p) {
     while (p->at < p->size) {
@@ -390,7 +347,7 @@ static int run(struct parser *p) {
             p->document->root = p->stack[0];
             return 0;
         }
-        if (read_opcode(p, op))
+        if (actions[op].run ? actions[op].run(p, actions[op].a, actions[op].b) : fail_opcode(p))
             return -1;
     }
     return ct_error_set(p->error, CT_EXIT_BAD_TRACE,

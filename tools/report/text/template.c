@@ -23,7 +23,7 @@ static const struct {
 enum { TEMPLATES = sizeof templates / sizeof *templates, DEPTH = 4 };
 
 static const char *const field_names[CT_TEXT_FIELDS] = {
-#define CT_TEXT_FIELD(ID, name) name,
+#define CT_TEXT_FIELD(ID, name) #name,
 #include "text/fields.def"
 };
 
