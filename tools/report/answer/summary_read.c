@@ -9,7 +9,6 @@
 #include "answer/companions.h"
 #include "answer/fit_read.h"
 #include "base/heap.h"
-#include "diagnose/growth_verdicts.h"
 #include "diagnose/metrics_verdicts.h"
 #include "diagnose/text_verdicts.h"
 #include "diagnose/trace_verdicts.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "diagnose/growth_verdicts.h"
+#include "diagnose/trace_verdicts.h"
 
 #include "analyze/start_up.h"
 #include "base/human.h"

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The options of servers, and the settings that one ran with.
+// The options of servers, the settings that one ran with, and advice on them.
 #ifndef CT_SERVER_SETTINGS_H
 #define CT_SERVER_SETTINGS_H
 
+#include "diagnose/verdicts.h"
 #include "read/facts.h"
 #include "text/facts.h"
 
@@ -47,11 +48,37 @@ struct ct_setting {
     int64_t number; // in millionths; 0: it is none
 };
 
-// `log` may be NULL.
+// `facts` and `log` may be NULL.
 struct ct_setting ct_server_settings_find(const struct ct_facts *facts,
                                           const struct ct_text_facts *log, enum ct_text_flag flag);
 
+// A server and what says its settings.
+struct ct_server {
+    enum ct_framework is;
+    const struct ct_facts *facts;    // of its trace; NULL: there is none
+    const struct ct_text_facts *log; // the same
+};
+
+// The value of its option for a role; unknown: of no setting that is known.
+struct ct_setting ct_server_find_option(const struct ct_server *s, enum ct_option_role role);
+
 // The default of a version of vLLM, as written; NULL: not known.
 const char *ct_server_settings_default(enum ct_text_flag flag, const char *version);
+
+// Advice that needs no figures, or only those of settings: the same by a trace and by a text.
+
+// Adds what plain_advice.def has for the verdict's scenario and the program.
+void ct_plain_advice_add(struct ct_verdict *v, const struct ct_server *s);
+// Adds advice on the server's option for a role, with its value of today and of tomorrow (NULL: not
+// known). Nothing if the server has no such option.
+void ct_plain_advice_option(struct ct_verdict *v, const struct ct_server *s,
+                            enum ct_option_role role, const char *to, const char *why);
+// Segments that grow, by the variable of the environment: `is_on` if they do already, `from` what
+// the variable is (NULL: not known, or not set).
+void ct_plain_advice_expandable(struct ct_verdict *v, enum ct_framework server, int is_on,
+                                const char *variable, const char *from);
+// For weights that do not fit, or their conversion; and for graphs.
+void ct_plain_advice_weights(struct ct_verdict *v, const struct ct_server *s);
+void ct_plain_advice_graphs(struct ct_verdict *v, const struct ct_server *s);
 
 #endif

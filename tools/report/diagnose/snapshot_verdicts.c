@@ -6,8 +6,8 @@
 #include <stdlib.h>
 
 #include "base/heap.h"
-#include "diagnose/plain_advice.h"
 #include "diagnose/rules.h"
+#include "diagnose/server_settings.h"
 
 // ---- the case -----------------------------------------------------------------------------------
 

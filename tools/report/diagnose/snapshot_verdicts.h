@@ -8,7 +8,7 @@
 #include "base/human.h"
 #include "diagnose/verdicts.h"
 #include "sites/site_groups.h"
-#include "snapshot/snapshot_pool.h"
+#include "snapshot/snapshot.h"
 #include "symbols/phases.h"
 
 struct ct_snapshot_case {

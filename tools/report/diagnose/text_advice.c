@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/human.h"
-#include "diagnose/plain_advice.h"
 #include "diagnose/server_settings.h"
 
 #define GIB (INT64_C(1) << 30)
@@ -178,7 +177,8 @@ void ct_text_advice_least_budget(const struct ct_text_facts *f, struct ct_verdic
     if (share && total && missing <= total)
         a = ct_verdict_add_advice(
             v,
-            "raise it to at least %.2f, because %s is missing before the first block of the KV cache "
+            "raise it to at least %.2f, because %s is missing before the first "
+            "block of the KV cache "
             "fits; one request of max_model_len may need more",
             (double)(share + hundredths(missing, total) * CENT) / MILLION, size(missing).text);
     else
@@ -212,31 +212,24 @@ static int64_t missing_of(const struct ct_text_fact *oom) {
     return missing > 0 ? missing : 0;
 }
 
-// The value of the server's option for a role, as written; NULL: not known, or there is none.
-static const char *find_option(const struct ct_text_facts *f, enum ct_option_role role,
-                               int64_t *number) {
-    const struct ct_server_option *o = ct_server_option_find(ct_text_facts_program(f), role);
-    *number = 0;
-    if (!o || o->flag == CT_TEXT_FLAGS)
-        return NULL;
-    *number = f->settings[o->flag].number.value / MILLION;
-    return ct_text_advice_setting(f, o->flag);
+static struct ct_server find_server(const struct ct_text_facts *f) {
+    return (struct ct_server){.is = ct_text_facts_program(f), .log = f};
 }
 
 void ct_text_advice_requests(const struct ct_text_facts *f, struct ct_verdict *v) {
-    int64_t number;
-    const char *from = find_option(f, CT_OPTION_REQUESTS, &number);
-    (void)ct_plain_advice_option(v, ct_text_facts_program(f), CT_OPTION_REQUESTS, from, NULL,
-                                 "or lower it, so that fewer requests run at once");
+    const struct ct_server server = find_server(f);
+    ct_plain_advice_option(v, &server, CT_OPTION_REQUESTS, NULL,
+                           "or lower it, so that fewer requests run at once");
 }
 
 // Advice to lower the tokens of a step, with which its buffers grow.
 static void advise_tokens(const struct ct_text_facts *f, struct ct_verdict *v,
                           const struct ct_text_fact *oom) {
     enum { STEP = 256 };
-    int64_t now;
-    const char *from = find_option(f, CT_OPTION_STEP_TOKENS, &now);
-    const int64_t fits = scale_down(now, STEP, oom);
+    const struct ct_server server = find_server(f);
+    const struct ct_server_option *o = ct_server_option_find(server.is, CT_OPTION_STEP_TOKENS);
+    const int64_t now = o ? f->settings[o->flag].number.value / MILLION : 0,
+                  fits = scale_down(now, STEP, oom);
     char to[24], why[200] = "lower it, because the buffers of a step grow with it";
     if (fits)
         (void)snprintf(why, sizeof why,
@@ -245,19 +238,14 @@ static void advise_tokens(const struct ct_text_facts *f, struct ct_verdict *v,
                        size(oom->values[CT_TEXT_FREE].value).text,
                        size(oom->values[CT_TEXT_TRIED].value).text);
     (void)snprintf(to, sizeof to, "%" PRId64, fits);
-    (void)ct_plain_advice_option(v, ct_text_facts_program(f), CT_OPTION_STEP_TOKENS, from,
-                                 fits ? to : NULL, why);
+    ct_plain_advice_option(v, &server, CT_OPTION_STEP_TOKENS, fits ? to : NULL, why);
 }
 
 static void advise_weights(const struct ct_text_facts *f, struct ct_verdict *v,
                            const struct ct_text_fact *oom) {
-    int64_t ranks;
+    const struct ct_server server = find_server(f);
     (void)oom;
-    const char *from = find_option(f, CT_OPTION_RANKS, &ranks);
-    if (v->scenario == CT_SCENARIO_REPACK)
-        ct_plain_advice_repack(v, ct_text_facts_program(f), from, ranks);
-    else
-        ct_plain_advice_weights(v, ct_text_facts_program(f), from, ranks);
+    ct_plain_advice_weights(v, &server);
 }
 
 // What is outside of the KV cache lacks memory, or the cache itself.
@@ -268,26 +256,20 @@ static void advise_smaller_cache(const struct ct_text_facts *f, struct ct_verdic
         ct_text_advice_budget(f, v, missing_of(oom), why);
         return;
     }
-    ct_advice_set(ct_verdict_add_advice(v,
-                                        "remove it, so that vLLM measures how much is left for the "
-                                        "KV cache; with it, vLLM takes this size unmeasured"),
-                  "--kv-cache-memory-bytes", bytes, NULL, "vLLM 0.10.2 and later");
+    ct_verdict_add_setting(v, "--kv-cache-memory-bytes", bytes, NULL, "vLLM 0.10.2 and later",
+                           "remove it, so that vLLM measures how much is left for the KV cache; "
+                           "with it, vLLM takes this size unmeasured");
 }
 
 static void advise_graphs(const struct ct_text_facts *f, struct ct_verdict *v,
                           const struct ct_text_fact *oom) {
-    const enum ct_framework server = ct_text_facts_program(f);
-    int64_t sizes;
-    const char *from = find_option(f, CT_OPTION_GRAPH_SIZES, &sizes);
+    const struct ct_server server = find_server(f);
     advise_smaller_cache(
         f, v, oom,
-        server == CT_FRAMEWORK_VLLM
+        server.is == CT_FRAMEWORK_VLLM
             ? "leave more for graphs, which vLLM counts in its budget from 0.21 on (an estimate)"
             : "leave more for graphs");
-    (void)ct_plain_advice_option(v, server, CT_OPTION_GRAPH_SIZES, from, NULL,
-                                 "or lower it, so that fewer and smaller graphs are captured");
-    (void)ct_plain_advice_option(v, server, CT_OPTION_NO_GRAPHS, NULL, NULL,
-                                 "or do without graphs, which is slower");
+    ct_plain_advice_graphs(v, &server);
 }
 
 #define ROWS "the sampler's buffers have a row for each request (requests x vocabulary x 4 to 12 B)"
@@ -304,8 +286,8 @@ static void advise_sampler(const struct ct_text_facts *f, struct ct_verdict *v,
         if (fits)
             (void)snprintf(to, sizeof to, "%" PRId64, fits);
     }
-    (void)ct_plain_advice_option(v, CT_FRAMEWORK_VLLM, CT_OPTION_REQUESTS, *seqs ? seqs : from, to,
-                                 *to ? ROWS : "lower it, because " ROWS);
+    ct_verdict_add_setting(v, "--max-num-seqs", *seqs ? seqs : from, to, NULL, "%s",
+                           *to ? ROWS : "lower it, because " ROWS);
 }
 
 static void advise_warmup(const struct ct_text_facts *f, struct ct_verdict *v,
@@ -336,14 +318,12 @@ static void advise_fragmentation(const struct ct_text_facts *f, struct ct_verdic
         ct_plain_advice_expandable(v, ct_text_facts_program(f), 0, "PYTORCH_CUDA_ALLOC_CONF", NULL);
         return;
     }
-    ct_advice_set(ct_verdict_add_advice(v,
-                                        "set a max_split_size_mb in it below the request's size, "
-                                        "so that no smaller one splits a large free block; %s",
-                                        is_old ? "the message is of a torch before 2.1, which has "
-                                                 "no expandable_segments"
-                                               : "by the text, expandable_segments do not work "
-                                                 "here"),
-                  "PYTORCH_CUDA_ALLOC_CONF", NULL, NULL, "torch 1.11 and later");
+    ct_verdict_add_setting(
+        v, "PYTORCH_CUDA_ALLOC_CONF", NULL, NULL, "torch 1.11 and later",
+        "set a max_split_size_mb in it below the request's size, so that no "
+        "smaller one splits a large free block; %s",
+        is_old ? "the message is of a torch before 2.1, which has no expandable_segments"
+               : "by the text, expandable_segments do not work here");
 }
 
 // Of servers whose options are known.
@@ -363,5 +343,5 @@ void ct_text_advice_add(const struct ct_text_facts *f, struct ct_verdict *v,
     else if (ct_server_has_options(program) && by_scenario[v->scenario])
         by_scenario[v->scenario](f, v, oom);
     else
-        ct_plain_advice_add(v, program, f);
+        ct_plain_advice_add(v, &(struct ct_server){.is = program, .log = f});
 }

@@ -5,7 +5,7 @@
 #include <stdio.h>
 
 #include "base/human.h"
-#include "diagnose/plain_advice.h"
+#include "diagnose/server_settings.h"
 #include "diagnose/text_start.h"
 
 #define GIB (INT64_C(1) << 30)
@@ -131,12 +131,10 @@ static int64_t find_lacking(const struct judged *j) {
 
 static void advise_room(const struct ct_text_facts *f, struct ct_verdict *v) {
     const enum ct_framework program = ct_text_facts_program(f);
-    const enum ct_framework server = ct_server_has_options(program) ? program : CT_FRAMEWORK_VLLM;
-    (void)ct_plain_advice_option(v, server, CT_OPTION_RANKS,
-                                 ct_text_advice_setting(f, CT_TEXT_FLAG_TENSOR_PARALLEL_SIZE), NULL,
-                                 "or spread the weights over more GPUs");
-    (void)ct_plain_advice_option(v, server, CT_OPTION_QUANTIZATION, NULL, NULL,
-                                 "or load quantized weights");
+    const struct ct_server s = {.is = ct_server_has_options(program) ? program : CT_FRAMEWORK_VLLM,
+                                .log = f};
+    ct_plain_advice_option(v, &s, CT_OPTION_RANKS, NULL, "or spread the weights over more GPUs");
+    ct_plain_advice_option(v, &s, CT_OPTION_QUANTIZATION, NULL, "or load quantized weights");
 }
 
 // One request of the longest length does not fit.
@@ -158,9 +156,8 @@ static void judge_max_len(struct judged *j) {
         (void)ct_verdict_add_text(v, "weights and activations leave next to nothing: %s tokens",
                                   to);
     else
-        ct_advice_set(ct_verdict_add_advice(
-                          v, "%s", *to ? "the KV cache has room for that many tokens" : "lower it"),
-                      "--max-model-len", from, to, NULL);
+        ct_verdict_add_setting(v, "--max-model-len", from, to, NULL, "%s",
+                               *to ? "the KV cache has room for that many tokens" : "lower it");
     ct_text_advice_budget(j->f, v, lacking ? -lacking : CT_TEXT_MORE,
                           "give the KV cache what one such request needs");
     if (is_nothing)
@@ -240,8 +237,8 @@ static void advise_kind(const void *self, struct ct_verdict *v) {
     for (size_t i = 0; i < sizeof advice_of / sizeof *advice_of; i++)
         if (advice_of[i].kind == j->e->kind &&
             (!advice_of[i].program || advice_of[i].program == program)) {
-            ct_advice_set(ct_verdict_add_advice(v, "%s", advice_of[i].text), advice_of[i].flag,
-                          advice_of[i].from, NULL, advice_of[i].versions);
+            ct_verdict_add_setting(v, advice_of[i].flag, advice_of[i].from, NULL,
+                                   advice_of[i].versions, "%s", advice_of[i].text);
             return;
         }
     advise(j, v);

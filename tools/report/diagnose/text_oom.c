@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "base/human.h"
-#include "diagnose/plain_advice.h"
 #include "diagnose/request_size.h"
 #include "diagnose/server_settings.h"
 #include "symbols/phases.h"
@@ -524,7 +523,8 @@ static void add_excluded(const void *self, struct ct_verdict *v) {
             j->told.is_rest
                 ? "still possible: another process (<most_others:bytes> is outside of this one's "
                   "pool, its context included; nvidia-smi shows whose it is)"
-                : "still possible: another process (<most_others:bytes> is outside of this process; "
+                : "still possible: another process (<most_others:bytes> is outside of "
+                  "this process; "
                   "nvidia-smi shows whose it is)");
     else if (n->tried >= 0 && n->others < 1)
         say(j, v,
@@ -563,16 +563,18 @@ static void advise_place(const void *self, struct ct_verdict *v) {
                                     "raise or remove the limit of the address space (ulimit -v), "
                                     "because addresses were refused, not memory");
     else
-        ct_advice_set(ct_verdict_add_advice(v,
-                                            "set it to 1, so that llama.cpp's pool takes memory "
-                                            "by cudaMalloc, because a limit of the address space "
-                                            "(ulimit -v) refuses the range, not the device"),
-                      "GGML_CUDA_NO_VMM", NULL, NULL, "llama.cpp");
+        ct_verdict_add_setting(
+            v, "GGML_CUDA_NO_VMM", NULL, NULL, "llama.cpp",
+            "set it to 1, so that llama.cpp's pool takes memory by cudaMalloc, "
+            "because a limit of the address space (ulimit -v) refuses the range, "
+            "not the device");
 }
 
 static void advise_plainly(const void *self, struct ct_verdict *v) {
     const struct judged *j = self;
-    ct_plain_advice_add(v, ct_text_facts_program_at(j->f, &j->place.where), j->f);
+    const struct ct_server server = {.is = ct_text_facts_program_at(j->f, &j->place.where),
+                                     .log = j->f};
+    ct_plain_advice_add(v, &server);
 }
 
 // What no rule knows: a place, or a message of a framework, that is of no known kind; or too little
@@ -623,9 +625,9 @@ static void judge_nccl(const struct judged *j) {
     }
     struct ct_verdict *v = ct_rule_add(&j->rules, CT_RULE_TEXT_NCCL);
     if (j->n.tried < 0)
-        ct_advice_set(ct_verdict_add_advice(v, "set it, so that NCCL writes into the log what it "
-                                               "could not allocate"),
-                      "NCCL_DEBUG=INFO", NULL, NULL, "NCCL 2");
+        ct_verdict_add_setting(
+            v, "NCCL_DEBUG=INFO", NULL, NULL, "NCCL 2",
+            "set it, so that NCCL writes into the log what it could not allocate");
     advise(j, v);
 }
 

@@ -8,7 +8,6 @@
 #include "base/heap.h"
 #include "base/human.h"
 #include "base/utf8.h"
-#include "diagnose/plain_advice.h"
 #include "diagnose/server_settings.h"
 #include "diagnose/vllm_budget.h"
 
@@ -41,18 +40,19 @@ static enum ct_framework find_owner(const struct ct_judged *j) {
     return CT_FRAMEWORK_NONE;
 }
 
-static enum ct_framework find_server(const struct ct_judged *j) {
-    const enum ct_framework known =
-        ct_server_of_request(j->oom->phase.framework, j->c->facts->program, j->c->log);
-    return known ? known : find_owner(j); // where the program's own code asked
+static struct ct_server find_server(const struct ct_judged *j) {
+    const struct ct_trace_case *c = j->c;
+    struct ct_server s = {ct_server_of_request(j->oom->phase.framework, c->facts->program, c->log),
+                          c->facts, c->log};
+    if (!s.is)
+        s.is = find_owner(j); // where the program's own code asked
+    return s;
 }
 
 // The value of the server's option for a role; unknown: of no setting that is known.
 static struct ct_setting find_option(const struct ct_judged *j, enum ct_option_role role) {
-    const struct ct_server_option *o = ct_server_option_find(find_server(j), role);
-    if (!o || o->flag == CT_TEXT_FLAGS)
-        return (struct ct_setting){.source = CT_SETTING_UNKNOWN};
-    return find_setting(j, o->flag);
+    const struct ct_server s = find_server(j);
+    return ct_server_find_option(&s, role);
 }
 
 // The bound that fit names for an option of a server that has served; NULL: it names none. Advice
@@ -170,7 +170,7 @@ static void lower_kv_bytes(const struct ct_setting *s, struct ct_verdict *v, uin
 
 // Where the command line is not known, the size of the cache may be set, and the share unused.
 static int may_be_unused(const struct ct_judged *j) {
-    return find_server(j) == CT_FRAMEWORK_VLLM && !ct_facts_has_all_flags(j->c->facts);
+    return find_server(j).is == CT_FRAMEWORK_VLLM && !ct_facts_has_all_flags(j->c->facts);
 }
 
 // Advice of a share whose new value is not known: by how much it has to be less.
@@ -239,7 +239,7 @@ static int lower_to_bound(const struct ct_judged *j, struct ct_verdict *v, const
 
 void ct_trace_advice_leave(const struct ct_judged *j, struct ct_verdict *v, uint64_t bytes,
                            const char *purpose) {
-    const enum ct_framework server = find_server(j);
+    const enum ct_framework server = find_server(j).is;
     const struct ct_server_option *o = ct_server_option_find(server, CT_OPTION_BUDGET);
     const struct ct_setting kv = find_setting(j, CT_TEXT_FLAG_KV_CACHE_MEMORY_BYTES);
     if (!o || !bytes)
@@ -255,20 +255,18 @@ void ct_trace_advice_leave(const struct ct_judged *j, struct ct_verdict *v, uint
 }
 
 void ct_trace_advice_room(const struct ct_judged *j, struct ct_verdict *v) {
-    const enum ct_framework server = find_server(j);
+    const enum ct_framework server = find_server(j).is;
     const struct ct_server_option *o = ct_server_option_find(server, CT_OPTION_BUDGET);
     const struct ct_setting kv = find_setting(j, CT_TEXT_FLAG_KV_CACHE_MEMORY_BYTES);
     const int has_size = server == CT_FRAMEWORK_VLLM && kv.source != CT_SETTING_UNKNOWN;
     if (!o)
         return;
     const struct ct_setting now = has_size ? kv : find_setting(j, o->flag);
-    ct_advice_set(ct_verdict_add_advice(v,
-                                        "lower it by more than the %s that was missing for this "
-                                        "request, because what that code would have asked for "
-                                        "next is not known",
-                                        size(j->cause.missing).text),
-                  has_size ? kv_flag : o->name, text_of(&now), NULL,
-                  has_size ? kv_versions : o->versions);
+    ct_verdict_add_setting(v, has_size ? kv_flag : o->name, text_of(&now), NULL,
+                           has_size ? kv_versions : o->versions,
+                           "lower it by more than the %s that was missing for this request, "
+                           "because what that code would have asked for next is not known",
+                           size(j->cause.missing).text);
 }
 
 static void replace_by_bound(struct ct_advice *a, const struct ct_fit_setting *s) {
@@ -314,13 +312,13 @@ static const char *begin_lower(const struct ct_verdict *v, const char *to) {
 
 static void lower_rows(const struct ct_judged *j, struct ct_verdict *v, enum ct_option_role role,
                        int64_t step, const char *why) {
-    const struct ct_setting s = find_option(j, role);
-    const int64_t lowered = scale(j, s.number / MILLION, step);
+    const struct ct_server server = find_server(j);
+    const int64_t lowered = scale(j, ct_server_find_option(&server, role).number / MILLION, step);
     char to[24] = "", text[200];
     if (lowered)
         (void)snprintf(to, sizeof to, "%" PRId64, lowered);
     (void)snprintf(text, sizeof text, "%s%s", begin_lower(v, to), why);
-    (void)ct_plain_advice_option(v, find_server(j), role, text_of(&s), to, text);
+    ct_plain_advice_option(v, &server, role, to, text);
 }
 
 // Sets what a step of the largest size takes: of the profile run, where that came to its end.
@@ -357,7 +355,8 @@ static int64_t find_least_tokens(const struct ct_judged *j) {
 
 static void advise_tokens(const struct ct_judged *j, struct ct_verdict *v, const char *why) {
     enum { STEP = 256 };
-    const struct ct_server_option *o = ct_server_option_find(find_server(j), CT_OPTION_STEP_TOKENS);
+    const struct ct_server_option *o =
+        ct_server_option_find(find_server(j).is, CT_OPTION_STEP_TOKENS);
     const struct ct_setting s = find_option(j, CT_OPTION_STEP_TOKENS);
     uint64_t step;
     const int is_known = find_step(j, &step);
@@ -388,13 +387,14 @@ static void advise_tokens(const struct ct_judged *j, struct ct_verdict *v, const
 
 // ---- by scenario -------------------------------------------------------------------------------
 
-// How many GPUs are enough is not known: loading ended before all weights were asked for.
+static void advise_plainly(const struct ct_judged *j, struct ct_verdict *v) {
+    const struct ct_server server = find_server(j);
+    ct_plain_advice_add(v, &server);
+}
+
 static void advise_weights(const struct ct_judged *j, struct ct_verdict *v) {
-    const struct ct_setting s = find_option(j, CT_OPTION_RANKS);
-    if (v->scenario == CT_SCENARIO_REPACK)
-        ct_plain_advice_repack(v, find_server(j), text_of(&s), s.number / MILLION);
-    else
-        ct_plain_advice_weights(v, find_server(j), text_of(&s), s.number / MILLION);
+    const struct ct_server server = find_server(j);
+    ct_plain_advice_weights(v, &server);
 }
 
 static void advise_profile(const struct ct_judged *j, struct ct_verdict *v) {
@@ -404,25 +404,21 @@ static void advise_profile(const struct ct_judged *j, struct ct_verdict *v) {
 }
 
 static void advise_draft(const struct ct_judged *j, struct ct_verdict *v) {
-    const struct ct_setting s = find_option(j, CT_OPTION_RANKS);
+    const struct ct_server server = find_server(j);
     (void)ct_verdict_add_advice(v, "take a smaller or a quantized draft model, because no smaller "
                                    "budget or KV cache makes room for its weights");
-    (void)ct_plain_advice_option(v, find_server(j), CT_OPTION_RANKS, text_of(&s), NULL,
-                                 "or spread both models over more GPUs");
+    ct_plain_advice_option(v, &server, CT_OPTION_RANKS, NULL,
+                           "or spread both models over more GPUs");
 }
 
 static void advise_graphs(const struct ct_judged *j, struct ct_verdict *v) {
-    const enum ct_framework server = find_server(j);
-    const struct ct_setting sizes = find_option(j, CT_OPTION_GRAPH_SIZES);
+    const struct ct_server server = find_server(j);
     ct_trace_advice_leave(j, v, ct_trace_advice_need(j),
                           find_graph_count(j->c->facts)
                               ? ", so that all graphs fit"
                               : ", so that this graph fits (more may come)");
-    (void)ct_plain_advice_option(v, server, CT_OPTION_GRAPH_SIZES, text_of(&sizes), NULL,
-                                 "or lower it, so that fewer and smaller graphs are captured");
-    (void)ct_plain_advice_option(v, server, CT_OPTION_NO_GRAPHS, NULL, NULL,
-                                 "or do without graphs, which is slower");
-    ct_plain_advice_add(v, server, j->c->log);
+    ct_plain_advice_graphs(v, &server);
+    ct_plain_advice_add(v, &server);
 }
 
 static void advise_warmup(const struct ct_judged *j, struct ct_verdict *v) {
@@ -431,7 +427,7 @@ static void advise_warmup(const struct ct_judged *j, struct ct_verdict *v) {
         lower_rows(j, v, CT_OPTION_REQUESTS, 8,
                    "the sampler's buffers have a row for each request; later ones may need a lower "
                    "value");
-    ct_plain_advice_add(v, find_server(j), j->c->log);
+    advise_plainly(j, v);
 }
 
 static void advise_serving(const struct ct_judged *j, struct ct_verdict *v) {
@@ -442,7 +438,7 @@ static void advise_serving(const struct ct_judged *j, struct ct_verdict *v) {
     ct_trace_advice_leave(j, v, ct_trace_advice_need(j), "");
     advise_tokens(j, v, "a step takes memory in proportion to it");
     if (v->scenario != CT_SCENARIO_SPECULATIVE) // (its row is the cache, too)
-        ct_plain_advice_add(v, find_server(j), j->c->log);
+        advise_plainly(j, v);
 }
 
 // A cache that is allocated layer by layer, of a size that is not known, was not asked for whole.
@@ -480,8 +476,8 @@ void ct_trace_advice_fragmentation(const void *judged, struct ct_verdict *v) {
     }
     if (value)
         ct_utf8_sanitize(from, sizeof from, value, strlen(value));
-    ct_plain_advice_expandable(v, find_server(j), strstr(from, "expandable_segments:True") != NULL,
-                               name, from);
+    ct_plain_advice_expandable(v, find_server(j).is,
+                               strstr(from, "expandable_segments:True") != NULL, name, from);
     (void)ct_verdict_add_advice(v,
                                 "cutrace-report frag shows which blocks keep segments from being "
                                 "given back");
@@ -502,7 +498,7 @@ static uint64_t find_states(const struct ct_judged *j) {
 static void advise_training(const struct ct_judged *j, struct ct_verdict *v) {
     const uint64_t states = find_states(j), capacity = j->c->capacity;
     if (!capacity || states < capacity / 10 * 9) {
-        ct_plain_advice_add(v, find_server(j), j->c->log);
+        advise_plainly(j, v);
         return;
     }
     ct_judged_add_bytes(j, v, states, "parameters, gradients and optimizer states");
@@ -525,5 +521,5 @@ void ct_trace_advice_add(const void *judged, struct ct_verdict *v) {
     if (by_scenario[v->scenario])
         by_scenario[v->scenario](j, v);
     else
-        ct_plain_advice_add(v, find_server(j), j->c->log);
+        advise_plainly(j, v);
 }

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 
 #include "base/human.h"
-#include "diagnose/growth_verdicts.h"
 #include "diagnose/server_settings.h"
 
 #define GIB (UINT64_C(1) << 30)

@@ -6,7 +6,6 @@
 #include <inttypes.h>
 
 #include "base/human.h"
-#include "diagnose/growth_verdicts.h"
 
 static struct ct_human_text size(uint64_t bytes) {
     return ct_human_bytes(bytes, CT_UNITS_IEC);

@@ -87,6 +87,10 @@ struct ct_advice *ct_verdict_add_advice(struct ct_verdict *v, const char *text, 
 // NULL or "" is not known. Copies.
 void ct_advice_set(struct ct_advice *a, const char *flag, const char *from, const char *to,
                    const char *versions);
+// Advice on a setting, both at once.
+void ct_verdict_add_setting(struct ct_verdict *v, const char *flag, const char *from,
+                            const char *to, const char *versions, const char *text, ...)
+    __attribute__((format(printf, 6, 7)));
 void ct_verdict_set_refuted_by(struct ct_verdict *v, const char *text, ...)
     __attribute__((format(printf, 2, 3)));
 // The verdict of a scenario, or NULL.
@@ -103,5 +107,15 @@ void ct_verdicts_free(struct ct_verdicts *v);
 // failed says nothing against a server that refused to start, or to serve fast. `source` names
 // where `from` is from: "the log".
 void ct_verdicts_join(struct ct_verdicts *to, struct ct_verdicts *from, const char *source);
+
+// Puts the verdicts of several traces into one list, in which each names the processes that it is
+// about, and what is the same of several processes is said once.
+struct ct_processes;
+// Moves the verdicts of the processes, lists in the order of `all`, into one list: the strongest
+// first, of equal ones that of the process that failed first. Where one process has failed, those
+// that have not are no cause of it: that nothing failed is not said of them, and their verdicts
+// count half. Leaves the lists empty.
+void ct_process_verdicts_join(struct ct_verdicts *to, struct ct_verdicts *lists,
+                              const struct ct_processes *all);
 
 #endif

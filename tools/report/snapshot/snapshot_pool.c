@@ -2,12 +2,13 @@
 // Entries of a history have the size that was asked for, and blocks the size that they have. So a
 // block that was freed after the moment comes back with its size rounded to PyTorch's step: what
 // PyTorch did not split off (less than 1 MiB) counts as free then.
-#include "snapshot/snapshot_pool.h"
+#include "snapshot/snapshot.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/heap.h"
+#include "replay/range_list.h"
 
 #define MIB (UINT64_C(1) << 20)
 

@@ -9,7 +9,6 @@
 #include "answer/summary_read.h"
 #include "base/workers.h"
 #include "cli/progress.h"
-#include "diagnose/process_verdicts.h"
 #include "diagnose/text_verdicts.h"
 #include "diagnose/verdicts.h"
 #include "print/label.h"
