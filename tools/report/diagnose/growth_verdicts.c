@@ -2,7 +2,6 @@
 #include "diagnose/trace_verdicts.h"
 
 #include "analyze/start_up.h"
-#include "base/human.h"
 
 // ---- what both have in common -------------------------------------------------------------------
 
@@ -12,10 +11,6 @@
 
 // Less than this part of the device is no problem yet.
 enum { LEAST_PART = 100 };
-
-static struct ct_human_text size(uint64_t bytes) {
-    return ct_human_bytes(bytes, CT_UNITS_IEC);
-}
 
 // Adds the verdict of a growth of so many bytes: of the failed request `j`, else (NULL) of a trace
 // without one. Returns NULL if the growth is too small to matter.
@@ -40,9 +35,9 @@ static struct ct_evidence *add_shape(const struct ct_trace_case *c, const struct
     const uint64_t start = c->trace->start_ns, seen = s->grown_ns;
     const uint64_t unit = seen >= HOUR_NS ? HOUR_NS : seen >= MINUTE_NS ? MINUTE_NS : SECOND_NS;
     struct ct_evidence *e =
-        ct_verdict_add_text(v, "%s%s since %s, %s %s, %s", size(s->kept_bytes).text, what,
+        ct_verdict_add_text(v, "%s%s since %s, %s %s, %s", ct_iec(s->kept_bytes).text, what,
                             ct_human_elapsed(s->since_ns > start ? s->since_ns - start : 0).text,
-                            size(ct_growth_shape_in(s, unit)).text,
+                            ct_iec(ct_growth_shape_in(s, unit)).text,
                             unit == HOUR_NS     ? "an hour"
                             : unit == MINUTE_NS ? "a minute"
                                                 : "a second",
@@ -141,7 +136,7 @@ static void add_parts(const struct ct_trace_case *c, struct ct_verdict *v) {
         if (!g->measured[i])
             continue;
         struct ct_evidence *e =
-            ct_verdict_add_text(v, "%s since then: %s", names[i], size(g->measured[i]).text);
+            ct_verdict_add_text(v, "%s since then: %s", names[i], ct_iec(g->measured[i]).text);
         ct_evidence_set_bytes(e, g->measured[i]);
     }
 }
@@ -153,7 +148,7 @@ static void add_untracked(const struct ct_trace_case *c, struct ct_verdict *v) {
     (void)add_shape(c, &l->untracked.shape, "", v);
     add_parts(c, v);
     struct ct_evidence *all = ct_verdict_add_text(v, "at the last reading of the device: %s",
-                                                  size(l->untracked.bytes).text);
+                                                  ct_iec(l->untracked.bytes).text);
     ct_evidence_set_bytes(all, l->untracked.bytes);
     const int is_full_known = ct_leaks_full_in(l, &l->untracked.shape, &ns);
     add_full(c, is_full_known, ns, v);

@@ -162,7 +162,7 @@ static void add_sites(const void *self, struct ct_verdict *v) {
         if (g->bytes < all / 50)
             break;
         ct_evidence_set_bytes(ct_verdict_add_text(v, "%s of the blocks (%s): %s",
-                                                  ct_human_bytes(g->bytes, CT_UNITS_IEC).text,
+                                                  ct_iec(g->bytes).text,
                                                   ct_human_percent(g->bytes, all).text, g->label),
                               g->bytes);
     }
@@ -183,8 +183,7 @@ static void add_held_open(const void *self, struct ct_verdict *v) {
         ct_verdict_add_text(v,
                             "%s of it lies in segments that blocks of %s hold open (%s in %s "
                             "block%s)",
-                            ct_human_bytes(most->held_open, CT_UNITS_IEC).text, label,
-                            ct_human_bytes(most->bytes, CT_UNITS_IEC).text,
+                            ct_iec(most->held_open).text, label, ct_iec(most->bytes).text,
                             ct_human_count(most->count).text, ct_human_plural(most->count)),
         most->held_open);
 }

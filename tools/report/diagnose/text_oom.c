@@ -235,7 +235,7 @@ static void add_meaning(const void *self, struct ct_verdict *v) {
         return;
     (void)ct_verdict_add_text(
         v, "%s is %" PRId64 " rows x a vocabulary of %" PRId64 " x %" PRId64 " B%s",
-        ct_human_bytes((uint64_t)j->n.tried, CT_UNITS_IEC).text, r.rows, r.vocabulary, r.bytes,
+        ct_iec((uint64_t)j->n.tried).text, r.rows, r.vocabulary, r.bytes,
         r.vocabulary_given ? ""
         : r.others_fit     ? " (a common vocabulary; others fit, too)"
                            : " (a common vocabulary that fits)");

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/heap.h"
-#include "base/human.h"
 #include "base/utf8.h"
 #include "diagnose/server_settings.h"
 #include "diagnose/vllm_budget.h"
@@ -15,10 +14,6 @@
 #define MIB (UINT64_C(1) << 20)
 
 static const char kv_flag[] = "--kv-cache-memory-bytes", kv_versions[] = "vLLM 0.10.2 and later";
-
-static struct ct_human_text size(uint64_t bytes) {
-    return ct_human_bytes(bytes, CT_UNITS_IEC);
-}
 
 static struct ct_setting find_setting(const struct ct_judged *j, enum ct_text_flag flag) {
     return ct_server_settings_find(j->c->facts, j->c->log, flag);
@@ -147,7 +142,7 @@ static void say_no_cache_helps(struct ct_verdict *v, uint64_t bytes, const char 
                                uint64_t cache) {
     (void)ct_verdict_add_advice(
         v, "no smaller KV cache is enough, because %s more is needed, and it %s %s",
-        size(bytes).text, has, size(cache).text);
+        ct_iec(bytes).text, has, ct_iec(cache).text);
 }
 
 // vLLM rounds what it is given down to whole blocks of all layers. `purpose`: as of
@@ -164,7 +159,7 @@ static void lower_kv_bytes(const struct ct_setting *s, struct ct_verdict *v, uin
         (void)snprintf(to, sizeof to, "%" PRIu64, (now - bytes) / (16 * MIB) * (16 * MIB));
     struct ct_advice *a = ct_verdict_add_advice(
         v, "%smake the KV cache smaller by %s%s; without this flag vLLM measures what fits",
-        v->advice_count ? "or " : "", size(bytes).text, purpose);
+        v->advice_count ? "or " : "", ct_iec(bytes).text, purpose);
     ct_advice_set(a, kv_flag, s->text, to, kv_versions);
 }
 
@@ -179,7 +174,7 @@ static struct ct_advice *add_difference(const struct ct_judged *j, struct ct_ver
                                         int is_set) {
     const char * or = v->advice_count ? "or " : "";
     const char *unknown = is_set ? "" : " (its value is not in the trace; pass --log)";
-    const struct ct_human_text less = size(bytes);
+    const struct ct_human_text less = ct_iec(bytes);
     if (!cents)
         return ct_verdict_add_advice(v, "%slower it, to make the KV cache smaller by %s%s%s", or,
                                      less.text, purpose, unknown);
@@ -204,7 +199,7 @@ static void lower_share(const struct ct_judged *j, struct ct_verdict *v,
         (void)snprintf(to, sizeof to, "%.2f", (double)lowered / 100);
     struct ct_advice *a =
         *to ? ct_verdict_add_advice(v, "%smake the KV cache smaller by %s%s",
-                                    v->advice_count ? "or " : "", size(bytes).text, purpose)
+                                    v->advice_count ? "or " : "", ct_iec(bytes).text, purpose)
             : add_difference(j, v, cents, bytes, purpose, s.source != CT_SETTING_UNKNOWN);
     ct_advice_set(a, o->name, text_of(&s), to, o->versions);
 }
@@ -218,7 +213,7 @@ static int lower_to_bound(const struct ct_judged *j, struct ct_verdict *v, const
         return 0;
     const struct ct_human_text to = value_of(s);
     const char * or = v->advice_count ? "or " : "";
-    const struct ct_human_text less = size((uint64_t)j->c->fit->cache_excess);
+    const struct ct_human_text less = ct_iec((uint64_t)j->c->fit->cache_excess);
     if (s->safe < s->least) {
         (void)ct_verdict_add_advice(v,
                                     "a KV cache that leaves enough has no room for one request of "
@@ -266,7 +261,7 @@ void ct_trace_advice_room(const struct ct_judged *j, struct ct_verdict *v) {
                            has_size ? kv_versions : o->versions,
                            "lower it by more than the %s that was missing for this request, "
                            "because what that code would have asked for next is not known",
-                           size(j->cause.missing).text);
+                           ct_iec(j->cause.missing).text);
 }
 
 static void replace_by_bound(struct ct_advice *a, const struct ct_fit_setting *s) {
@@ -342,8 +337,8 @@ static void lower_tokens_to_bound(const struct ct_judged *j, struct ct_verdict *
     const struct ct_human_text to = value_of(s);
     const uint64_t step = (uint64_t)b->step;
     struct ct_advice *a = ct_verdict_add_advice(
-        v, "%s%s; the largest takes %s to %s", begin_lower(v, to.text), why, size(step).text,
-        size(ct_vllm_budget_pieces(step, CT_VLLM_PIECES_ANY)).text);
+        v, "%s%s; the largest takes %s to %s", begin_lower(v, to.text), why, ct_iec(step).text,
+        ct_iec(ct_vllm_budget_pieces(step, CT_VLLM_PIECES_ANY)).text);
     ct_advice_set(a, s->flag, text_of(s->now), to.text, versions);
 }
 
@@ -377,7 +372,7 @@ static void advise_tokens(const struct ct_judged *j, struct ct_verdict *v, const
     struct ct_advice *a =
         is_known
             ? ct_verdict_add_advice(v, "%s%s; the largest takes about %s, and %s is left for it",
-                                    begin, why, size(step).text, size(room).text)
+                                    begin, why, ct_iec(step).text, ct_iec(room).text)
             : ct_verdict_add_advice(v, "%s%s%s", begin, why,
                                     *to ? "; the value is an estimate, because the step "
                                           "failed before it had asked for all of its buffers"
@@ -506,7 +501,7 @@ static void advise_training(const struct ct_judged *j, struct ct_verdict *v) {
         v,
         "no batch size helps: these %s do not depend on it; shard them over GPUs (FSDP, ZeRO), "
         "offload the optimizer's states, or keep them in 8 bits",
-        size(states).text);
+        ct_iec(states).text);
 }
 
 static void (*const by_scenario[CT_SCENARIOS])(const struct ct_judged *, struct ct_verdict *) = {

@@ -4,8 +4,6 @@
 #include <cutrace/model/measured.h>
 #include <stdlib.h>
 
-#include "base/human.h"
-
 // ---- captures of graphs -------------------------------------------------------------------------
 
 // Events of the end of an executable have its handle.
@@ -35,10 +33,6 @@ struct ct_graph_captures ct_graph_captures_read(struct ct_trace *t, struct ct_ph
 }
 
 // ---- the request as the rules see it ------------------------------------------------------------
-
-static struct ct_human_text size(uint64_t bytes) {
-    return ct_human_bytes(bytes, CT_UNITS_IEC);
-}
 
 static struct ct_evidence *add_evidence(const void *judged, struct ct_verdict *v,
                                         const char *text) {
@@ -104,7 +98,7 @@ void ct_judged_add_phase(const void *judged, struct ct_verdict *v) {
 void ct_judged_add_bytes(const struct ct_judged *j, struct ct_verdict *v, uint64_t bytes,
                          const char *text) {
     ct_evidence_set_bytes(
-        ct_verdict_add_event(v, j->oom->event, j->oom->t_ns, "%s: %s", text, size(bytes).text),
+        ct_verdict_add_event(v, j->oom->event, j->oom->t_ns, "%s: %s", text, ct_iec(bytes).text),
         bytes);
 }
 
@@ -112,7 +106,7 @@ void ct_judged_add_holding(const struct ct_judged *j, struct ct_verdict *v,
                            const struct ct_holding *most, uint64_t bytes, const char *text) {
     struct ct_evidence *e =
         ct_verdict_add_event(v, j->oom->event, j->oom->t_ns, "%s: %s, of which one stack holds %s",
-                             text, size(bytes).text, size(most->bytes).text);
+                             text, ct_iec(bytes).text, ct_iec(most->bytes).text);
     ct_evidence_set_bytes(e, bytes);
     e->stack = most->stack;
 }
@@ -151,14 +145,14 @@ static void add_row(const struct ct_judged *j, struct ct_verdict *v, unsigned ro
     const struct ct_account *a = j->c->account;
     const struct ct_holding *most =
         row == (unsigned)CT_COMPONENT_OTHER ? ct_judged_largest_other(j) : NULL;
-    const struct ct_human_text bytes = size(a->row[row].bytes), capacity = size(a->capacity);
+    const struct ct_human_text bytes = ct_iec(a->row[row].bytes), capacity = ct_iec(a->capacity);
     const char *title = row == (unsigned)CT_COMPONENT_OTHER
                             ? "unrecognized"
                             : ct_account_row_title((enum ct_account_row_kind)row);
     struct ct_evidence *e =
         most ? ct_verdict_add_event(v, j->oom->event, j->oom->t_ns,
                                     "%s: %s of %s, of which one stack holds %s", title, bytes.text,
-                                    capacity.text, size(most->bytes).text)
+                                    capacity.text, ct_iec(most->bytes).text)
              : ct_verdict_add_event(v, j->oom->event, j->oom->t_ns, "%s: %s of %s", title,
                                     bytes.text, capacity.text);
     ct_evidence_set_bytes(e, a->row[row].bytes);
@@ -181,10 +175,20 @@ void ct_judged_add_account(const void *judged, struct ct_verdict *v) {
     }
 }
 
-// Of those that were traced, too, their traces tell more. Where the numbers are those of another
-// PID namespace and no process was found to be this one, none is said to be another one.
-static int is_stranger(const struct ct_neighbour *p) {
-    return p->whose == CT_NEIGHBOUR_OTHER;
+// The processes besides this one that NVML listed at the failure, those with the most first, to be
+// freed. (Of those that were traced, too, their traces tell more. Where the numbers are those of
+// another PID namespace and no process was found to be this one, none is said to be another one.)
+static const struct ct_neighbour **list_strangers(const struct ct_judged *j, size_t *count) {
+    size_t all = 0;
+    *count = 0;
+    if (!j->c->neighbours || j->oom->device >= CT_DEVICES)
+        return NULL;
+    const struct ct_neighbour **list =
+        ct_neighbours_list(j->c->neighbours, j->oom->device, j->oom->t_ns, &all);
+    for (size_t i = 0; i < all; i++)
+        if (list[i]->whose == CT_NEIGHBOUR_OTHER)
+            list[(*count)++] = list[i];
+    return list;
 }
 
 static void add_neighbour(const struct ct_judged *j, struct ct_verdict *v,
@@ -197,11 +201,11 @@ static void add_neighbour(const struct ct_judged *j, struct ct_verdict *v,
     struct ct_evidence *e =
         rise.bytes < j->c->capacity / 50
             ? ct_verdict_add_event(v, j->oom->event, j->oom->t_ns, "neighbour %s held %s", label,
-                                   size(bytes).text)
+                                   ct_iec(bytes).text)
             : ct_verdict_add_event(
                   v, j->oom->event, j->oom->t_ns,
-                  "neighbour %s held %s; it grew by %s between %s and %s", label, size(bytes).text,
-                  size(rise.bytes).text,
+                  "neighbour %s held %s; it grew by %s between %s and %s", label,
+                  ct_iec(bytes).text, ct_iec(rise.bytes).text,
                   ct_human_elapsed(rise.from_ns > start ? rise.from_ns - start : 0).text,
                   ct_human_elapsed(rise.to_ns > start ? rise.to_ns - start : 0).text);
     ct_evidence_set_bytes(e, bytes);
@@ -210,13 +214,10 @@ static void add_neighbour(const struct ct_judged *j, struct ct_verdict *v,
 void ct_judged_add_neighbours(const struct ct_judged *j, struct ct_verdict *v) {
     enum { MOST = 3 };
     size_t count, said = 0;
-    if (!j->c->neighbours || j->oom->device >= CT_DEVICES)
-        return;
-    const struct ct_neighbour **list =
-        ct_neighbours_list(j->c->neighbours, j->oom->device, j->oom->t_ns, &count);
+    const struct ct_neighbour **list = list_strangers(j, &count);
     for (size_t i = 0; i < count && said < MOST; i++) {
         const uint64_t bytes = ct_neighbour_at(list[i], j->oom->t_ns);
-        if (!is_stranger(list[i]) || !CT_NEIGHBOUR_IS_BYTES(bytes) || bytes < j->c->capacity / 50)
+        if (!CT_NEIGHBOUR_IS_BYTES(bytes) || bytes < j->c->capacity / 50)
             continue;
         add_neighbour(j, v, list[i]);
         said++;
@@ -228,13 +229,10 @@ int ct_judged_largest_neighbour(const struct ct_judged *j, char label[CT_NEIGHBO
                                 uint64_t *bytes) {
     size_t count;
     int found = 0;
-    if (!j->c->neighbours || j->oom->device >= CT_DEVICES)
-        return 0;
-    const struct ct_neighbour **list =
-        ct_neighbours_list(j->c->neighbours, j->oom->device, j->oom->t_ns, &count);
+    const struct ct_neighbour **list = list_strangers(j, &count);
     for (size_t i = 0; i < count && !found; i++) {
         *bytes = ct_neighbour_at(list[i], j->oom->t_ns);
-        found = is_stranger(list[i]) && CT_NEIGHBOUR_IS_BYTES(*bytes) && *bytes;
+        found = CT_NEIGHBOUR_IS_BYTES(*bytes) && *bytes;
         if (found)
             ct_neighbour_label(&j->c->trace->definitions, list[i], label);
     }
@@ -258,12 +256,11 @@ int ct_judged_others_grown(const struct ct_judged *j, uint64_t from_ns, uint64_t
     *bytes = 0;
     if (!n || j->oom->device >= CT_DEVICES || !n->device[j->oom->device].has_list || n->left_out)
         return 0;
-    const struct ct_neighbour **list = ct_neighbours_list(n, j->oom->device, j->oom->t_ns, &count);
+    const struct ct_neighbour **list = list_strangers(j, &count);
     int known = 1;
     for (size_t i = 0; i < count && known; i++)
-        if (is_stranger(list[i]))
-            known = add_growth(ct_neighbour_at(list[i], from_ns),
-                               ct_neighbour_at(list[i], j->oom->t_ns), bytes);
+        known = add_growth(ct_neighbour_at(list[i], from_ns),
+                           ct_neighbour_at(list[i], j->oom->t_ns), bytes);
     free(list);
     return known;
 }
@@ -274,7 +271,7 @@ static void add_sibling(const struct ct_judged *j, struct ct_verdict *v,
     ct_process_name(s->process, name);
     struct ct_evidence *e = ct_verdict_add_event(
         v, j->oom->event, j->oom->t_ns, "%s%s held %s of the device%s%s",
-        s->same_job ? "" : "another traced process, ", name, size(s->bytes).text,
+        s->same_job ? "" : "another traced process, ", name, ct_iec(s->bytes).text,
         s->same_job ? ", of the same job" : "; whether it is of the same job is not known",
         s->is_last_seen ? "; it may have ended since its last event" : "");
     ct_evidence_set_bytes(e, s->bytes);
@@ -362,6 +359,6 @@ void ct_judged_add_kv_cache(const void *judged, struct ct_verdict *v) {
             ct_verdict_add_event(v, cache.first_event, cache.first_ns,
                                  "KV cache: %s, allocated once and never given back; it is "
                                  "not what grew",
-                                 size(cache.bytes).text),
+                                 ct_iec(cache.bytes).text),
             cache.bytes);
 }

@@ -4,14 +4,9 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#include "base/human.h"
 #include "diagnose/server_settings.h"
 
 #define GIB (UINT64_C(1) << 30)
-
-static struct ct_human_text size(uint64_t bytes) {
-    return ct_human_bytes(bytes, CT_UNITS_IEC);
-}
 
 // ---- requests that a larger device would not have served ---------------------------------------
 
@@ -108,10 +103,10 @@ static void advise_others(const struct ct_judged *j, struct ct_verdict *v) {
     uint64_t bytes;
     const struct ct_text_process *listed = find_listed(j);
     if (ct_judged_largest_neighbour(j, who, &bytes))
-        (void)ct_verdict_add_advice(v, "end process %s, which held %s", who, size(bytes).text);
+        (void)ct_verdict_add_advice(v, "end process %s, which held %s", who, ct_iec(bytes).text);
     else if (listed)
         (void)ct_verdict_add_advice(v, "end process %" PRId64 ", which held %s by the log",
-                                    listed->pid, size((uint64_t)listed->bytes.value).text);
+                                    listed->pid, ct_iec((uint64_t)listed->bytes.value).text);
     else
         (void)ct_verdict_add_advice(
             v, "end the other process; nvidia-smi lists the processes of a GPU");
@@ -136,8 +131,8 @@ static void add_free_blocks(struct ct_verdict *v, const struct ct_pool_growth *w
                             const struct ct_free_blocks *free, const char *what) {
     ct_evidence_set_bytes(
         ct_verdict_add_event(v, w->event, w->t_ns, "%s %s %s free blocks, the largest of %s",
-                             size(free->bytes).text, what, ct_human_count(free->ranges).text,
-                             size(free->largest).text),
+                             ct_iec(free->bytes).text, what, ct_human_count(free->ranges).text,
+                             ct_iec(free->largest).text),
         free->bytes);
 }
 

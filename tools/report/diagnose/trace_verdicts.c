@@ -5,12 +5,6 @@
 
 #include <inttypes.h>
 
-#include "base/human.h"
-
-static struct ct_human_text size(uint64_t bytes) {
-    return ct_human_bytes(bytes, CT_UNITS_IEC);
-}
-
 // ---- by phase -----------------------------------------------------------------------------------
 
 // `cause_known`: another verdict says what took the place.
@@ -209,7 +203,8 @@ static void add_headroom(const struct ct_trace_case *c, struct ct_verdict *v) {
     const struct ct_device_usage *now = &c->scan->end.readings.device[c->device];
     if (d->peak_known) {
         struct ct_evidence *e = ct_verdict_add_event(
-            v, d->peak_event, d->peak_t_ns, "%s allocated at the peak%s", size(d->peak_bytes).text,
+            v, d->peak_event, d->peak_t_ns, "%s allocated at the peak%s",
+            ct_iec(d->peak_bytes).text,
             ct_trace_is_known_at(c->trace, d->peak_t_ns) ? ""
                                                          : ", by the events that are not missing");
         ct_evidence_set_bytes(e, d->peak_bytes);
@@ -218,7 +213,7 @@ static void add_headroom(const struct ct_trace_case *c, struct ct_verdict *v) {
     if (now->free_known && d->peak_known && now->free_min <= c->capacity &&
         c->capacity - now->free_min >= d->peak_bytes)
         (void)ct_verdict_add_text(v, "at least %s of the device stayed free, by the readings",
-                                  size(now->free_min).text);
+                                  ct_iec(now->free_min).text);
 }
 
 static double find_strongest_growth(struct ct_verdicts *v) {

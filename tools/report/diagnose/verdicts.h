@@ -10,6 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/human.h"
+
 enum ct_scenario {
 #define CT_SCENARIO(ID, name, title) CT_SCENARIO_##ID,
 #include "diagnose/scenarios.def"
@@ -69,6 +71,10 @@ struct ct_verdict_name {
 };
 struct ct_verdict_name ct_verdict_name(const struct ct_verdict *v);
 
+// How texts of verdicts write bytes.
+static inline struct ct_human_text ct_iec(uint64_t bytes) {
+    return ct_human_bytes(bytes, CT_UNITS_IEC);
+}
 // Adds a verdict with a summary as of printf. The pointer is valid until the next one is added.
 struct ct_verdict *ct_verdicts_add(struct ct_verdicts *v, enum ct_scenario scenario,
                                    double confidence, int device, const char *summary, ...)
