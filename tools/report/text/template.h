@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Templates: sentences with named fields, and the search for them in a text.
 //
-// The text is one that text/text_clean.c made: printable ASCII, a blank where there were blanks,
+// The text is one that text/clean.c made: printable ASCII, a blank where there were blanks,
 // and a mark where a line ended. Templates match across all of these, so that a sentence is found
 // however it was wrapped, quoted or prefixed. Matching takes no step back further than the begin of
 // an optional part: its time is linear in the length of what it reads, whatever the text.
