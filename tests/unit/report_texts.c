@@ -4,7 +4,6 @@
 
 #include "../lib/unit.h"
 #include "diagnose/kv_arithmetic.h"
-#include "diagnose/request_size.h"
 #include "text/clean.h"
 #include "text/facts.h"
 #include "text/read_text.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "diagnose/text_advice.h"
+#include "diagnose/text_verdicts.h"
 
 #include <inttypes.h>
 #include <stdio.h>

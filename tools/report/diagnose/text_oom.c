@@ -2,13 +2,13 @@
 // What these rules must not do was measured on public threads: memory that is reserved but
 // unallocated exceeds most requests without being the cause; a lone "Process N" is the process
 // itself under the number that the host knows; several processes are mostly ranks of one job.
-#include "diagnose/text_advice.h"
+#include "diagnose/text_verdicts.h"
 
 #include <inttypes.h>
 #include <string.h>
 
 #include "base/human.h"
-#include "diagnose/request_size.h"
+#include "diagnose/kv_arithmetic.h"
 #include "diagnose/server_settings.h"
 #include "symbols/phases.h"
 

@@ -4,7 +4,6 @@
 #include <inttypes.h>
 
 #include "base/heap.h"
-#include "diagnose/text_advice.h"
 #include "diagnose/text_start.h"
 
 // How much an out-of-memory message tells: its traceback first, then its figures.
