@@ -8,12 +8,19 @@
 
 // ---- one list -----------------------------------------------------------------------------------
 
+enum { SAYS_NOTHING = 1, HEALTHY = 2, UNASKED = 4 };
+
 static const struct {
     const char *name, *title;
+    int traits;
 } scenarios[] = {
-#define CT_SCENARIO(ID, name, title) {name, title},
+#define CT_SCENARIO(ID, name, title, traits) {name, title, traits},
 #include "diagnose/scenarios.def"
 };
+
+static int is(int trait, const struct ct_verdict *v) {
+    return (scenarios[v->scenario].traits & trait) != 0;
+}
 
 const char *ct_scenario_name(enum ct_scenario scenario) {
     return scenarios[scenario].name;
@@ -45,10 +52,7 @@ const char *ct_sureness_name(double confidence) {
 }
 
 const char *ct_verdict_sureness(const struct ct_verdict *v) {
-    if (v->scenario == CT_SCENARIO_UNKNOWN || v->scenario == CT_SCENARIO_INCOMPLETE ||
-        v->scenario == CT_SCENARIO_NONE)
-        return NULL;
-    return ct_sureness_name(v->confidence);
+    return is(SAYS_NOTHING, v) ? NULL : ct_sureness_name(v->confidence);
 }
 
 struct ct_verdict_name ct_verdict_name(const struct ct_verdict *v) {
@@ -183,23 +187,6 @@ void ct_verdicts_free(struct ct_verdicts *v) {
 
 // ---- joining two lists --------------------------------------------------------------------------
 
-// What cannot be seen from calls for memory: the program refused without asking, or was slow.
-static int is_without_request(enum ct_scenario s) {
-    return s == CT_SCENARIO_NO_ROOM_FOR_KV_CACHE || s == CT_SCENARIO_PREEMPTION ||
-           s == CT_SCENARIO_PREFIX_CACHE_PRESSURE || s == CT_SCENARIO_HOST_MEMORY ||
-           s == CT_SCENARIO_DRIVER_MISMATCH || s == CT_SCENARIO_CO_TENANT ||
-           s == CT_SCENARIO_MIS_BUDGET;
-}
-
-static int says_nothing(enum ct_scenario s) {
-    return s == CT_SCENARIO_NONE || s == CT_SCENARIO_INCOMPLETE || s == CT_SCENARIO_UNKNOWN;
-}
-
-// As far as the calls show, the program did not suffer.
-static int is_healthy(enum ct_scenario s) {
-    return s == CT_SCENARIO_NONE || s == CT_SCENARIO_RECOVERED;
-}
-
 // A framework's own pool refused a request, which no call shows: the text alone says so.
 static int is_refusal(const struct ct_verdict *v) {
     return v->scenario == CT_SCENARIO_UNKNOWN && v->evidence_count;
@@ -237,9 +224,8 @@ static void take(struct ct_verdicts *to, struct ct_verdict *from, double confide
 
 // What a verdict of another source is worth beside a trace whose first verdict is `first`.
 static double weigh(const struct ct_verdict *first, const struct ct_verdict *other) {
-    if (is_healthy(first->scenario))
-        return is_without_request(other->scenario) || is_refusal(other) ? other->confidence
-                                                                        : other->confidence / 2;
+    if (is(HEALTHY, first))
+        return is(UNASKED, other) || is_refusal(other) ? other->confidence : other->confidence / 2;
     return first->confidence < SURE || first->scenario == CT_SCENARIO_INCOMPLETE
                ? other->confidence
                : other->confidence / 2;
@@ -256,7 +242,7 @@ void ct_verdicts_join(struct ct_verdicts *to, struct ct_verdicts *from, const ch
             merge(same, other, source);
         else if (own && is_of_no_use(&first, other))
             continue;
-        else if (!says_nothing(other->scenario) ||
+        else if (!is(SAYS_NOTHING, other) ||
                  (first.scenario == CT_SCENARIO_NONE && is_refusal(other))) {
             // What the other source holds for less likely does not overtake what it puts first.
             const double weight = weigh(&first, other), confidence = weight < most ? weight : most;
@@ -267,7 +253,7 @@ void ct_verdicts_join(struct ct_verdicts *to, struct ct_verdicts *from, const ch
     }
     // That nothing failed does not stand beside what did.
     for (size_t i = 0; i < own; i++)
-        if ((says_nothing(to->list[i].scenario) || is_healthy(to->list[i].scenario)) && best >= 0.5)
+        if (is(SAYS_NOTHING | HEALTHY, &to->list[i]) && best >= 0.5)
             to->list[i].confidence = (1 - best) / 2;
     ct_verdicts_sort(to);
     ct_verdicts_free(from);

@@ -13,7 +13,7 @@
 #include "base/human.h"
 
 enum ct_scenario {
-#define CT_SCENARIO(ID, name, title) CT_SCENARIO_##ID,
+#define CT_SCENARIO(ID, name, title, traits) CT_SCENARIO_##ID,
 #include "diagnose/scenarios.def"
     CT_SCENARIOS
 };
