@@ -186,6 +186,12 @@ void ct_plain_advice_expandable(struct ct_verdict *v, enum ct_framework server, 
                            refused);
 }
 
+int64_t ct_plain_advice_scale(int64_t now, int64_t step, int64_t asked, int64_t free) {
+    if (now <= 0 || free < 0 || free >= asked)
+        return 0;
+    return (int64_t)((__int128)now * free / asked) / step * step;
+}
+
 // How many GPUs are enough is not known: loading ended before all weights were asked for.
 void ct_plain_advice_weights(struct ct_verdict *v, const struct ct_server *s) {
     const int is_repack = v->scenario == CT_SCENARIO_REPACK;

@@ -77,6 +77,9 @@ void ct_plain_advice_option(struct ct_verdict *v, const struct ct_server *s,
 // the variable is (NULL: not known, or not set).
 void ct_plain_advice_expandable(struct ct_verdict *v, enum ct_framework server, int is_on,
                                 const char *variable, const char *from);
+// What a setting can be so that a request that grows with it is no larger than what was free, in
+// steps; 0: it is not known (a figure that is not known is less than 0), or would be 0.
+int64_t ct_plain_advice_scale(int64_t now, int64_t step, int64_t asked, int64_t free);
 // For weights that do not fit, or their conversion; and for graphs.
 void ct_plain_advice_weights(struct ct_verdict *v, const struct ct_server *s);
 void ct_plain_advice_graphs(struct ct_verdict *v, const struct ct_server *s);

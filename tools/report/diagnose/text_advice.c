@@ -192,16 +192,11 @@ void ct_text_advice_least_budget(const struct ct_text_facts *f, struct ct_verdic
 
 // ---- advice by scenario -------------------------------------------------------------------------
 
-// A number of a setting that shrinks with the share of the request that was free, in steps; 0:
-// there is no figure for it, or it would be 0.
+// The same as ct_plain_advice_scale, of a message's figures.
 static int64_t scale_down(int64_t value, int64_t step, const struct ct_text_fact *oom) {
-    if (!oom || !oom->values[CT_TEXT_TRIED].known || !oom->values[CT_TEXT_FREE].known || value <= 0)
-        return 0;
-    const int64_t tried = oom->values[CT_TEXT_TRIED].value, free = oom->values[CT_TEXT_FREE].value;
-    if (tried <= 0 || free <= 0 || free >= tried)
-        return 0;
-    const int64_t scaled = (int64_t)((__int128)value * free / tried);
-    return scaled / step * step;
+    struct ct_figures n;
+    ct_text_figures_read(&n, oom);
+    return ct_plain_advice_scale(value, step, n.tried, n.free);
 }
 
 static int64_t missing_of(const struct ct_text_fact *oom) {

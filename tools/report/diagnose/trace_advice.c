@@ -288,15 +288,6 @@ void ct_trace_advice_bound(const struct ct_vllm_fit *f, struct ct_verdicts *of_l
 
 // ---- settings of which a request has a row each ------------------------------------------------
 
-// What a setting can be so that a request that grows with it is no larger than what was free; 0:
-// not known.
-static int64_t scale(const struct ct_judged *j, int64_t now, int64_t step) {
-    const uint64_t asked = j->oom->bytes, free = j->reason.free;
-    if (now <= 0 || !j->oom->bytes_known || !j->reason.free_known || !asked || free >= asked)
-        return 0;
-    return (int64_t)((__int128)now * (__int128)free / (__int128)asked) / step * step;
-}
-
 // How advice on such a setting begins: the values say what to do, if the new one is known. (No
 // colon, because one stands after the setting.)
 static const char *begin_lower(const struct ct_verdict *v, const char *to) {
@@ -308,7 +299,8 @@ static const char *begin_lower(const struct ct_verdict *v, const char *to) {
 static void lower_rows(const struct ct_judged *j, struct ct_verdict *v, enum ct_option_role role,
                        int64_t step, const char *why) {
     const struct ct_server server = find_server(j);
-    const int64_t lowered = scale(j, ct_server_find_option(&server, role).number / MILLION, step);
+    const int64_t now = ct_server_find_option(&server, role).number / MILLION,
+                  lowered = ct_plain_advice_scale(now, step, j->n.tried, j->n.free);
     char to[24] = "", text[200];
     if (lowered)
         (void)snprintf(to, sizeof to, "%" PRId64, lowered);
