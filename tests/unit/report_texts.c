@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The templates, the cleaning of lines, and the arithmetic of the KV cache and of request sizes.
+// The templates, the cleaning of lines, the sentences of rules, and the arithmetic of the KV cache
+// and of request sizes.
 #include <string.h>
 
 #include "../lib/unit.h"
 #include "diagnose/kv_arithmetic.h"
+#include "diagnose/rules.h"
 #include "text/clean.h"
 #include "text/facts.h"
 #include "text/read_text.h"
@@ -182,6 +184,52 @@ TEST(a_setting_is_a_whole_name) {
     assert_string_equal(f.settings[CT_TEXT_FLAG_GPU_MEMORY_UTILIZATION].value, "0.85");
     assert_string_equal(f.settings[CT_TEXT_FLAG_ENFORCE_EAGER].value, "True");
     ct_text_facts_free(&f);
+}
+
+// What a sentence says last, "" if it has said nothing.
+static const char *say(struct ct_verdicts *l, const struct ct_figures *n, const char *sentence) {
+    const struct ct_rule_source source = {.to = l, .device = -1, .figures = n};
+    struct ct_verdict *v = ct_rule_add(&source, CT_RULE_TEXT_EMPTY);
+    ct_rule_say(&source, v, sentence);
+    return v->evidence_count ? v->evidence[v->evidence_count - 1].text : "";
+}
+
+TEST(a_sentence_says_what_is_known) {
+    static const char limit[] = "its limit is <limit:bytes!>[ of <total:bytes>]",
+                      times[] = "{<free:bytes>|nothing} for <count:int> time<count:-s>|never";
+    struct ct_verdicts l = {0};
+    struct ct_figures n;
+    ct_figures_clear(&n);
+    assert_string_equal(say(&l, &n, limit), "");
+    assert_string_equal(say(&l, &n, times), "never");
+    n.limit = GIB;
+    n.count = 1;
+    assert_string_equal(say(&l, &n, limit), "its limit is 1.00 GiB");
+    assert_int_equal(l.list[l.count - 1].evidence[0].bytes, GIB);
+    assert_string_equal(say(&l, &n, times), "nothing for 1 time");
+    n.total = 2 * GIB;
+    n.free = 0;
+    n.count = 2000;
+    assert_string_equal(say(&l, &n, limit), "its limit is 1.00 GiB of 2.00 GiB");
+    assert_string_equal(say(&l, &n, times), "0 B for 2000 times");
+    ct_verdicts_free(&l);
+}
+
+TEST(every_rule_names_figures_that_there_are) {
+    struct ct_verdicts l = {0};
+    struct ct_figures n;
+    const struct ct_rule_source source = {.to = &l, .device = -1, .figures = &n};
+    ct_figures_clear(&n);
+    for (int i = 0; i < CT_RULES; i++)
+        (void)ct_rule_add_as(&source, (enum ct_rule)i, CT_SCENARIO_UNKNOWN, 0.5, "");
+#define CT_TEXT_FIELD(ID, name) n.name = 1;
+#include "text/fields.def"
+#define CT_FIGURE(name) n.name = 1;
+#define CT_WORD(name) n.name = "word";
+#include "diagnose/figures.def"
+    for (int i = 0; i < CT_RULES; i++)
+        (void)ct_rule_add_as(&source, (enum ct_rule)i, CT_SCENARIO_UNKNOWN, 0.5, "");
+    ct_verdicts_free(&l);
 }
 
 TEST(kv_cache) {

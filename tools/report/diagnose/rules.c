@@ -192,8 +192,10 @@ static void run_step(const struct ct_rule_source *s, struct ct_verdict *v, const
                      const char *end) {
     const struct ct_rule_step *step = s->steps;
     const size_t n = (size_t)(end - name);
-    while (step->name && (strlen(step->name) != n || memcmp(step->name, name, n) != 0))
+    while (step && step->name && (strlen(step->name) != n || memcmp(step->name, name, n) != 0))
         step++;
+    if (!step)
+        return;
     CT_ASSERT(step->name);
     step->run(s->self, v);
 }

@@ -33,7 +33,7 @@ struct ct_rule_source {
     struct ct_verdicts *to;
     int device;
     const struct ct_figures *figures;
-    // What "@name" in a row stands for, up to one without a name.
+    // What "@name" in a row stands for, up to one without a name; NULL: nothing.
     const struct ct_rule_step {
         const char *name;
         void (*run)(const void *self, struct ct_verdict *v);
