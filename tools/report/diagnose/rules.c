@@ -216,8 +216,9 @@ static void add(const struct ct_rule_source *s, struct ct_verdict *v, const char
         if (is_advice)
             (void)ct_verdict_add_advice(v, "%s", text);
         else {
-            struct ct_evidence *e = s->add_evidence ? s->add_evidence(s->self, v, text)
-                                                    : ct_verdict_add_text(v, "%s", text);
+            struct ct_evidence *e = s->is_event
+                                        ? ct_verdict_add_event(v, s->event, s->t_ns, "%s", text)
+                                        : ct_verdict_add_text(v, "%s", text);
             if (bytes >= 0)
                 ct_evidence_set_bytes(e, (uint64_t)bytes);
         }

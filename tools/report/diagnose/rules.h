@@ -38,8 +38,8 @@ struct ct_rule_source {
         const char *name;
         void (*run)(const void *self, struct ct_verdict *v);
     } * steps;
-    // Adds evidence; NULL: as a line of text.
-    struct ct_evidence *(*add_evidence)(const void *self, struct ct_verdict *v, const char *text);
+    int is_event; // of a trace: what sentences say is evidence of this event
+    uint64_t event, t_ns;
     const void *self;
 };
 

@@ -34,12 +34,6 @@ struct ct_graph_captures ct_graph_captures_read(struct ct_trace *t, struct ct_ph
 
 // ---- the request as the rules see it ------------------------------------------------------------
 
-static struct ct_evidence *add_evidence(const void *judged, struct ct_verdict *v,
-                                        const char *text) {
-    const struct ct_judged *j = judged;
-    return ct_verdict_add_event(v, j->oom->event, j->oom->t_ns, "%s", text);
-}
-
 static void read_figures(struct ct_judged *j) {
     const struct ct_oom_event *o = j->oom;
     struct ct_figures *n = &j->n;
@@ -69,7 +63,9 @@ void ct_judged_make(struct ct_judged *j, const struct ct_trace_case *c, struct c
     j->rules = (struct ct_rule_source){.to = to,
                                        .device = o->device < CT_MAX_DEVICES ? o->device : -1,
                                        .figures = &j->n,
-                                       .add_evidence = add_evidence,
+                                       .is_event = 1,
+                                       .event = o->event,
+                                       .t_ns = o->t_ns,
                                        .self = j};
 }
 
