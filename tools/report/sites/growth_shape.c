@@ -40,17 +40,23 @@ static size_t find_position(const struct kept *k, uint64_t t_ns) {
     return CT_COUNT_BELOW(k->list, k->count, t_ns, t_ns);
 }
 
-// In how many parts, each a `fine`th of one, some were taken; counts up to `most`.
-static unsigned count_parts(const struct kept *k, size_t from, size_t to, unsigned fine,
-                            unsigned most) {
-    const struct ct_least_stretch s = {k->parts.from_ns, k->parts.to_ns, PARTS * fine};
+// In how many parts of a stretch some were taken; counts up to `most`.
+static unsigned count_parts_of(const struct kept *k, const struct ct_least_stretch *s, size_t from,
+                               size_t to, unsigned most) {
     unsigned n = 0, last = 0;
     for (size_t i = from; i < to && n < most; i++) {
-        const unsigned part = ct_least_stretch_part(&s, k->list[i].t_ns);
+        const unsigned part = ct_least_stretch_part(s, k->list[i].t_ns);
         n += i == from || part != last;
         last = part;
     }
     return n;
+}
+
+// The same of the time that is judged, in parts that are each a `fine`th of one.
+static unsigned count_parts(const struct kept *k, size_t from, size_t to, unsigned fine,
+                            unsigned most) {
+    const struct ct_least_stretch s = {k->parts.from_ns, k->parts.to_ns, PARTS * fine};
+    return count_parts_of(k, &s, from, to, most);
 }
 
 // The end of a step: after the last one that was taken in the same part or, of a growth in steps,
@@ -194,12 +200,7 @@ static enum ct_growth_kind name_leak(const struct kept *k, size_t first) {
                    half = n / 2 < PARTS ? (unsigned)(n / 2) : PARTS,
                    parts = k->is_by_parts ? left : half;
     const struct ct_least_stretch s = {k->list[first].t_ns, end_of(k), parts};
-    unsigned used = 0, last = 0;
-    for (size_t i = first; i < k->count; i++) {
-        const unsigned part = ct_least_stretch_part(&s, k->list[i].t_ns);
-        used += i == first || part != last;
-        last = part;
-    }
+    const unsigned used = count_parts_of(k, &s, first, k->count, UINT_MAX);
     return 3 * used >= 2 * parts ? CT_GROWTH_KIND_STEADY : CT_GROWTH_KIND_STEPWISE;
 }
 

@@ -277,7 +277,8 @@ static void count_live(const struct judge *f, struct ct_leak *k) {
         k->never_freed_bytes = g->taken_bytes;
 }
 
-static void add(struct ct_leak **list, size_t *count, const struct ct_leak *k) {
+static void add(struct ct_leak **list, size_t *count, const struct judge *f, struct ct_leak *k) {
+    count_live(f, k);
     *list = ct_heap_resize(*list, *count + 1, sizeof **list);
     (*list)[(*count)++] = *k;
 }
@@ -288,15 +289,12 @@ static void judge_site(const struct judge *f, size_t group) {
     if (l->groups.list[group].kind == CT_HOLDING_IDLE)
         return;
     find_shape(f, &k);
-    if (ct_growth_kind_is_leak(k.shape.kind)) {
-        count_live(f, &k);
-        add(&l->growing, &l->growing_count, &k);
-    } else if (k.shape.kind == CT_GROWTH_KIND_SATURATING) {
-        count_live(f, &k);
-        add(&l->filled, &l->filled_count, &k);
-    } else if (k.shape.kind == CT_GROWTH_KIND_UNTOLD) {
-        count_live(f, &k);
-        add(&l->untold, &l->untold_count, &k);
+    if (ct_growth_kind_is_leak(k.shape.kind))
+        add(&l->growing, &l->growing_count, f, &k);
+    else if (k.shape.kind == CT_GROWTH_KIND_SATURATING)
+        add(&l->filled, &l->filled_count, f, &k);
+    else if (k.shape.kind == CT_GROWTH_KIND_UNTOLD) {
+        add(&l->untold, &l->untold_count, f, &k);
         l->untold_bytes += l->groups.list[group].bytes;
     }
 }

@@ -71,7 +71,7 @@ static void note_pool(struct ct_site_growth_pass *p) {
 static void restart(struct ct_site_growth_pass *p, uint64_t t_ns) {
     p->stretch = make_stretch(t_ns, p->request->moment->t_ns);
     for (size_t i = 0; i < p->groups->count; i++)
-        ct_least_held_restart(&p->series[i].held);
+        ct_least_held_restart(&p->series[i].held, 0);
     if (!p->histories)
         return;
     note_pool(p);

@@ -36,9 +36,9 @@ void ct_least_held_add(struct ct_least_held *h, const struct ct_least_stretch *s
         h->least[h->part] = h->held;
 }
 
-void ct_least_held_restart(struct ct_least_held *h) {
-    h->part = 0;
-    h->least[0] = h->held;
+void ct_least_held_restart(struct ct_least_held *h, unsigned part) {
+    h->part = part;
+    h->least[part] = h->held;
 }
 
 // ---- the window ---------------------------------------------------------------------------------
@@ -126,19 +126,13 @@ void ct_site_histories_note_pool(struct ct_site_histories *h, uint64_t t_ns, uin
 
 // ---- a gap --------------------------------------------------------------------------------------
 
-// The part of the first known event begins with what is held.
-static void restart_held(struct ct_least_held *held, unsigned part) {
-    held->part = part;
-    held->least[part] = held->held;
-}
-
 void ct_site_histories_restart(struct ct_site_histories *h, uint64_t t_ns) {
     const unsigned part = ct_least_stretch_part(&h->window, t_ns);
     h->exact_from_ns = t_ns;
     h->lost = 0;
     for (size_t i = 0; i < h->count; i++)
-        restart_held(&h->list[i].held, part);
-    restart_held(&h->pool.reserved, part);
+        ct_least_held_restart(&h->list[i].held, part);
+    ct_least_held_restart(&h->pool.reserved, part);
     h->pool.most_filled[part] = h->pool.filled;
 }
 

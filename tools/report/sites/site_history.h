@@ -93,8 +93,8 @@ uint64_t ct_least_stretch_begin(const struct ct_least_stretch *s, unsigned part)
 // Adds to what is held from a time on; times do not decrease.
 void ct_least_held_add(struct ct_least_held *h, const struct ct_least_stretch *s, uint64_t t_ns,
                        uint64_t bytes);
-// Forgets the parts so far: the first one begins with what is held.
-void ct_least_held_restart(struct ct_least_held *h);
+// Forgets the parts before one, which begins with what is held.
+void ct_least_held_restart(struct ct_least_held *h, unsigned part);
 // What is held at the end of a part is held in those that follow, up to `part`.
 void ct_least_held_advance(struct ct_least_held *h, unsigned part);
 

@@ -183,6 +183,13 @@ static void add_free(struct ct_snapshot_free *f, uint64_t bytes) {
     f->largest = bytes > f->largest ? bytes : f->largest;
 }
 
+static void add_gap(struct ct_snapshot_pool *p, uint64_t from, uint64_t to, int usable) {
+    const uint64_t bytes = to > from ? to - from : 0;
+    add_free(&p->free, bytes);
+    if (usable)
+        add_free(&p->usable, bytes);
+}
+
 static int is_usable(const struct ct_snapshot_pool_key *a, const struct ct_snapshot_pool_key *b) {
     // NOLINTNEXTLINE(clang-analyzer-core.NullDereference): a segment has a key
     return a->stream == b->stream && a->is_small == b->is_small && a->pool[0] == b->pool[0] &&
@@ -196,17 +203,11 @@ static uint64_t count_range(struct moment *m, uint64_t start, uint64_t end, int 
     uint64_t up_to = start;
     for (const struct ct_listed_range *b = ct_range_list_find(&m->blocks, start);
          b && b->start < end; b = ct_range_list_next(&m->blocks, b)) {
-        const uint64_t gap = b->start > up_to ? b->start - up_to : 0;
-        add_free(&p->free, gap);
-        if (usable)
-            add_free(&p->usable, gap);
+        add_gap(p, up_to, b->start, usable);
         count_block(m, b);
         up_to = ct_listed_range_end(b);
     }
-    const uint64_t gap = end > up_to ? end - up_to : 0;
-    add_free(&p->free, gap);
-    if (usable)
-        add_free(&p->usable, gap);
+    add_gap(p, up_to, end, usable);
     return p->free.bytes - before;
 }
 
