@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which lines of a log are of which of several traced processes, by the process ids and ranks that
-// tags before the lines name. A tag is a process's own word, as is what its trace says of it, so
-// that both have the number of the same container.
+// What a log is about: which of its lines are of which of several traced processes, and which failed
+// allocation is the one of its error message.
+//
+// Lines are told by the process ids and ranks that tags before them name. A tag is a process's own
+// word, as is what its trace says of it, so that both have the number of the same container.
 #ifndef CT_LOG_OWNERS_H
 #define CT_LOG_OWNERS_H
 
+#include "analyze/incidents.h"
 #include "processes/processes.h"
 #include "text/read_text.h"
 
@@ -42,5 +45,18 @@ void ct_log_owners_read(const struct ct_log_owners *o, const struct ct_text_fact
 // many lines are left out; 0: `to` is not made, because the whole log may be about the process.
 uint64_t ct_log_owners_read_one(const struct ct_process_lines *lines, const struct ct_process *p,
                                 const struct ct_text_facts *whole, struct ct_text_facts *to);
+
+// The failed allocation of a trace that an error message is about.
+
+struct ct_found_error {
+    // The head of the incident of which a call fits; NULL: none does.
+    const struct ct_oom_event *event;
+    int by_size, by_device, by_free; // what the message has, and fits
+    size_t fitting;                  // how many incidents fit as well
+};
+
+// `message` may be NULL: the text has none. Of several that fit as well, the last one.
+struct ct_found_error ct_find_error(const struct ct_incidents *n,
+                                    const struct ct_text_fact *message);
 
 #endif

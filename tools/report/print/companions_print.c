@@ -7,8 +7,8 @@
 
 #include "answer/time_range.h"
 #include "base/utf8.h"
-#include "diagnose/find_error.h"
 #include "diagnose/kv_arithmetic.h"
+#include "diagnose/log_owners.h"
 #include "diagnose/metrics_verdicts.h"
 #include "diagnose/text_start.h"
 #include "diagnose/text_verdicts.h"

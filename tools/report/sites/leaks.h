@@ -9,9 +9,9 @@
 #ifndef CT_LEAKS_H
 #define CT_LEAKS_H
 
+#include "analyze/untracked_curve.h"
 #include "sites/growth_shape.h"
 #include "sites/site_growth.h"
-#include "sites/untracked_growth.h"
 #include "symbols/phases.h"
 
 // A growth that takes less time is not told: a minute after a start-up whose end is known, else as
@@ -51,6 +51,32 @@ struct ct_leaks_pool {
     uint64_t reserved, filled;        // at the moment
     uint64_t most_before, most_since; // filled, before and since the growth began
 };
+
+// Whether memory grows that no allocation of the process explains: graph executables, modules, what
+// libraries keep; or, where NVML does not say what this process holds, memory of other processes.
+//
+// The least of each part of the time is judged like what a call site keeps (growth_shape.h).
+
+// Less is no growth: the driver takes and gives back some MiB by itself.
+#define CT_UNTRACKED_GROWTH_LEAST (UINT64_C(16) << 20)
+
+struct ct_untracked_growth {
+    int known;        // the device was read in the time that is judged, at two times or more
+    int is_own;       // it is this process's; else it is not known whose
+    uint64_t bytes;   // at the last reading
+    uint64_t read_ns; // when that was
+    struct ct_growth_shape shape;
+    // What calls were measured to take since the growth began; not known where that is in
+    // overwritten time, or where more was measured than has grown (some of it was given back).
+    int measured_known;
+    uint64_t measured[CT_MEASURED_PARTS];
+};
+
+void ct_untracked_growth_find(struct ct_untracked_growth *g, const struct ct_untracked_curve *c,
+                              const struct ct_growth_limits *limits);
+// Whether it can have grown by so many bytes, whenever the start-up ended. (Then a pass that finds
+// its end is worth its time.)
+int ct_untracked_growth_is_possible(const struct ct_untracked_curve *c, uint64_t bytes);
 
 struct ct_leaks {
     struct ct_site_groups groups; // of what is live at the moment, with growth

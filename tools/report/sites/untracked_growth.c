@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "sites/untracked_growth.h"
+#include "sites/leaks.h"
 
 enum { PARTS = CT_SITE_HISTORY_PARTS };
 
