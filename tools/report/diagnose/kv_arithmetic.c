@@ -83,7 +83,7 @@ int ct_kv_waste_find(const struct ct_text_facts *f, const char *lengths, struct 
     return w->requests ? 0 : -1;
 }
 
-// ---- sizes of requests ----------------------------------------------------------------------------
+// ---- sizes of requests -------------------------------------------------------------------------
 
 // PyTorch asks the driver for whole steps of 2 MiB, and its message names what it asked for.
 #define ROUNDING (INT64_C(2) << 20)

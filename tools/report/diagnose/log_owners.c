@@ -204,7 +204,7 @@ uint64_t ct_log_owners_read_one(const struct ct_process_lines *lines, const stru
     return left_out;
 }
 
-// ---- the error message ----------------------------------------------------------------------------
+// ---- the error message -------------------------------------------------------------------------
 
 // PyTorch names what a request was rounded to: blocks to 512 B, segments to 2 MiB.
 #define ROUNDING (UINT64_C(2) << 20)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a log is about: which of its lines are of which of several traced processes, and which failed
-// allocation is the one of its error message.
+// What a log is about: which of its lines are of which of several traced processes, and which
+// failed allocation is the one of its error message.
 //
 // Lines are told by the process ids and ranks that tags before them name. A tag is a process's own
 // word, as is what its trace says of it, so that both have the number of the same container.

@@ -118,7 +118,7 @@ struct ct_setting ct_server_find_option(const struct ct_server *s, enum ct_optio
     return ct_server_settings_find(s->facts, s->log, o->flag);
 }
 
-// ---- advice --------------------------------------------------------------------------------------
+// ---- advice ------------------------------------------------------------------------------------
 
 enum {
 #define CT_FRAMEWORK(ID, ALLOCATOR, name, title) OF_##ID = CT_FRAMEWORK_##ID,

@@ -93,8 +93,8 @@ void ct_snapshot_free(struct ct_snapshot *s);
 // The last request that failed: the one with the highest time. Returns its device, or -1.
 int ct_snapshot_find_oom(const struct ct_snapshot *s, size_t *entry);
 
-// PyTorch's pool of a device: at the end of the snapshot, or just before an entry of the history, to
-// which the entries after it are undone, the newest first.
+// PyTorch's pool of a device: at the end of the snapshot, or just before an entry of the history,
+// to which the entries after it are undone, the newest first.
 
 // Free memory inside of segments: ranges that no block covers, none across two segments.
 struct ct_snapshot_free {
