@@ -15,16 +15,16 @@ enum { LEAST_PART = 100 };
 // Adds the verdict of a growth of so many bytes: of the failed request `j`, else (NULL) of a trace
 // without one. Returns NULL if the growth is too small to matter.
 static struct ct_verdict *add_growth(const struct ct_trace_case *c, const struct ct_judged *j,
-                                     struct ct_verdicts *v, enum ct_scenario scenario,
-                                     uint64_t bytes, double confidence, const char *summary) {
+                                     struct ct_verdicts *v, enum ct_rule rule, uint64_t bytes,
+                                     double confidence) {
+    const struct ct_rule_source quiet = {.to = v,
+                                         .device = c->device < CT_MAX_DEVICES ? c->device : -1};
     uint64_t least = c->capacity / LEAST_PART;
     if (j && j->cause.missing > least)
         least = j->cause.missing;
     if (bytes < least || !bytes)
         return NULL;
-    return j ? ct_rule_add_as(&j->rules, CT_RULE_GROWTH, scenario, confidence, summary)
-             : ct_verdicts_add(v, scenario, confidence, c->device < CT_MAX_DEVICES ? c->device : -1,
-                               "%s", summary);
+    return ct_rule_add_sure(j ? &j->rules : &quiet, rule, confidence);
 }
 
 // Adds the evidence that a growth is: "2.44 GiB in 26 allocations since +15.695 s, 1.20 GiB a
@@ -84,20 +84,6 @@ static void add_leaks(const struct ct_trace_case *c, struct ct_verdict *v) {
     for (size_t i = 0; i < l->growing_count && i < MOST; i++)
         add_site(c, &l->growing[i], v);
     add_full(c, l->full_known, l->full_in_ns, v);
-    (void)ct_verdict_add_advice(v, "look at what the call site keeps: cutrace-report leaks shows "
-                                   "its stack; no setting helps for long");
-    ct_verdict_set_refuted_by(
-        v, l->growing[0].is_loop
-               ? "a use for all of it: weights, or a cache in equal pieces, which "
-                 "the program needs at its start"
-               : "a free of these allocations in a longer trace");
-}
-
-static const char *summarize(const struct ct_leaks *l) {
-    if (l->growing[0].is_loop)
-        return "one call site took memory of one size again and again, until the device was full";
-    return l->growing_count > 1 ? "call sites take memory again and again and keep it"
-                                : "one call site takes memory again and again and keeps it";
 }
 
 int ct_leak_verdict_add(const struct ct_trace_case *c, const struct ct_judged *j,
@@ -108,8 +94,11 @@ int ct_leak_verdict_add(const struct ct_trace_case *c, const struct ct_judged *j
         return 0;
     for (size_t i = 0; i < l->growing_count; i++)
         kept += l->growing[i].shape.kept_bytes;
-    struct ct_verdict *made =
-        add_growth(c, j, v, CT_SCENARIO_LEAK, kept, l->growing[0].shape.confidence, summarize(l));
+    struct ct_verdict *made = add_growth(c, j, v,
+                                         l->growing[0].is_loop  ? CT_RULE_GROWING_LOOP
+                                         : l->growing_count > 1 ? CT_RULE_GROWING_SITES
+                                                                : CT_RULE_GROWING_SITE,
+                                         kept, l->growing[0].shape.confidence);
     if (!made)
         return 0;
     add_leaks(c, made);
@@ -162,8 +151,6 @@ static void add_untracked(const struct ct_trace_case *c, struct ct_verdict *v) {
     else
         (void)ct_verdict_add_advice(v, "find out whose it is: nvidia-smi lists the processes of a "
                                        "GPU and what each holds; the trace has no such figure");
-    ct_verdict_set_refuted_by(v, is_own ? "a fall of this memory in a longer trace"
-                                        : "another process that was seen to grow as fast");
 }
 
 int ct_untracked_verdict_add(const struct ct_trace_case *c, const struct ct_judged *j,
@@ -173,11 +160,9 @@ int ct_untracked_verdict_add(const struct ct_trace_case *c, const struct ct_judg
         return 0;
     // Whose it is decides whether this is the scenario at all.
     const double confidence = l->untracked.shape.confidence / (l->untracked.is_own ? 1 : 2);
-    struct ct_verdict *made = add_growth(
-        c, j, v, CT_SCENARIO_UNTRACKED_GROWTH, l->untracked.shape.kept_bytes, confidence,
-        l->untracked.is_own ? "this process's untracked memory grows"
-                            : "memory outside of this process's allocations grows; whether it is "
-                              "this process's is not known");
+    struct ct_verdict *made =
+        add_growth(c, j, v, l->untracked.is_own ? CT_RULE_GROWING_OWN : CT_RULE_GROWING_OUTSIDE,
+                   l->untracked.shape.kept_bytes, confidence);
     if (!made)
         return 0;
     add_untracked(c, made);

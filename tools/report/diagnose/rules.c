@@ -17,6 +17,11 @@
     "the process held <rss:bytes!> of anonymous and <shmem:bytes> of shared memory, which " \
     "page-locked memory is part of"
 
+// Of a call site that grows.
+#define CT_LOOK_AT_SITE                                                                             \
+    "look at what the call site keeps: cutrace-report leaks shows its stack; no setting helps for " \
+    "long"
+
 // Of a snapshot: its request, and PyTorch's pool then.
 #define CT_SNAPSHOT_REQUEST                                                                      \
     "entry <entry:int> of its history, at <when:word>: asked for <tried:bytes!>[; <free:bytes> " \
