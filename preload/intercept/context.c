@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Hooks on contexts, their limits, and checkpoints of the process.
+// Hooks on contexts.
 //
 // A context costs hundreds of megabytes that no call names. The cost is measured as the change of
 // free memory. Before the first context of a process exists, the driver has no answer (only NVML
@@ -13,7 +13,6 @@
 #include "intercept/hook_scope.h"
 #include "intercept/passes.h"
 #include "intercept/stream.h"
-#include "store/name_table.h"
 #include "store/ring.h"
 
 // Reads free memory with `context` made current meanwhile.
@@ -229,64 +228,6 @@ CUresult ct_on_cuGreenCtxCreate(ct_fn_cuGreenCtxCreate *real, CUgreenCtx *phCtx,
     if (r == CUDA_SUCCESS)
         CT_SET(&call.event, context, (uintptr_t)*phCtx);
     ct_hook_alloc_exit(&call, r);
-    return r;
-}
-
-CUresult ct_on_cuGreenCtxDestroy(ct_fn_cuGreenCtxDestroy *real, CUgreenCtx hCtx) {
-    struct ct_hook_call call;
-    if (!ct_hook_enter(&call, CT_ID_cuGreenCtxDestroy, CT_OP_CONTEXT_DESTROY))
-        return real(hCtx);
-    CT_SET(&call.event, context, (uintptr_t)hCtx);
-    CT_SET(&call.event, flags, CT_FLAG_GREEN);
-    ct_hook_free_enter(&call);
-    const CUresult r = real(hCtx);
-    ct_hook_free_exit(&call, r);
-    return r;
-}
-
-#endif
-
-// ---- limits and checkpoints -----------------------------------------------------------------
-
-CUresult ct_on_cuCtxSetLimit(ct_fn_cuCtxSetLimit *real, CUlimit limit, size_t value) {
-    struct ct_hook_call call;
-    if (!ct_hook_enter(&call, CT_ID_cuCtxSetLimit, CT_OP_LIMIT))
-        return real(limit, value);
-    ct_hook_measure_enter(&call);
-    const CUresult r = real(limit, value);
-    CT_SET(&call.event, handle, (uint64_t)limit);
-    CT_SET(&call.event, bytes, value);
-    ct_hook_measure_exit(&call, r);
-    return r;
-}
-
-#if CUDA_VERSION >= 12080
-
-// A checkpoint moves the device memory of a whole process, this one or another, to the host; a
-// restore moves it back.
-static void checkpoint_exit(struct ct_hook_call *call, const char *what, int pid, CUresult r) {
-    CT_SET(&call->event, text,
-           ct_name_intern_format("%s of process %d: result %d", what, pid, (int)r));
-    ct_hook_alloc_exit(call, r);
-}
-
-CUresult ct_on_cuCheckpointProcessCheckpoint(ct_fn_cuCheckpointProcessCheckpoint *real, int pid,
-                                             CUcheckpointCheckpointArgs *args) {
-    struct ct_hook_call call;
-    if (!ct_hook_enter_timed(&call, CT_ID_cuCheckpointProcessCheckpoint, CT_OP_NOTE))
-        return real(pid, args);
-    const CUresult r = real(pid, args);
-    checkpoint_exit(&call, "checkpoint", pid, r);
-    return r;
-}
-
-CUresult ct_on_cuCheckpointProcessRestore(ct_fn_cuCheckpointProcessRestore *real, int pid,
-                                          CUcheckpointRestoreArgs *args) {
-    struct ct_hook_call call;
-    if (!ct_hook_enter_timed(&call, CT_ID_cuCheckpointProcessRestore, CT_OP_NOTE))
-        return real(pid, args);
-    const CUresult r = real(pid, args);
-    checkpoint_exit(&call, "restore", pid, r);
     return r;
 }
 

@@ -10,46 +10,6 @@
 
 // ---- memory nodes ---------------------------------------------------------------------------
 
-static void alloc_node_exit(struct ct_hook_call *call, CUresult r,
-                            const CUDA_MEM_ALLOC_NODE_PARAMS *params) {
-    struct ct_event *e = &call->event;
-    if (params) {
-        if (r == CUDA_SUCCESS)
-            CT_SET(e, ptr, params->dptr);
-        CT_SET(e, bytes, params->bytesize);
-        if (params->poolProps.location.type == CU_MEM_LOCATION_TYPE_DEVICE)
-            CT_SET(e, device, params->poolProps.location.id);
-    }
-    CT_SET(e, space, CT_SPACE_DEVICE);
-    CT_SET(e, flags, CT_FLAG_GRAPH);
-    ct_hook_alloc_exit(call, r);
-}
-
-CUresult ct_on_cuGraphAddMemAllocNode(ct_fn_cuGraphAddMemAllocNode *real, CUgraphNode *phGraphNode,
-                                      CUgraph hGraph, const CUgraphNode *dependencies,
-                                      size_t numDependencies,
-                                      CUDA_MEM_ALLOC_NODE_PARAMS *nodeParams) {
-    struct ct_hook_call call;
-    if (!ct_hook_enter_timed(&call, CT_ID_cuGraphAddMemAllocNode, CT_OP_GRAPH_ALLOC))
-        return real(phGraphNode, hGraph, dependencies, numDependencies, nodeParams);
-    const CUresult r = real(phGraphNode, hGraph, dependencies, numDependencies, nodeParams);
-    alloc_node_exit(&call, r, nodeParams);
-    return r;
-}
-
-CUresult ct_on_cuGraphAddMemFreeNode(ct_fn_cuGraphAddMemFreeNode *real, CUgraphNode *phGraphNode,
-                                     CUgraph hGraph, const CUgraphNode *dependencies,
-                                     size_t numDependencies, CUdeviceptr dptr) {
-    struct ct_hook_call call;
-    if (!ct_hook_enter_timed(&call, CT_ID_cuGraphAddMemFreeNode, CT_OP_GRAPH_FREE))
-        return real(phGraphNode, hGraph, dependencies, numDependencies, dptr);
-    const CUresult r = real(phGraphNode, hGraph, dependencies, numDependencies, dptr);
-    CT_SET(&call.event, ptr, dptr);
-    CT_SET(&call.event, flags, CT_FLAG_GRAPH);
-    ct_hook_alloc_exit(&call, r);
-    return r;
-}
-
 #if CUDA_VERSION >= 12020
 
 // cuGraphAddNode adds nodes of all types; only memory nodes are recorded.
@@ -78,86 +38,36 @@ static void node_exit(struct ct_hook_call *call, CUresult r, const CUgraphNodePa
     ct_hook_alloc_exit(call, r);
 }
 
-CUresult ct_on_cuGraphAddNode(ct_fn_cuGraphAddNode *real, CUgraphNode *phGraphNode, CUgraph hGraph,
-                              const CUgraphNode *dependencies, size_t numDependencies,
-                              CUgraphNodeParams *nodeParams) {
-    struct ct_hook_call call;
-    if (!enter_node(&call, CT_ID_cuGraphAddNode, nodeParams))
-        return real(phGraphNode, hGraph, dependencies, numDependencies, nodeParams);
-    const CUresult r = real(phGraphNode, hGraph, dependencies, numDependencies, nodeParams);
-    node_exit(&call, r, nodeParams);
-    return r;
-}
+#define ON_ADD_NODE(symbol, params, args)                           \
+    CUresult ct_on_##symbol(ct_fn_##symbol *real, CT_ARGS params) { \
+        struct ct_hook_call call;                                   \
+        if (!enter_node(&call, CT_ID_##symbol, nodeParams))         \
+            return real args;                                       \
+        const CUresult r = real args;                               \
+        node_exit(&call, r, nodeParams);                            \
+        return r;                                                   \
+    }
+ON_ADD_NODE(cuGraphAddNode,
+            (CUgraphNode * phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies,
+             size_t numDependencies, CUgraphNodeParams *nodeParams),
+            (phGraphNode, hGraph, dependencies, numDependencies, nodeParams))
 
 #endif
 
-#define ON_ADD_NODE(symbol)                                                                       \
-    CUresult ct_on_##symbol(ct_fn_##symbol *real, CUgraphNode *phGraphNode, CUgraph hGraph,       \
-                            const CUgraphNode *dependencies,                                      \
-                            const CUgraphEdgeData *dependencyData, size_t numDependencies,        \
-                            CUgraphNodeParams *nodeParams) {                                      \
-        struct ct_hook_call call;                                                                 \
-        if (!enter_node(&call, CT_ID_##symbol, nodeParams))                                       \
-            return real(phGraphNode, hGraph, dependencies, dependencyData, numDependencies,       \
-                        nodeParams);                                                              \
-        const CUresult r =                                                                        \
-            real(phGraphNode, hGraph, dependencies, dependencyData, numDependencies, nodeParams); \
-        node_exit(&call, r, nodeParams);                                                          \
-        return r;                                                                                 \
-    }
+#define ON_ADD_NODE_WITH_EDGES(symbol)                                                       \
+    ON_ADD_NODE(symbol,                                                                      \
+                (CUgraphNode * phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, \
+                 const CUgraphEdgeData *dependencyData, size_t numDependencies,              \
+                 CUgraphNodeParams *nodeParams),                                             \
+                (phGraphNode, hGraph, dependencies, dependencyData, numDependencies, nodeParams))
 #if CUDA_VERSION >= 12030
-ON_ADD_NODE(cuGraphAddNode_v2)
+ON_ADD_NODE_WITH_EDGES(cuGraphAddNode_v2)
 #endif
 #if CUDA_VERSION >= 13040
-ON_ADD_NODE(cuGraphAddNode_v3)
+ON_ADD_NODE_WITH_EDGES(cuGraphAddNode_v3)
 #endif
 
 // ---- calls at which a graph gets or returns memory ------------------------------------------
-
-#define RETURN_MEASURED(symbol, call_real)                              \
-    do {                                                                \
-        struct ct_hook_call call;                                       \
-        if (!ct_hook_enter(&call, CT_ID_##symbol, CT_OP_MEMORY_SAMPLE)) \
-            return call_real;                                           \
-        ct_hook_measure_enter(&call);                                   \
-        const CUresult r = call_real;                                   \
-        CT_SET(&call.event, flags, CT_FLAG_GRAPH);                      \
-        ct_hook_measure_exit(&call, r);                                 \
-        return r;                                                       \
-    } while (0)
-
-CUresult ct_on_cuGraphInstantiate(ct_fn_cuGraphInstantiate *real, CUgraphExec *phGraphExec,
-                                  CUgraph hGraph, CUgraphNode *phErrorNode, char *logBuffer,
-                                  size_t bufferSize) {
-    RETURN_MEASURED(cuGraphInstantiate,
-                    real(phGraphExec, hGraph, phErrorNode, logBuffer, bufferSize));
-}
-
-CUresult ct_on_cuGraphInstantiate_v2(ct_fn_cuGraphInstantiate_v2 *real, CUgraphExec *phGraphExec,
-                                     CUgraph hGraph, CUgraphNode *phErrorNode, char *logBuffer,
-                                     size_t bufferSize) {
-    RETURN_MEASURED(cuGraphInstantiate_v2,
-                    real(phGraphExec, hGraph, phErrorNode, logBuffer, bufferSize));
-}
-
-CUresult ct_on_cuGraphInstantiateWithFlags(ct_fn_cuGraphInstantiateWithFlags *real,
-                                           CUgraphExec *phGraphExec, CUgraph hGraph,
-                                           unsigned long long flags) {
-    RETURN_MEASURED(cuGraphInstantiateWithFlags, real(phGraphExec, hGraph, flags));
-}
-
-CUresult ct_on_cuGraphInstantiateWithParams(ct_fn_cuGraphInstantiateWithParams *real,
-                                            CUgraphExec *phGraphExec, CUgraph hGraph,
-                                            CUDA_GRAPH_INSTANTIATE_PARAMS *instantiateParams) {
-    RETURN_MEASURED(cuGraphInstantiateWithParams, real(phGraphExec, hGraph, instantiateParams));
-}
-
-CUresult ct_on_cuGraphInstantiateWithParams_ptsz(ct_fn_cuGraphInstantiateWithParams_ptsz *real,
-                                                 CUgraphExec *phGraphExec, CUgraph hGraph,
-                                                 CUDA_GRAPH_INSTANTIATE_PARAMS *instantiateParams) {
-    RETURN_MEASURED(cuGraphInstantiateWithParams_ptsz,
-                    real(phGraphExec, hGraph, instantiateParams));
-}
 
 // Launches and uploads are the hot path of a server, so they are sampled at intervals only. One
 // that runs out of memory is an event of its own.
@@ -185,18 +95,6 @@ ON_LAUNCH(cuGraphUpload)
 ON_LAUNCH(cuGraphUpload_ptsz)
 ON_LAUNCH(cuGraphLaunch)
 ON_LAUNCH(cuGraphLaunch_ptsz)
-
-CUresult ct_on_cuGraphExecDestroy(ct_fn_cuGraphExecDestroy *real, CUgraphExec hGraphExec) {
-    struct ct_hook_call call;
-    if (!ct_hook_enter(&call, CT_ID_cuGraphExecDestroy, CT_OP_MEMORY_SAMPLE))
-        return real(hGraphExec);
-    ct_hook_measure_enter(&call);
-    const CUresult r = real(hGraphExec);
-    CT_SET(&call.event, flags, CT_FLAG_GRAPH);
-    CT_SET(&call.event, handle, (uintptr_t)hGraphExec); // tells it from an instantiation
-    ct_hook_measure_exit(&call, r);
-    return r;
-}
 
 CUresult ct_on_cuDeviceGraphMemTrim(ct_fn_cuDeviceGraphMemTrim *real, CUdevice device) {
     struct ct_hook_call call;

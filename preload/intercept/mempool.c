@@ -344,72 +344,6 @@ CUresult ct_on_cuMemPoolSetAttribute(ct_fn_cuMemPoolSetAttribute *real, CUmemory
     return r;
 }
 
-CUresult ct_on_cuMemPoolSetAccess(ct_fn_cuMemPoolSetAccess *real, CUmemoryPool pool,
-                                  const CUmemAccessDesc *map, size_t count) {
-    struct ct_hook_call call;
-    if (!ct_hook_enter_timed(&call, CT_ID_cuMemPoolSetAccess, CT_OP_ACCESS))
-        return real(pool, map, count);
-    const CUresult r = real(pool, map, count);
-    CT_SET(&call.event, pool, (uintptr_t)pool);
-    if (map && count && map->location.type == CU_MEM_LOCATION_TYPE_DEVICE)
-        CT_SET(&call.event, device, map->location.id);
-    ct_hook_alloc_exit(&call, r);
-    return r;
-}
-
-CUresult ct_on_cuMemPoolExportToShareableHandle(ct_fn_cuMemPoolExportToShareableHandle *real,
-                                                void *handle_out, CUmemoryPool pool,
-                                                CUmemAllocationHandleType handleType,
-                                                unsigned long long flags) {
-    struct ct_hook_call call;
-    if (!ct_hook_enter_timed(&call, CT_ID_cuMemPoolExportToShareableHandle, CT_OP_EXPORT))
-        return real(handle_out, pool, handleType, flags);
-    const CUresult r = real(handle_out, pool, handleType, flags);
-    CT_SET(&call.event, pool, (uintptr_t)pool);
-    ct_hook_alloc_exit(&call, r);
-    return r;
-}
-
-CUresult ct_on_cuMemPoolImportFromShareableHandle(ct_fn_cuMemPoolImportFromShareableHandle *real,
-                                                  CUmemoryPool *pool_out, void *handle,
-                                                  CUmemAllocationHandleType handleType,
-                                                  unsigned long long flags) {
-    struct ct_hook_call call;
-    if (!ct_hook_enter_timed(&call, CT_ID_cuMemPoolImportFromShareableHandle, CT_OP_IMPORT))
-        return real(pool_out, handle, handleType, flags);
-    const CUresult r = real(pool_out, handle, handleType, flags);
-    if (r == CUDA_SUCCESS)
-        CT_SET(&call.event, pool, (uintptr_t)*pool_out);
-    CT_SET(&call.event, flags, CT_FLAG_FOREIGN);
-    ct_hook_alloc_exit(&call, r);
-    return r;
-}
-
-CUresult ct_on_cuMemPoolExportPointer(ct_fn_cuMemPoolExportPointer *real,
-                                      CUmemPoolPtrExportData *shareData_out, CUdeviceptr ptr) {
-    struct ct_hook_call call;
-    if (!ct_hook_enter_timed(&call, CT_ID_cuMemPoolExportPointer, CT_OP_EXPORT))
-        return real(shareData_out, ptr);
-    const CUresult r = real(shareData_out, ptr);
-    CT_SET(&call.event, ptr, ptr);
-    ct_hook_alloc_exit(&call, r);
-    return r;
-}
-
-CUresult ct_on_cuMemPoolImportPointer(ct_fn_cuMemPoolImportPointer *real, CUdeviceptr *ptr_out,
-                                      CUmemoryPool pool, CUmemPoolPtrExportData *shareData) {
-    struct ct_hook_call call;
-    if (!ct_hook_enter_timed(&call, CT_ID_cuMemPoolImportPointer, CT_OP_IMPORT))
-        return real(ptr_out, pool, shareData);
-    const CUresult r = real(ptr_out, pool, shareData);
-    if (r == CUDA_SUCCESS)
-        CT_SET(&call.event, ptr, *ptr_out);
-    CT_SET(&call.event, pool, (uintptr_t)pool);
-    CT_SET(&call.event, flags, CT_FLAG_FOREIGN | CT_FLAG_ASYNC);
-    ct_hook_alloc_exit(&call, r);
-    return r;
-}
-
 // ---- synchronizations: no events of their own -----------------------------------------------
 
 static void synchronize_exit(struct ct_hook_call *call) {
@@ -425,16 +359,6 @@ CUresult ct_on_cuCtxSynchronize(ct_fn_cuCtxSynchronize *real) {
     return r;
 }
 
-#if CUDA_VERSION >= 13000
-CUresult ct_on_cuCtxSynchronize_v2(ct_fn_cuCtxSynchronize_v2 *real, CUcontext ctx) {
-    struct ct_hook_call call;
-    const CUresult r = real(ctx);
-    if (ct_hook_enter(&call, CT_ID_cuCtxSynchronize_v2, CT_OP_POOL_SAMPLE))
-        synchronize_exit(&call);
-    return r;
-}
-#endif
-
 #define ON_SYNCHRONIZE(symbol, TYPE)                                 \
     CUresult ct_on_##symbol(ct_fn_##symbol *real, TYPE what) {       \
         struct ct_hook_call call;                                    \
@@ -443,6 +367,9 @@ CUresult ct_on_cuCtxSynchronize_v2(ct_fn_cuCtxSynchronize_v2 *real, CUcontext ct
             synchronize_exit(&call);                                 \
         return r;                                                    \
     }
+#if CUDA_VERSION >= 13000
+ON_SYNCHRONIZE(cuCtxSynchronize_v2, CUcontext)
+#endif
 ON_SYNCHRONIZE(cuStreamSynchronize, CUstream)
 ON_SYNCHRONIZE(cuStreamSynchronize_ptsz, CUstream)
 ON_SYNCHRONIZE(cuEventSynchronize, CUevent)

@@ -194,14 +194,14 @@ edited() { # NAME FILE SED-EXPRESSION TEXT
     cp "$work/saved" "$copy/$2"
 }
 check "every memory function of the CUDA headers in use is hooked or excluded" "$(api >"$work/api" || cat "$work/api")"
-edited "a row that is gone" preload/intercept/hooks.def 's/^CT_HOOK(cuMemAlloc_v2,/CT_GONE(cuMemAlloc_v2,/' \
+edited "a row that is gone" preload/intercept/hooks.def 's/^CT_AFTER_HOOK(cuMemAlloc_v2,/CT_GONE(cuMemAlloc_v2,/' \
     "cuMemAlloc_v2: declared in CUDA"
 edited "a runtime row that is gone" preload/intercept/runtime_hooks.def 's/^CT_RTHOOK(cudaMalloc,/CT_GONE(cudaMalloc,/' \
     "cudaMalloc: declared in CUDA"
 edited "an exclusion that is gone" preload/intercept/excluded.def '/(cuMemAlloc,/d' "cuMemAlloc: declared in CUDA"
 edited "an exclusion without a reason" preload/intercept/excluded.def 's/^CT_EXCLUDE(cuMemAlloc, ".*"/CT_EXCLUDE(cuMemAlloc, ""/' \
     "cuMemAlloc: excluded without a reason"
-edited "a misspelt row" preload/intercept/hooks.def 's/^CT_HOOK(cuMemFree_v2,/CT_HOOK(cuMemFre_v2,/' \
+edited "a misspelt row" preload/intercept/hooks.def 's/^CT_BEFORE_HOOK(cuMemFree_v2,/CT_BEFORE_HOOK(cuMemFre_v2,/' \
     "cuMemFre_v2: no header declares it"
 
 # ---- set-up on a machine that has no compiler
