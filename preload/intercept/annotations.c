@@ -12,7 +12,15 @@
 
 #define EXPORTED __attribute__((visibility("default")))
 
-#define CT_ANNOTATION(symbol, params) EXPORTED void ct_export_##symbol params __asm__(#symbol);
+// Where something listens, a function of its own: what is exported is a load and a branch where
+// nothing does.
+#define CT_ANNOTATION(symbol, params, args)                   \
+    static __attribute__((noinline)) void on_##symbol params; \
+    EXPORTED void ct_export_##symbol params __asm__(#symbol); \
+    void ct_export_##symbol params {                          \
+        if (!ct_tracing_is_refused())                         \
+            on_##symbol args;                                 \
+    }
 #include "intercept/annotations.def"
 
 static struct ct_annotation annotate(const char *api, const char *name) {
@@ -20,60 +28,32 @@ static struct ct_annotation annotate(const char *api, const char *name) {
                                   .text = ct_name_intern_copy(name, SIZE_MAX)};
 }
 
-// ---- where something listens --------------------------------------------------------------------
-// Functions of their own: what is exported is a load and a branch where nothing does.
-
-#define SLOW static __attribute__((noinline)) void
-
-SLOW mark(const char *name) {
+static void on_cutrace_mark(const char *name) {
     const struct ct_annotation a = annotate("cutrace_mark", name);
-    ct_annotation_mark(&a);
+    ct_annotation_record(CT_OP_MARK, &a);
 }
 
-SLOW range_push(const char *name) {
+static void on_cutrace_range_push(const char *name) {
     const struct ct_annotation a = annotate("cutrace_range_push", name);
     (void)ct_annotation_push(&a);
 }
 
-SLOW range_pop(void) {
-    (void)ct_annotation_pop(ct_name_intern("cutrace_range_pop"), 0);
+static void on_cutrace_range_pop(void) {
+    const struct ct_annotation a = annotate("cutrace_range_pop", NULL);
+    (void)ct_annotation_pop(&a);
 }
 
-SLOW pool_alloc(const char *pool, const void *ptr, size_t bytes) {
-    const struct ct_annotation a = annotate("cutrace_pool_alloc", pool);
-    ct_annotation_suballoc(&a, (struct ct_annotation_pool){0}, (uintptr_t)ptr, bytes);
+static void on_cutrace_pool_alloc(const char *pool, const void *ptr, size_t bytes) {
+    struct ct_annotation a = annotate("cutrace_pool_alloc", pool);
+    CT_SET(&a, ptr, (uintptr_t)ptr);
+    CT_SET(&a, bytes, bytes);
+    ct_annotation_record(CT_OP_SUBALLOC, &a);
 }
 
-SLOW pool_free(const char *pool, const void *ptr) {
-    const struct ct_annotation a = annotate("cutrace_pool_free", pool);
-    ct_annotation_subfree(&a, (uintptr_t)ptr);
-}
-
-// ---- exported -----------------------------------------------------------------------------------
-
-void ct_export_cutrace_mark(const char *name) {
-    if (!ct_tracing_is_refused())
-        mark(name);
-}
-
-void ct_export_cutrace_range_push(const char *name) {
-    if (!ct_tracing_is_refused())
-        range_push(name);
-}
-
-void ct_export_cutrace_range_pop(void) {
-    if (!ct_tracing_is_refused())
-        range_pop();
-}
-
-void ct_export_cutrace_pool_alloc(const char *pool, const void *ptr, size_t bytes) {
-    if (!ct_tracing_is_refused())
-        pool_alloc(pool, ptr, bytes);
-}
-
-void ct_export_cutrace_pool_free(const char *pool, const void *ptr) {
-    if (!ct_tracing_is_refused())
-        pool_free(pool, ptr);
+static void on_cutrace_pool_free(const char *pool, const void *ptr) {
+    struct ct_annotation a = annotate("cutrace_pool_free", pool);
+    CT_SET(&a, ptr, (uintptr_t)ptr);
+    ct_annotation_record(CT_OP_SUBFREE, &a);
 }
 
 // What a program that was built with cutrace.h calls through.

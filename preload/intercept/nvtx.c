@@ -17,7 +17,6 @@
 #include "intercept/nvtx_abi.h"
 #include "intercept/nvtx_names.h"
 #include "record/annotation.h"
-#include "record/annotation_state.h"
 #include "record/tracing.h"
 #include "store/name_table.h"
 #include "write/info_table.h"
@@ -70,7 +69,7 @@ static struct ct_annotation annotate(const char *api, const void *domain, struct
 
 static void on_mark(const char *api, const void *domain, struct named n) {
     const struct ct_annotation a = annotate(api, domain, n);
-    ct_annotation_mark(&a);
+    ct_annotation_record(CT_OP_MARK, &a);
 }
 
 // Both return the level of the range.
@@ -80,7 +79,8 @@ static int on_push(const char *api, const void *domain, struct named n) {
 }
 
 static int on_pop(const char *api, const void *domain) {
-    return ct_annotation_pop(ct_name_intern(api), ct_nvtx_names_get(domain));
+    const struct ct_annotation a = annotate(api, domain, (struct named){0});
+    return ct_annotation_pop(&a);
 }
 
 static int choose(int has_next, int of_next, int ours) {
@@ -88,15 +88,16 @@ static int choose(int has_next, int of_next, int ours) {
 }
 
 static uint64_t on_start(const char *api, const void *domain, struct named n, uint64_t id) {
-    const struct ct_annotation a = annotate(api, domain, n);
-    if (!id)
-        id = atomic_fetch_add(&start_ids, 1);
-    ct_annotation_start(&a, id);
-    return id;
+    struct ct_annotation a = annotate(api, domain, n);
+    CT_SET(&a, handle, id ? id : atomic_fetch_add(&start_ids, 1));
+    ct_annotation_record(CT_OP_RANGE_START, &a);
+    return a.handle;
 }
 
 static void on_end(const char *api, uint64_t id) {
-    ct_annotation_end(ct_name_intern(api), id);
+    struct ct_annotation a = annotate(api, NULL, (struct named){0});
+    CT_SET(&a, handle, id);
+    ct_annotation_record(CT_OP_RANGE_END, &a);
 }
 
 static void on_category(const void *domain, uint32_t category, struct named n) {
@@ -122,8 +123,18 @@ static size_t bound_count(size_t count) {
     return count < MOST_REGIONS ? count : MOST_REGIONS;
 }
 
-static struct ct_annotation_pool pool_of(const void *heap) {
-    return (struct ct_annotation_pool){.is_known = 1, .handle = (uintptr_t)heap};
+// Of a heap as a whole.
+static void on_heap_event(enum ct_op op, const char *api, const void *domain, const void *heap) {
+    struct ct_annotation a = annotate(api, domain, (struct named){0});
+    CT_SET(&a, handle, (uintptr_t)heap);
+    ct_annotation_record(op, &a);
+}
+
+static void record_range(enum ct_op op, struct ct_annotation *a,
+                         const struct ct_nvtx_range *range) {
+    CT_SET(a, ptr, range ? (uintptr_t)range->ptr : 0);
+    CT_SET(a, bytes, range ? range->bytes : 0);
+    ct_annotation_record(op, a);
 }
 
 // The handle of a heap in virtual memory is its address, unless another tool says otherwise.
@@ -138,20 +149,10 @@ static void *on_heap(const char *api, const void *domain, void *handle,
         handle = (void *)(uintptr_t)range->ptr;
     const struct named n = {.text = ct_nvtx_names_read((int32_t)heap->message_type, heap->message)};
     handle = on_name(handle, n);
-    const struct ct_annotation a = annotate(api, domain, n);
-    ct_annotation_subpool(&a, pool_of(handle), has_range ? (uintptr_t)range->ptr : 0,
-                          has_range ? range->bytes : 0);
+    struct ct_annotation a = annotate(api, domain, n);
+    CT_SET(&a, handle, (uintptr_t)handle);
+    record_range(CT_OP_SUBPOOL, &a, has_range ? range : NULL);
     return handle;
-}
-
-static void on_heap_end(const char *api, const void *domain, const void *heap) {
-    const struct ct_annotation a = annotate(api, domain, (struct named){0});
-    ct_annotation_subpool_end(&a, pool_of(heap));
-}
-
-static void on_heap_reset(const char *api, const void *domain, const void *heap) {
-    const struct ct_annotation a = annotate(api, domain, (struct named){0});
-    ct_annotation_subfree_all(&a, pool_of(heap));
 }
 
 static void on_regions(const char *api, const void *domain, const struct ct_nvtx_regions *regions,
@@ -160,14 +161,15 @@ static void on_regions(const char *api, const void *domain, const struct ct_nvtx
         regions->type != CT_NVTX_VIRTUAL_ADDRESS ||
         regions->element_bytes < sizeof(struct ct_nvtx_range))
         return;
-    const struct ct_annotation a =
+    struct ct_annotation a =
         annotate(api, domain, (struct named){.text = ct_nvtx_names_get(regions->heap)});
+    CT_SET(&a, handle, (uintptr_t)regions->heap);
     const size_t most = bound_count(regions->count);
     for (size_t i = 0; i < regions->count; i++) {
         const struct ct_nvtx_range *range =
             (const void *)((const char *)regions->elements + i * regions->element_bytes);
         if (i < most)
-            ct_annotation_suballoc(&a, pool_of(regions->heap), (uintptr_t)range->ptr, range->bytes);
+            record_range(CT_OP_SUBALLOC, &a, range);
         if (regions->handles && !has_next)
             regions->handles[i] = range->ptr;
         else if (i >= most)
@@ -181,14 +183,11 @@ static void on_resizes(const char *api, const void *domain, const struct ct_nvtx
         regions->type != CT_NVTX_VIRTUAL_ADDRESS ||
         regions->element_bytes < sizeof(struct ct_nvtx_range))
         return;
-    const struct ct_annotation a = annotate(api, domain, (struct named){0});
+    struct ct_annotation a = annotate(api, domain, (struct named){0});
     const size_t most = bound_count(regions->count);
-    for (size_t i = 0; i < most; i++) {
-        const struct ct_nvtx_range *range =
-            (const void *)((const char *)regions->elements + i * regions->element_bytes);
-        ct_annotation_suballoc(&a, (struct ct_annotation_pool){0}, (uintptr_t)range->ptr,
-                               range->bytes);
-    }
+    for (size_t i = 0; i < most; i++)
+        record_range(CT_OP_SUBALLOC, &a,
+                     (const void *)((const char *)regions->elements + i * regions->element_bytes));
 }
 
 // Whether the references of a call are addresses. Regions that are named by another tool's handles
@@ -203,12 +202,13 @@ static void on_region_refs(const char *api, const void *domain,
     if (!refs || refs->struct_size < sizeof *refs || refs->element_bytes < sizeof(void *) ||
         !refs->elements || !are_addresses(refs->type))
         return;
-    const struct ct_annotation a = annotate(api, domain, (struct named){0});
+    struct ct_annotation a = annotate(api, domain, (struct named){0});
     const size_t most = bound_count(refs->count);
     for (size_t i = 0; i < most; i++) {
         const void *ptr;
         memcpy(&ptr, (const char *)refs->elements + i * refs->element_bytes, sizeof ptr);
-        ct_annotation_subfree(&a, (uintptr_t)ptr);
+        CT_SET(&a, ptr, (uintptr_t)ptr);
+        ct_annotation_record(CT_OP_SUBFREE, &a);
     }
 }
 
@@ -223,11 +223,12 @@ static void on_region_names(const char *api, const void *domain,
             (const void *)((const char *)names->elements + i * names->element_bytes);
         if (!are_addresses(name->type))
             continue;
-        const struct ct_annotation a = annotate(
+        struct ct_annotation a = annotate(
             api, domain,
             (struct named){.text = ct_nvtx_names_read(name->name_type, name->name),
                            .category = ct_nvtx_names_get_category(domain, name->category)});
-        ct_annotation_subname(&a, (uintptr_t)name->region);
+        CT_SET(&a, ptr, (uintptr_t)name->region);
+        ct_annotation_record(CT_OP_SUBNAME, &a);
     }
 }
 

@@ -9,6 +9,7 @@
 #include <stdatomic.h>
 #include <stddef.h>
 
+#include "base/options.h"
 #include "base/thread_places.h"
 #include "store/name_table.h"
 #include "write/info_table.h"
@@ -29,6 +30,28 @@ static struct nest places[CT_THREAD_PLACES];
 static struct ct_thread_places lent;
 static __thread struct nest *nest; // NULL: no range is open
 __thread uint32_t ct_annotation_pending;
+
+// ---- an annotation ------------------------------------------------------------------------------
+
+void ct_annotation_fill(struct ct_event *e, enum ct_op op, const struct ct_annotation *a) {
+    ct_event_init(e);
+    CT_SET(e, op, op);
+    CT_SET(e, api, a->api);
+    if (CT_HAS(a, handle))
+        CT_SET(e, handle, a->handle);
+    if (CT_HAS(a, ptr))
+        CT_SET(e, ptr, a->ptr);
+    if (CT_HAS(a, bytes))
+        CT_SET(e, bytes, a->bytes);
+    if (CT_OPTION_NUMBER(PRIVATE)) // names are the program's own words
+        return;
+    if (a->text)
+        CT_SET(e, text, a->text);
+    if (a->domain)
+        CT_SET(e, domain, a->domain);
+    if (a->category)
+        CT_SET(e, category, a->category);
+}
 
 // ---- places -------------------------------------------------------------------------------------
 
@@ -58,34 +81,28 @@ static int count_of_domain(uint32_t domain) {
     return n;
 }
 
-static uint32_t domain_of(const struct ct_event *e) {
-    return CT_HAS(e, domain) ? e->domain : 0;
-}
-
-static void keep(const struct ct_event *e, int published) {
+static void keep(const struct ct_annotation *a, int published) {
     struct open_range *const range = &nest->range[nest->kept++];
-    range->api = (uint16_t)e->api;
-    range->text = (uint16_t)(CT_HAS(e, text) ? e->text : 0);
-    range->domain = (uint16_t)domain_of(e);
-    range->category = (CT_HAS(e, category) ? e->category : 0) & 0x7FFF;
+    range->api = (uint16_t)a->api;
+    range->text = (uint16_t)a->text;
+    range->domain = (uint16_t)a->domain;
+    range->category = a->category & 0x7FFF;
     range->published = published != 0;
     ct_annotation_pending += !published;
 }
 
-int ct_annotation_push_open(const struct ct_event *e, int published,
-                            enum ct_annotation_begin *begin) {
-    *begin = published ? CT_ANNOTATION_PUBLISHED : CT_ANNOTATION_LEFT_OUT;
+int ct_annotation_push_open(const struct ct_annotation *a, int published, int *is_left_out) {
+    *is_left_out = !published;
     if (!nest && !borrow())
         return 0;
-    const int level = count_of_domain(domain_of(e));
+    const int level = count_of_domain(a->domain);
     if (nest->deep || nest->kept == CT_ANNOTATION_NEST) {
         nest->deep++;
         nest->lost += !published;
         return level;
     }
-    if (!published)
-        *begin = CT_ANNOTATION_PENDING;
-    keep(e, published);
+    *is_left_out = 0;
+    keep(a, published);
     return level;
 }
 
@@ -124,24 +141,17 @@ int ct_annotation_pop_open(uint32_t domain, int *published) {
     return level;
 }
 
-static void describe(const struct open_range *range, struct ct_event *e) {
-    ct_event_init(e);
-    CT_SET(e, op, CT_OP_RANGE_PUSH);
-    CT_SET(e, api, range->api);
-    if (range->text)
-        CT_SET(e, text, range->text);
-    if (range->domain)
-        CT_SET(e, domain, range->domain);
-    if (range->category)
-        CT_SET(e, category, range->category);
-}
-
 int ct_annotation_take_pending(struct ct_event *e) {
     for (uint32_t at = 0; ct_annotation_pending && at < nest->kept; at++)
         if (!nest->range[at].published) {
             nest->range[at].published = 1;
             ct_annotation_pending--;
-            describe(&nest->range[at], e);
+            const struct open_range *const range = &nest->range[at];
+            const struct ct_annotation a = {.api = range->api,
+                                            .text = range->text,
+                                            .domain = range->domain,
+                                            .category = range->category};
+            ct_annotation_fill(e, CT_OP_RANGE_PUSH, &a);
             return 1;
         }
     return 0;

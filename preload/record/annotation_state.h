@@ -8,6 +8,21 @@
 
 #include <cutrace/format/format.h>
 
+// ---- an annotation ----------------------------------------------------------------------------
+
+// Names are ids (store/name_table.h); 0: none. Of the fields below `present` those are there that
+// CT_SET has set.
+struct ct_annotation {
+    uint32_t api;  // the function that the program called
+    uint32_t text; // of a mark or a range; of a sub-allocation: of its pool
+    uint32_t domain, category;
+    uint64_t present;
+    uint64_t handle, ptr, bytes;
+};
+
+// Makes an event of it.
+void ct_annotation_fill(struct ct_event *e, enum ct_op op, const struct ct_annotation *a);
+
 // ---- open ranges ------------------------------------------------------------------------------
 
 // The ranges that are open in the calling thread, as far as a trace needs them: a range that was
@@ -21,16 +36,9 @@
 // How many ranges of the calling thread are open, kept and not published.
 extern __thread uint32_t ct_annotation_pending __attribute__((tls_model("initial-exec")));
 
-enum ct_annotation_begin {
-    CT_ANNOTATION_PUBLISHED,
-    CT_ANNOTATION_PENDING, // it waits for the thread's first event
-    CT_ANNOTATION_LEFT_OUT,
-};
-
-// Notes a range that begins. `published`: its event is in the trace. Returns its level among the
-// open ranges of its domain, from 0 on, and sets *begin.
-int ct_annotation_push_open(const struct ct_event *e, int published,
-                            enum ct_annotation_begin *begin);
+// Notes a range that begins. `published`: its event is in the trace; else it waits for the thread's
+// first event, or is left out. Returns its level among the open ranges of its domain, from 0 on.
+int ct_annotation_push_open(const struct ct_annotation *a, int published, int *is_left_out);
 
 // Notes the end of the innermost range of this domain (a name id, 0: none). Sets *published to
 // whether its begin was, or may have been. Returns its level; -1: no range of the domain is open.
