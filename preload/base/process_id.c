@@ -48,9 +48,6 @@ void ct_process_id_get_program_name(char *out, size_t size) {
     char *deleted = strstr(exe, " (deleted)");
     if (deleted && !deleted[10])
         *deleted = 0;
-    const char *slash = strrchr(exe, '/');
-    const char *name = *exe ? exe : "unknown";
-    if (slash && slash[1])
-        name = slash + 1;
-    ct_print(out, size, "%.64s", name);
+    const char *const name = ct_base_name(exe);
+    ct_print(out, size, "%.64s", *name ? name : *exe ? exe : "unknown");
 }

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/read_file.h"
 #include "store/loaded_modules.h"
 #include "write/info_table.h"
 
@@ -103,8 +104,7 @@ __attribute__((noinline, cold)) void ct_wrapped_call_leave(struct ct_wrapped_cal
 static const char *library_of(const struct caller *c) {
     const struct ct_loaded_module *const m =
         c->address ? ct_loaded_modules_find((uintptr_t)c->address) : NULL;
-    const char *const slash = m && m->path ? strrchr(m->path, '/') : NULL;
-    return slash ? slash + 1 : m && m->path ? m->path : "unknown";
+    return m && m->path ? ct_base_name(m->path) : "unknown";
 }
 
 static int is_of(const struct caller *c, enum side side, enum ct_hook_id id) {

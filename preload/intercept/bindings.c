@@ -15,9 +15,9 @@
 #include <string.h>
 
 #include "base/files.h"
-#include "base/maps.h"
 #include "base/pages.h"
 #include "base/print.h"
+#include "base/read_file.h"
 #include "intercept/cuda_api.h"
 #include "intercept/own_image.h"
 #include "write/info_table.h"
@@ -146,7 +146,7 @@ static int add_mapping(void *user, const struct ct_mapping *of) {
                        .is_executable = of->is_executable};
     if (ct_own_image_has((const void *)(uintptr_t)(of->start)) || read_segments(&m))
         return 0;
-    ct_print(m.path, sizeof m.path, "%s", ct_maps_base_name(of->path));
+    ct_print(m.path, sizeof m.path, "%s", ct_base_name(of->path));
     take_over(&m, f->before, f->before_count);
     f->list[f->count++] = m;
     return 0;

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/read_file.h"
 #include "base/real_dlsym.h"
 #include "intercept/cuda_api.h"
 #include "intercept/cuda_context.h"
@@ -54,13 +55,8 @@ static struct copy *find_copy(uintptr_t base) {
     return &copies[COPIES - 1];
 }
 
-static const char *base_name(const char *path) {
-    const char *slash = strrchr(path, '/');
-    return slash ? slash + 1 : path;
-}
-
 static int is_runtime(const char *path) {
-    return path && strncmp(base_name(path), "libcudart.so", 12) == 0;
+    return path && strncmp(ct_base_name(path), "libcudart.so", 12) == 0;
 }
 
 // ---- searching ------------------------------------------------------------------------------
@@ -114,7 +110,7 @@ static void publish_version(const char *path) {
     int version;
     if (!get_version || get_version(&version) != cudaSuccess)
         return;
-    snprintf(key, sizeof key, "cuda.runtime.%s", base_name(path));
+    snprintf(key, sizeof key, "cuda.runtime.%s", ct_base_name(path));
     ct_info_set(key, "%d", version);
 }
 

@@ -14,6 +14,7 @@
 
 #include "base/options.h"
 #include "base/print.h"
+#include "base/read_file.h"
 #include "base/real_dlsym.h"
 #include "intercept/audit.h"
 #include "intercept/cupti_parts.h"
@@ -313,8 +314,7 @@ static void *give_way(int function, const void *caller) {
         object = info.dli_fname;
     if (!p)
         p = find_next(names[function], object);
-    const char *const slash = object ? strrchr(object, '/') : NULL;
-    ct_cupti_give_way(slash ? slash + 1 : object && *object ? object : "the program");
+    ct_cupti_give_way(object && *object ? ct_base_name(object) : "the program");
     return p;
 }
 

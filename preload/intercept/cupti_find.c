@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/options.h"
+#include "base/read_file.h"
 #include "base/real_dlsym.h"
 #include "intercept/driver.h"
 
@@ -143,8 +144,7 @@ static int needs_cupti(const struct dl_phdr_info *object) {
 
 static int look_at(struct dl_phdr_info *object, size_t bytes, void *data) {
     struct profilers *const p = data;
-    const char *const slash = strrchr(object->dlpi_name, '/');
-    const char *const name = slash ? slash + 1 : object->dlpi_name;
+    const char *const name = ct_base_name(object->dlpi_name);
     (void)bytes;
     if (!strcmp(name, "libtorch_cuda.so"))
         p->has_cuda = 1;

@@ -71,13 +71,8 @@ static atomic_uint not_forwarded;
 // Of the tables above.
 static struct ct_loaded_tables tables;
 
-static const char *base_name(const char *path) {
-    const char *slash = strrchr(path, '/');
-    return slash ? slash + 1 : path;
-}
-
 static size_t folder_bytes(const char *path) {
-    return (size_t)(base_name(path) - path);
+    return (size_t)(ct_base_name(path) - path);
 }
 
 static int is_same_folder(const char *a, const char *b) {

@@ -7,8 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/maps.h"
 #include "base/print.h"
+#include "base/read_file.h"
 #include "intercept/hook_table.h"
 #include "store/loaded_modules.h"
 #include "write/info_table.h"
@@ -48,7 +48,7 @@ static void publish_callers(void) {
     char key[64];
     for (int i = 0; i < CALLERS && atomic_load(&callers[i]); i++) {
         const struct ct_loaded_module *const m = ct_loaded_modules_find(atomic_load(&callers[i]));
-        const int n = m && m->path ? ct_name_list_find(&modules, ct_maps_base_name(m->path)) : -1;
+        const int n = m && m->path ? ct_name_list_find(&modules, ct_base_name(m->path)) : -1;
         if (n < 0)
             continue; // the survey reads the table again, if the loader has loaded it since
         ct_print(key, sizeof key, "look_ups.resolver.%d", n);

@@ -11,7 +11,6 @@
 
 #include "base/clock.h"
 #include "base/files.h"
-#include "base/maps.h"
 #include "base/options.h"
 #include "base/print.h"
 #include "base/process_id.h"
@@ -60,7 +59,7 @@ static int find_own(void *user, const struct ct_mapping *m) {
 
 static int find_driver(void *user, const struct ct_mapping *m) {
     struct search *s = user;
-    const char *const name = ct_maps_base_name(m->path);
+    const char *const name = ct_base_name(m->path);
     s->has_library |= (s->inode && m->inode == s->inode && m->device == s->device) ||
                       !strncmp(name, "libcutrace.so", sizeof "libcutrace.so" - 1);
     s->has_driver |= !strncmp(name, "libcuda.so", sizeof "libcuda.so" - 1);
@@ -88,7 +87,7 @@ static void read_name(unsigned pid, char *name) {
     ct_print(path, sizeof path, "/proc/%u/exe", pid);
     const ssize_t n = readlink(path, target, sizeof target - 1);
     target[n > 0 ? n : 0] = 0;
-    ct_print(name, NAME_BYTES, "%s", n > 0 ? ct_maps_base_name(target) : "unknown");
+    ct_print(name, NAME_BYTES, "%s", n > 0 ? ct_base_name(target) : "unknown");
 }
 
 static void look_at(unsigned pid, struct search of) {
@@ -134,7 +133,8 @@ struct threads {
     int is_told;
 };
 
-static int add_children_of_task(void *user, const char *name) {
+static int add_children_of_task(void *user, const char *name, unsigned type) {
+    (void)type;
     struct threads *const t = user;
     char path[96];
     if (*name < '0' || *name > '9')

@@ -10,7 +10,6 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cutrace/format/journal.h>
@@ -19,6 +18,7 @@
 #include "base/pages.h"
 #include "base/print.h"
 #include "base/process_id.h"
+#include "base/read_file.h"
 #include "store/file_pattern.h"
 
 #define ENTRIES_MAX 10000u // of the folder; later ones are ignored
@@ -230,32 +230,17 @@ struct folder {
     size_t traces, entries;
 };
 
-// As getdents64(2) returns it. readdir(3) allocates from the host's heap.
-struct entry {
-    uint64_t inode, offset;
-    uint16_t bytes;
-    uint8_t type;
-    char name[];
-};
-
-static void add_entry(struct folder *f, const struct entry *e) {
-    struct trace *t = &f->trace[f->traces];
-    if ((e->type != DT_REG && e->type != DT_UNKNOWN) || strlen(e->name) >= NAME_BYTES ||
-        !could_be_trace(&f->glob, f->has_counter, e->name))
-        return;
-    ct_print(t->name, sizeof t->name, "%s", e->name);
+static int add_entry(void *user, const char *name, unsigned type) {
+    struct folder *const f = user;
+    struct trace *const t = &f->trace[f->traces];
+    if (f->entries++ == ENTRIES_MAX)
+        return 1;
+    if ((type != DT_REG && type != DT_UNKNOWN) || strlen(name) >= NAME_BYTES ||
+        !could_be_trace(&f->glob, f->has_counter, name))
+        return 0;
+    ct_print(t->name, sizeof t->name, "%s", name);
     f->traces += get_state(f->fd, t->name, &t->changed_ns) == FINISHED;
-}
-
-static void read_folder(struct folder *f) {
-    static _Alignas(struct entry) char buffer[32 << 10];
-    long n;
-    while ((n = ct_getdents(f->fd, buffer, sizeof buffer)) > 0)
-        for (long at = 0; at < n; at += ((const struct entry *)(buffer + at))->bytes) {
-            if (f->entries++ == ENTRIES_MAX)
-                return;
-            add_entry(f, (const struct entry *)(buffer + at));
-        }
+    return 0;
 }
 
 static void remove_oldest(struct folder *f) {
@@ -288,7 +273,7 @@ void ct_retention_remove_old(const char *pattern, const char *file, uint64_t max
         return;
     f.trace = ct_pages_map(ENTRIES_MAX * sizeof *f.trace);
     if (f.trace && !parse_pattern(pattern, &f.glob))
-        read_folder(&f);
+        ct_read_folder(f.fd, add_entry, &f);
     while (f.traces > max_traces)
         remove_oldest(&f);
     if (f.trace)

@@ -8,7 +8,6 @@
 #define _GNU_SOURCE
 #include "write/process_info.h"
 
-#include <ctype.h>
 #include <stdint.h>
 #include <string.h>
 #include <unistd.h>
@@ -238,24 +237,9 @@ void ct_command_line_publish(void) {
 // ---- ancestors ----------------------------------------------------------------------------------
 
 struct ancestor {
-    unsigned parent, user;
+    uint64_t parent, user;
     char file[256]; // the program that it runs: the end of its path
 };
-
-// The number after a label of /proc/PID/status; UINT32_MAX: there is none.
-static unsigned read_field(const char *status, const char *label) {
-    const char *at = strstr(status, label);
-    unsigned value = 0;
-    if (!at)
-        return UINT32_MAX;
-    for (at += strlen(label); *at == ' ' || *at == '\t';)
-        at++;
-    if (!isdigit((unsigned char)*at))
-        return UINT32_MAX;
-    for (; isdigit((unsigned char)*at); at++)
-        value = value * 10 + (unsigned)(*at - '0');
-    return value;
-}
 
 static void read_program_file(const char *path, char *file, size_t size) {
     static char target[4096]; // the writer thread's
@@ -269,11 +253,11 @@ static int read_ancestor(unsigned pid, struct ancestor *a) {
     char path[64], status[2048];
     ct_print(path, sizeof path, "/proc/%u/status", pid);
     status[ct_read_file(path, status, sizeof status - 1)] = 0;
-    a->parent = read_field(status, "\nPPid:");
-    a->user = read_field(status, "\nUid:");
+    const int is_there = ct_read_number_after(status, "PPid:", &a->parent) &&
+                         ct_read_number_after(status, "Uid:", &a->user);
     ct_print(path, sizeof path, "/proc/%u/exe", pid);
     read_program_file(path, a->file, sizeof a->file);
-    return a->parent == UINT32_MAX ? -1 : 0;
+    return is_there ? 0 : -1;
 }
 
 // Shells, and what starts a user's processes.
@@ -281,8 +265,7 @@ static int ends_search(const char *file) {
     static const char *const names[] = {"sh",   "bash",  "dash",   "zsh",    "fish",    "ksh",
                                         "ash",  "csh",   "tcsh",   "mksh",   "busybox", "sshd",
                                         "tmux", "login", "screen", "systemd"};
-    const char *slash = strrchr(file, '/');
-    const char *name = slash ? slash + 1 : file;
+    const char *name = ct_base_name(file);
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (!strcmp(name, names[i]))
             return 1;
@@ -297,7 +280,7 @@ void ct_command_line_read_ancestors(void) {
         return;
     read_program_file("/proc/self/exe", self.file, sizeof self.file);
     unsigned pid = (unsigned)getppid();
-    for (uint8_t level = 2; level < MAX_LEVELS + 2 && pid; level++, pid = a.parent) {
+    for (uint8_t level = 2; level < MAX_LEVELS + 2 && pid; level++, pid = (unsigned)a.parent) {
         if (read_ancestor(pid, &a) || a.user != getuid() || ends_search(a.file))
             return;
         ct_print(path, sizeof path, "/proc/%u/cmdline", pid);

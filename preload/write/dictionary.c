@@ -11,6 +11,7 @@
 
 #include "base/pages.h"
 #include "base/print.h"
+#include "base/read_file.h"
 #include "store/name_table.h"
 #include "store/ring.h"
 #include "store/stack_table.h"
@@ -520,11 +521,6 @@ void ct_dictionary_resolve_frames(int final) {
 
 // ---- callers -----------------------------------------------------------------------------
 
-static const char *base_name(const char *path) {
-    const char *slash = strrchr(path, '/');
-    return slash ? slash + 1 : path;
-}
-
 static enum ct_frame_rank rank_caller(const struct frame *f) {
     struct ct_code_name t;
     if (ct_frame_word_is_native(f->word))
@@ -572,7 +568,7 @@ size_t ct_dictionary_format_caller(uint32_t stack, char *out, size_t size) {
     if (!ct_frame_word_is_native(f->word))
         return format_python_caller(f->word, out, size);
     if (f->state != FRAME_NAMED)
-        return ct_print(out, size, "%s+0x%lx", base_name(f->module->path),
+        return ct_print(out, size, "%s+0x%lx", ct_base_name(f->module->path),
                         f->word - f->module->base);
     ct_noise_plain_name(f->symbol, f->symbol_bytes, name, sizeof name);
     return ct_print(out, size, "%s", name);

@@ -19,6 +19,7 @@
 #include "base/loader_gate.h"
 #include "base/options.h"
 #include "base/print.h"
+#include "base/read_file.h"
 #include "store/loaded_modules.h"
 #include "store/name_table.h"
 #include "store/stack_table.h"
@@ -58,7 +59,7 @@ static enum kind find_kind_of_path(const char *path) {
                      {"libcudart.so", OF_CUDA},
                      {"libcudart-", OF_CUDA},
                      {"libc10_cuda.so", OF_PYTORCH}};
-    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    const char *name = ct_base_name(path);
     for (size_t i = 0; i < sizeof libraries / sizeof *libraries; i++)
         if (!strncmp(name, libraries[i].name, strlen(libraries[i].name)))
             return libraries[i].kind;

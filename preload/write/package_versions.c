@@ -170,7 +170,8 @@ static void add_name(const char *name) {
     }
 }
 
-static int add_counted_name(void *names, const char *name) {
+static int add_counted_name(void *names, const char *name, unsigned type) {
+    (void)type;
     if (++*(uint32_t *)names > MAX_ENTRIES)
         return 1;
     add_name(name);
