@@ -3,6 +3,7 @@
 #include "base/base_libc.h"
 
 #include <dlfcn.h>
+#include <errno.h>
 #include <link.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -93,4 +94,21 @@ void ct_base_libc_end_single_thread(void) {
     pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
     (void)function(&thread, &attributes, do_nothing, NULL);
     pthread_attr_destroy(&attributes);
+}
+
+static int create_detached(void *(*run)(void *), size_t stack_bytes) {
+    pthread_t thread;
+    pthread_attr_t attributes;
+    pthread_attr_init(&attributes);
+    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+    if (stack_bytes)
+        pthread_attr_setstacksize(&attributes, stack_bytes);
+    const int rc = pthread_create(&thread, &attributes, run, NULL);
+    pthread_attr_destroy(&attributes);
+    return rc;
+}
+
+int ct_base_libc_create_thread(void *(*run)(void *), size_t stack_bytes) {
+    const int rc = create_detached(run, stack_bytes);
+    return rc == EINVAL ? create_detached(run, 0) : rc;
 }

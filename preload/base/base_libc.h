@@ -3,6 +3,8 @@
 #ifndef CT_BASE_BASE_LIBC_H
 #define CT_BASE_BASE_LIBC_H
 
+#include <stddef.h>
+
 // Whether this library uses the program's C library. Where it does not, it must not store
 // thread-specific data: keys are counted by each C library, and the values of all of them lie at
 // the same place of a thread (struct pthread). A key of ours would be the program's key, too, whose
@@ -26,5 +28,10 @@ void ct_base_libc_at_fork(void (*before)(void), void (*in_parent)(void), void (*
 //
 // The caller has blocked the signals, which that thread inherits.
 void ct_base_libc_end_single_thread(void);
+
+// Creates a detached thread of this library, after that. Where stack_bytes are too small, because the
+// program has much thread-local storage, it gets a stack of the usual size. Returns 0, or an error
+// number.
+int ct_base_libc_create_thread(void *(*run)(void *), size_t stack_bytes);
 
 #endif

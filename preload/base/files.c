@@ -83,23 +83,6 @@ static void *keep_second(void *unused) {
     return unused;
 }
 
-static int create(void *(*run)(void *)) {
-    pthread_attr_t attributes;
-    pthread_t thread;
-    pthread_attr_init(&attributes);
-    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-    pthread_attr_setstacksize(&attributes, STACK_BYTES);
-    int rc = pthread_create(&thread, &attributes, run, NULL);
-    pthread_attr_destroy(&attributes);
-    if (rc == EINVAL) { // the program has much thread-local storage: STACK_BYTES is too small
-        pthread_attr_init(&attributes);
-        pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-        rc = pthread_create(&thread, &attributes, run, NULL);
-        pthread_attr_destroy(&attributes);
-    }
-    return rc;
-}
-
 static void set_reason(const char *why) {
     reason = why;
     for (unsigned i = 0; i < KEEPERS; i++)
@@ -115,7 +98,7 @@ static void *keep_first(void *unused) {
         set_reason("close_range is refused");
     else if ((tasks = open("/proc/self/task", O_RDONLY | O_DIRECTORY | O_CLOEXEC)) < 0)
         set_reason("/proc is missing");
-    else if (create(keep_second))
+    else if (ct_base_libc_create_thread(keep_second, STACK_BYTES))
         set_reason("no thread could be created");
     // The starter may have given up.
     if (!atomic_compare_exchange_strong(&table, &starting, reason ? REFUSED : APART))
@@ -143,7 +126,7 @@ void ct_files_start(void) {
     atomic_store(&table, STARTING);
     ct_signal_guard_enter(&guard); // the keepers inherit the blocked signals
     ct_base_libc_end_single_thread();
-    if (create(keep_first))
+    if (ct_base_libc_create_thread(keep_first, STACK_BYTES))
         set_reason("no thread could be created");
     else
         wait_for_start();

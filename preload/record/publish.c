@@ -26,7 +26,6 @@
 #include "store/ring.h"
 #include "write/drain.h"
 #include "write/drain_lock.h"
-#include "write/name_pending.h"
 #include "write/nvml.h"
 #include "write/oom_notice.h"
 
@@ -137,7 +136,7 @@ static void say_failure(const struct ct_event *e) {
     const uint64_t start_ns = ct_clock_read();
     const int waits =
         ct_event_reports_oom(e) && ct_oom_notice_has_turn(e->t_ns) && !drain_own(start_ns);
-    ct_wakeup_hurry();
+    ct_wakeup_ask(CT_WAKEUP_HURRY);
     if (waits && CT_OPTION_NUMBER(NVML) && ct_nvml_is_usable() &&
         start_ns >= atomic_load(&slow_until_ns))
         wait_for_writer(start_ns + NVML_NS);
@@ -155,7 +154,7 @@ static __attribute__((noinline)) int drain_here(enum ct_drain_how how) {
     if (ct_drain_lock_try(&guard))
         return -EBUSY;
     ct_drain_run(how);
-    if (how == CT_DRAIN_FINAL || !ct_tracing_has_writer())
+    if (how == CT_DRAIN_FINAL || !ct_writer_thread_runs())
         ct_oom_notice_print(how == CT_DRAIN_FINAL);
     ct_drain_lock_release(&guard);
     return 0;
@@ -229,7 +228,7 @@ static __attribute__((noinline)) void drain_apart(void) {
 static __attribute__((noinline)) void flush_after_publish(const struct ct_event *event) {
     if (ct_tracing_is_exiting())
         drain_at_exit(ct_ring_is_empty);
-    else if (ct_tracing_has_writer())
+    else if (ct_writer_thread_runs())
         say_failure(event);
     else
         (void)drain_here(CT_DRAIN_FLUSH);
@@ -238,8 +237,8 @@ static __attribute__((noinline)) void flush_after_publish(const struct ct_event 
 static __attribute__((noinline)) void drain_quarter(void) {
     if (ct_ring_is_apart())
         drain_apart();
-    else if (ct_tracing_has_writer())
-        ct_wakeup_hurry();
+    else if (ct_writer_thread_runs())
+        ct_wakeup_ask(CT_WAKEUP_HURRY);
     else
         (void)drain_here(CT_DRAIN_EVENTS);
 }
@@ -289,13 +288,13 @@ static __attribute__((destructor)) void finish_at_exit(void) {
     const int saved = errno;
     // The writer thread ends with the versions of the packages that this finds.
     (void)drain_here(CT_DRAIN_EVENTS);
-    (void)ct_name_pending_resolve(2000);
+    (void)ct_writer_thread_name_pending(2000);
     ct_survey_ask_last();
-    ct_wakeup_stop();
+    ct_wakeup_ask(CT_WAKEUP_STOP);
     ct_writer_thread_finish_notes();
     (void)drain_here(CT_DRAIN_EVENTS);
     ct_writer_thread_finish_reading();
-    (void)ct_name_pending_resolve(2000);
+    (void)ct_writer_thread_name_pending(2000);
     // What is published after this drain has looked is put into the file by the thread that
     // publishes it.
     ct_tracing_begin_exit();

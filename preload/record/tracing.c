@@ -265,10 +265,6 @@ void ct_tracing_open(void) {
         open_slow();
 }
 
-int ct_tracing_has_writer(void) {
-    return ct_writer_thread_runs();
-}
-
 void ct_tracing_begin_exit(void) {
     atomic_store(&exiting, 1);
 }

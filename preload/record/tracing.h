@@ -33,9 +33,6 @@ void ct_tracing_open(void);
 // Whether the trace of this very process (not of its parent) is open.
 int ct_tracing_is_open(void);
 
-// Whether the writer thread runs. Without it, the threads that publish drain the rings themselves.
-int ct_tracing_has_writer(void);
-
 // The process is about to end: from now on each thread drains what it publishes. No writer thread
 // is started any more.
 void ct_tracing_begin_exit(void);

@@ -17,7 +17,7 @@ _Atomic int ct_wakeup_is_needed;
 static _Atomic uint32_t no_journal; // the word while there is no journal
 static _Atomic uint32_t *_Atomic wanted = &no_journal;
 
-static void ask(uint32_t what) {
+void ct_wakeup_ask(uint32_t what) {
     const int saved = errno;
     _Atomic uint32_t *word = atomic_load(&wanted);
     if (!(atomic_fetch_or(word, what) & what))
@@ -27,15 +27,7 @@ static void ask(uint32_t what) {
 
 __attribute__((noinline)) void ct_wakeup_notice(void) {
     if (atomic_exchange(&ct_wakeup_is_needed, 0))
-        ask(CT_WAKEUP_NOTICE);
-}
-
-void ct_wakeup_hurry(void) {
-    ask(CT_WAKEUP_HURRY);
-}
-
-void ct_wakeup_stop(void) {
-    ask(CT_WAKEUP_STOP);
+        ct_wakeup_ask(CT_WAKEUP_NOTICE);
 }
 
 uint32_t ct_wakeup_wait(uint32_t ignored, uint64_t ns) {

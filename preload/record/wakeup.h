@@ -21,8 +21,7 @@ enum {
 extern _Atomic int ct_wakeup_is_needed;
 
 void ct_wakeup_notice(void);
-void ct_wakeup_hurry(void);
-void ct_wakeup_stop(void);
+void ct_wakeup_ask(uint32_t what);
 
 // Waits until something beyond `ignored` is asked for, or for `ns` nanoseconds (UINT64_MAX: without
 // end). Returns what is asked for. The writer thread only.

@@ -28,11 +28,9 @@
 #include "write/dictionary.h"
 #include "write/drain.h"
 #include "write/drain_lock.h"
-#include "write/driver_release.h"
 #include "write/host_memory.h"
 #include "write/info_table.h"
 #include "write/live_state.h"
-#include "write/name_pending.h"
 #include "write/nvml.h"
 #include "write/oom_notice.h"
 #include "write/package_versions.h"
@@ -108,7 +106,7 @@ static int has_nvml;
 // Asks NVML if it is time: soon after a failure, or after a reading that differs.
 static void sample_nvml(void) {
     if (ct_nvml_has_devices())
-        ct_driver_release_publish();
+        ct_process_info_publish_release();
     const int in_haste = ct_live_state_wants_nvml() || ct_oom_notice_has_devices();
     const uint64_t deadline = in_haste ? sample_ns - SAMPLE_NS + HASTE_NS : sample_ns;
     if (!has_nvml || !ct_nvml_has_devices() || ct_clock_read() < deadline)
@@ -137,6 +135,19 @@ static int must_say(void) {
     return ct_oom_notice_is_waiting() || (deadline && ct_clock_read() >= deadline);
 }
 
+int ct_writer_thread_name_pending(unsigned ms) {
+    struct ct_signal_guard guard;
+    int modules_changed;
+    const int rc = ct_symbolizer_resolve(ms, &modules_changed);
+    if (rc < 0)
+        return rc;
+    if (rc > 0 && !ct_drain_lock_wait(&guard, 1000)) {
+        ct_drain_run(CT_DRAIN_EVENTS);
+        ct_drain_lock_release(&guard);
+    }
+    return modules_changed;
+}
+
 static void drain_and_name(void) {
     struct ct_signal_guard guard;
     const enum ct_drain_how how = read_control();
@@ -154,7 +165,7 @@ static void drain_and_name(void) {
     }
     if (is_waiting)
         say_failures();
-    const int loaded = unresolved && ct_name_pending_resolve(0) > 0;
+    const int loaded = unresolved && ct_writer_thread_name_pending(0) > 0;
     if (loaded || ct_rescan_is_requested())
         ct_rescan();
     ct_symbolizer_free_idle_tables();
@@ -205,7 +216,7 @@ static _Atomic int main_left;
 static void note_main_left(void *unused) {
     (void)unused;
     atomic_store(&main_left, 1);
-    ct_wakeup_hurry();
+    ct_wakeup_ask(CT_WAKEUP_HURRY);
 }
 
 // Called in the main thread: by the constructor, and in a forked child.
@@ -313,26 +324,14 @@ int ct_writer_thread_runs(void) {
 
 int ct_writer_thread_start(void) {
     struct ct_signal_guard guard;
-    pthread_attr_t attributes;
-    pthread_t thread;
     if (ct_journal_get())
         ct_wakeup_use_journal(ct_journal_get());
     atomic_store(&runs, 1);
     ct_signal_guard_enter(&guard); // the thread inherits the blocked signals
     ct_base_libc_end_single_thread();
-    pthread_attr_init(&attributes);
-    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-    pthread_attr_setstacksize(&attributes, STACK_BYTES);
-    int rc = pthread_create(&thread, &attributes, run, NULL);
-    if (rc == EINVAL) { // the program has much thread-local storage: STACK_BYTES is too small
-        pthread_attr_destroy(&attributes);
-        pthread_attr_init(&attributes);
-        pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-        rc = pthread_create(&thread, &attributes, run, NULL);
-    }
+    const int rc = ct_base_libc_create_thread(run, STACK_BYTES);
     if (rc)
         atomic_store(&runs, 0);
-    pthread_attr_destroy(&attributes);
     ct_signal_guard_leave(&guard);
     return -rc;
 }

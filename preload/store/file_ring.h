@@ -40,7 +40,11 @@ int ct_file_ring_adopt_size(int fd, uint64_t size);
 // Cuts off free space at the end of the file. Returns 0 or -errno.
 int ct_file_ring_trim(int fd);
 
-// Protects chunks first_seq .. last_seq from being overwritten; see ct_trace_file_protect.
+// Protects chunks first_seq .. last_seq, also future ones, from being overwritten. A call replaces
+// the range that an earlier call gave for `which`; first_seq > last_seq removes it. first_seq is a
+// restart chunk: without it a reader cannot use the chunks after it. At most half of the file is
+// protected. Beyond that, whole restart intervals lose their protection, the oldest one of the
+// longer range first.
 void ct_file_ring_protect(uint64_t first_seq, uint64_t last_seq, enum ct_protected which);
 
 // From this seq on, all chunks up to the newest are in the file.

@@ -268,22 +268,6 @@ int ct_trace_file_trim(void) {
     return rc ? rc : ct_file_ring_trim(fd);
 }
 
-void ct_trace_file_protect(uint64_t first_seq, uint64_t last_seq, enum ct_protected which) {
-    ct_file_ring_protect(first_seq, last_seq, which);
-}
-
-uint64_t ct_trace_file_get_written_bytes(void) {
-    return ct_file_ring_get_written_bytes();
-}
-
-uint64_t ct_trace_file_get_size(void) {
-    return ct_file_ring_get_size();
-}
-
-uint64_t ct_trace_file_get_capacity(void) {
-    return ct_file_ring_get_capacity();
-}
-
 const char *ct_trace_file_take_error(void) {
     static char text[sizeof error_text];
     if (!*error_text)

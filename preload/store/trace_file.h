@@ -35,20 +35,6 @@ int ct_trace_file_put_provisional(const void *chunk, size_t n);
 // Removes the provisional chunk: what it was a part of is given up.
 void ct_trace_file_drop_provisional(void);
 
-// Protects chunks first_seq .. last_seq, also future ones, from being overwritten. A call replaces
-// the range that an earlier call gave for `which`; first_seq > last_seq removes it. first_seq is a
-// restart chunk: without it a reader cannot use the chunks after it. At most half of the file is
-// protected. Beyond that, whole restart intervals lose their protection, the oldest one of the
-// longer range first.
-void ct_trace_file_protect(uint64_t first_seq, uint64_t last_seq, enum ct_protected which);
-
-// Bytes of all chunks ever written, provisional ones included, and of the file.
-uint64_t ct_trace_file_get_written_bytes(void);
-uint64_t ct_trace_file_get_size(void);
-
-// Bytes that the file may have: CUTRACE_MAX_SIZE, or its size while the disk is full. 0: no bound.
-uint64_t ct_trace_file_get_capacity(void);
-
 // The last error of the file since the previous call, as the text of a NOTE; NULL if there was
 // none.
 const char *ct_trace_file_take_error(void);

@@ -50,7 +50,7 @@ static struct {
 
 // The bytes that the ring has for certain: half of the file may be protected.
 static uint64_t ring_bytes(void) {
-    const uint64_t most = ct_trace_file_get_capacity();
+    const uint64_t most = ct_file_ring_get_capacity();
     return ct_memory_chunks_limit(g.protects ? most / 2 : most);
 }
 
@@ -238,8 +238,8 @@ static uint64_t find_restart_point(uint64_t event) {
 // The first OOM and the last one are protected.
 static void protect(uint64_t last_seq) {
     const uint64_t first_seq = find_restart_point(g.oom_event);
-    ct_trace_file_protect(first_seq, last_seq,
-                          g.protects ? CT_PROTECTED_LAST_OOM : CT_PROTECTED_FIRST_OOM);
+    ct_file_ring_protect(first_seq, last_seq,
+                         g.protects ? CT_PROTECTED_LAST_OOM : CT_PROTECTED_FIRST_OOM);
     g.protects = 1;
     g.has_oom = 0;
 }

@@ -144,7 +144,7 @@ uint64_t ct_drain_deadline_ns(void) {
 // A chunk is a sixteenth of the file at most, so that a small ring, or one that a full disk has
 // made small, is overwritten in small steps.
 static uint64_t choose_chunk_records(void) {
-    const uint64_t capacity = ct_memory_chunks_limit(ct_trace_file_get_capacity());
+    const uint64_t capacity = ct_memory_chunks_limit(ct_file_ring_get_capacity());
     const uint64_t fit = capacity / 16 / BYTES_PER_EVENT;
     if (!capacity || fit > MAX_CHUNK_EVENTS)
         return MAX_CHUNK_EVENTS;
@@ -233,7 +233,7 @@ static int append_chunk(void) {
     ct_notes_add(ct_trace_file_take_error());
     // On a full disk, a chunk that was begun earlier is too large for the space that remains;
     // smaller ones fit.
-    if (rc == -EFBIG || (rc == -ENOSPC && w.chunk_bytes > ct_trace_file_get_capacity() / 2))
+    if (rc == -EFBIG || (rc == -ENOSPC && w.chunk_bytes > ct_file_ring_get_capacity() / 2))
         return drop_chunk();
     if (rc)
         return rc;
@@ -254,7 +254,7 @@ static int close_chunk(unsigned flags) {
 
 // Whether the open chunk must be closed before another batch.
 static int is_full(void) {
-    const uint64_t capacity = ct_memory_chunks_limit(ct_trace_file_get_capacity());
+    const uint64_t capacity = ct_memory_chunks_limit(ct_file_ring_get_capacity());
     return ct_open_chunk_get()->records >= w.chunk_records ||
            ct_open_chunk_blocks_left() < 2 * CT_OPEN_CHUNK_RESERVE_BLOCKS ||
            (capacity && ct_open_chunk_definition_bytes() >= capacity / 2);
@@ -271,7 +271,7 @@ static void report_counters(void) {
     atomic_store_explicit(&j->events,
                           ct_open_chunk_get()->first_event + ct_open_chunk_get()->events,
                           memory_order_relaxed);
-    atomic_store_explicit(&j->bytes_written, ct_trace_file_get_written_bytes(),
+    atomic_store_explicit(&j->bytes_written, ct_file_ring_get_written_bytes(),
                           memory_order_relaxed);
     ct_live_state_report(j);
 }
@@ -419,7 +419,7 @@ static int renew_info(enum ct_drain_how how) {
     ct_info_refresh();
     ct_info_set("recorder.clock", "%s", ct_clock_get_source());
     ct_info_set("recorder.stacks_full", "%lu", atomic_load(&ct_stack_table_dropped));
-    ct_info_set("recorder.bytes_written", "%lu", ct_trace_file_get_written_bytes());
+    ct_info_set("recorder.bytes_written", "%lu", ct_file_ring_get_written_bytes());
     if (how == CT_DRAIN_FINAL)
         ct_info_set("recorder.end", "exit");
     return how >= CT_DRAIN_INFO;

@@ -279,7 +279,7 @@ static int sample_devices(uint64_t which, int always, void (*record)(struct ct_e
     return 0;
 }
 
-// Where the kernel's file is not to be had (driver_release.h).
+// Where the kernel's file is not to be had (process_info.h).
 static void publish_release(void) {
     static int done;
     char text[81]; // NVML_SYSTEM_DRIVER_VERSION_BUFFER_SIZE is 80

@@ -24,6 +24,7 @@
 #include "base/options.h"
 #include "base/print.h"
 #include "base/process_id.h"
+#include "base/read_file.h"
 #include "store/file_pattern.h"
 #include "write/info_table.h"
 
@@ -216,4 +217,40 @@ void ct_process_info_publish(void) {
                    after = read_clock(CLOCK_MONOTONIC);
     ct_info_set("clock.monotonic_ns", "%lu", before + (after - before) / 2);
     ct_info_set("clock.realtime_ns", "%lu", wall);
+}
+
+// ---- the driver's release -----------------------------------------------------------------------
+
+enum { MOST_RELEASE = 40 }; // letters
+
+// "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.159.04  Release Build ...": the
+// first word that begins with a digit and has a point.
+size_t ct_process_info_find_release(const char *text, size_t n, const char **release) {
+    const char *end = memchr(text, '\n', n);
+    end = end ? end : text + n;
+    for (const char *at = text; at < end;) {
+        const char *behind = memchr(at, ' ', (size_t)(end - at));
+        behind = behind ? behind : end;
+        const size_t length = (size_t)(behind - at);
+        if (length && length <= MOST_RELEASE && isdigit((unsigned char)*at) &&
+            memchr(at, '.', length)) {
+            *release = at;
+            return length;
+        }
+        at = behind + (behind < end);
+    }
+    return 0;
+}
+
+void ct_process_info_publish_release(void) {
+    static int done;
+    char text[512];
+    const char *release;
+    if (done)
+        return;
+    done = 1;
+    const size_t n = ct_read_file("/proc/driver/nvidia/version", text, sizeof text);
+    const size_t length = ct_process_info_find_release(text, n, &release);
+    if (length)
+        ct_info_set("nvidia.driver_version", "%.*s", (int)length, release);
 }

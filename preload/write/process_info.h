@@ -3,9 +3,20 @@
 #ifndef CT_WRITE_PROCESS_INFO_H
 #define CT_WRITE_PROCESS_INFO_H
 
+#include <stddef.h>
+
 // Sets the keys process.*, host.*, option.* and clock.* (FORMAT.md, section 4). Reads /proc: not
 // for hot paths. Drain lock held.
 void ct_process_info_publish(void);
+
+// Publishes the release of NVIDIA's driver (580.159.04), which decides what CUDA does more than the
+// version of CUDA that it supports, as the kernel says it: in a file of /proc, which needs neither
+// NVML nor a context. Containers have it, too. Writer thread; the first call counts.
+void ct_process_info_publish_release(void);
+
+// Finds the release in the text of /proc/driver/nvidia/version. Returns its length, 0: none is
+// there. The text holds also who built the driver, and where, which is nobody's business. Pure.
+size_t ct_process_info_find_release(const char *text, size_t n, const char **release);
 
 // ---- command lines (command_line.c) ----------------------------------------------------------
 

@@ -4,11 +4,11 @@
 #include <string.h>
 
 #include "../lib/unit.h"
-#include "write/driver_release.h"
+#include "write/process_info.h"
 
 static void is(const char *text, const char *want) {
     const char *found = "";
-    const size_t n = ct_driver_release_find(text, strlen(text), &found);
+    const size_t n = ct_process_info_find_release(text, strlen(text), &found);
     assert_int_equal(n, strlen(want));
     assert_memory_equal(found, want, n);
 }

@@ -1003,12 +1003,12 @@ TEST(truncated_and_deleted_files) {
     assert_int_equal(write(fd, "hello", 5), 5);
     assert_int_equal(put_stock(21), 0);
     assert_int_equal(read_real(ct_trace_file_get_path()), stock_bytes[20] + stock_bytes[21]);
-    assert_int_equal(ct_trace_file_get_written_bytes() > ct_trace_file_get_size(), 1);
+    assert_int_equal(ct_file_ring_get_written_bytes() > ct_file_ring_get_size(), 1);
     // Deleted: what is written goes with the file.
     assert_int_equal(unlink(ct_trace_file_get_path()), 0);
     assert_int_equal(put_stock(22), 0);
     assert_int_equal(fstat(fd, &st), 0);
-    assert_int_equal(st.st_size, ct_trace_file_get_size());
+    assert_int_equal(st.st_size, ct_file_ring_get_size());
     assert_int_equal(access(ct_trace_file_get_path(), F_OK), -1);
     close(fd);
     remove_folder();
@@ -1019,15 +1019,15 @@ TEST(bounds_below_the_least_are_raised) {
     open_output("/tmp", "CUTRACE_MAX_SIZE=1");
     for (size_t i = 0; i < STOCK; i++)
         assert_int_equal(put_stock(i), 0);
-    assert_true(ct_trace_file_get_written_bytes() > 1024 * KIB &&
-                ct_trace_file_get_size() > 900 * KIB && ct_trace_file_get_size() <= 1024 * KIB);
+    assert_true(ct_file_ring_get_written_bytes() > 1024 * KIB &&
+                ct_file_ring_get_size() > 900 * KIB && ct_file_ring_get_size() <= 1024 * KIB);
     assert_int_equal(ct_trace_file_trim(), 0);
     read_real(ct_trace_file_get_path());
     remove_folder();
     open_output("/tmp", "CUTRACE_MAX_SIZE=0");
     for (size_t i = 0; i < STOCK; i++)
         assert_int_equal(put_stock(i), 0);
-    assert_int_equal(ct_trace_file_get_written_bytes(), ct_trace_file_get_size());
+    assert_int_equal(ct_file_ring_get_written_bytes(), ct_file_ring_get_size());
     read_real(ct_trace_file_get_path());
     assert_int_equal(seen.chunks, STOCK);
     remove_folder();

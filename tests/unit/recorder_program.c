@@ -25,6 +25,7 @@
 
 #include "record/publish.h"
 #include "record/tracing.h"
+#include "record/writer_thread.h"
 #include "stack/capture.h"
 #include "store/name_table.h"
 #include "store/ring.h"
@@ -32,7 +33,6 @@
 #include "write/dictionary.h"
 #include "write/drain.h"
 #include "write/drain_lock.h"
-#include "write/name_pending.h"
 #include "write/nvml.h"
 #include "write/oom_notice.h"
 #include "write/open_chunk.h"
@@ -354,7 +354,7 @@ static void python(unsigned n, unsigned how) {
 static void library(const char *name, const char *function) {
     some(NULL, 1, 0x100000);
     flush();
-    (void)ct_name_pending_resolve(1000); // of these stacks nothing is left to do
+    (void)ct_writer_thread_name_pending(1000); // of these stacks nothing is left to do
     void *there = dlopen(name, RTLD_NOW);
     const uint64_t frame = there ? (uintptr_t)dlsym(there, function) + 1 : 1;
     struct ct_event e = {.present = 0};
@@ -363,7 +363,7 @@ static void library(const char *name, const char *function) {
     ct_publish(&e);
     flush();
     ct_symbolizer_rescan_modules();
-    (void)ct_name_pending_resolve(1000);
+    (void)ct_writer_thread_name_pending(1000);
 }
 
 // Stacks that never were: frame k of stack i is 16 * ((7 * i + 131 * k * k) % 20011) + 0x5000,
