@@ -126,20 +126,21 @@ void *ct_real_dlsym_find_in_object(const struct dl_phdr_info *object, const char
     return (void *)(object->dlpi_addr + symbol->st_value);
 }
 
-static int contains_address(const struct dl_phdr_info *info, uintptr_t address) {
-    for (int i = 0; i < info->dlpi_phnum; i++) {
-        const ElfW(Phdr) *p = &info->dlpi_phdr[i];
-        if (p->p_type == PT_LOAD && address - (info->dlpi_addr + p->p_vaddr) < p->p_memsz)
-            return 1;
+const ElfW(Phdr) *
+    ct_real_dlsym_find_segment(const struct dl_phdr_info *object, uintptr_t address) {
+    for (int i = 0; i < object->dlpi_phnum; i++) {
+        const ElfW(Phdr) *p = &object->dlpi_phdr[i];
+        if (p->p_type == PT_LOAD && address - (object->dlpi_addr + p->p_vaddr) < p->p_memsz)
+            return p;
     }
-    return 0;
+    return NULL;
 }
 
 static int search_object(struct dl_phdr_info *info, size_t size, void *user) {
     struct search *search = user;
     struct symbol_table s;
     (void)size;
-    if (contains_address(info, search->self)) {
+    if (ct_real_dlsym_find_segment(info, search->self)) {
         search->passed_self = 1;
         return 0;
     }

@@ -4,7 +4,10 @@
 #ifndef CT_BASE_REAL_DLSYM_H
 #define CT_BASE_REAL_DLSYM_H
 
+#include <link.h>
 #include <stdint.h>
+
+struct dl_phdr_info; // with _GNU_SOURCE only
 
 typedef void *ct_dlsym_fn(void *handle, const char *name);
 typedef void *ct_dlvsym_fn(void *handle, const char *name, const char *version);
@@ -22,9 +25,11 @@ void *ct_real_dlsym_find_function(const char *name);
 
 // Finds a function or variable that an object defines, and its size. NULL if there is none. For
 // callbacks of dl_iterate_phdr.
-struct dl_phdr_info;
 void *ct_real_dlsym_find_in_object(const struct dl_phdr_info *object, const char *name,
                                    uint64_t *bytes);
+
+// The segment of an object that an address lies in; NULL: it lies elsewhere.
+const ElfW(Phdr) * ct_real_dlsym_find_segment(const struct dl_phdr_info *object, uintptr_t address);
 
 // For the assembly of dlsym_*.S only: the next definitions, NULL until they are resolved, and what
 // resolves them.

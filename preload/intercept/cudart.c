@@ -82,8 +82,7 @@ static void *search_objects(const char *symbol) {
 // finds nothing.
 static void *search_dependencies(const Dl_info *module, const char *symbol) {
     void *const handle = dlopen(module->dli_fname, RTLD_NOLOAD | RTLD_LAZY);
-    void *const p = handle ? ct_real_dlsym_get_libc()(handle, symbol) : NULL;
-    return p && !ct_own_image_has(p) ? p : NULL;
+    return handle ? ct_own_image_look_beyond(handle, symbol) : NULL;
 }
 
 // In this order: an interposer behind this library in the global scope, the caller's own

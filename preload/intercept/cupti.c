@@ -291,16 +291,15 @@ static _Atomic(void *) looked_up[FUNCTIONS]; // what a program's dlsym returned 
 
 static void *find_in(const char *object, const char *name) {
     void *const h = object ? dlopen(object, RTLD_NOLOAD | RTLD_LAZY) : NULL;
-    void *const p = h ? ct_real_dlsym_get_libc()(h, name) : NULL;
-    return p && !ct_own_image_has(p) ? p : NULL;
+    return h ? ct_own_image_look_beyond(h, name) : NULL;
 }
 
 // What the caller would have called: of the libcupti that its own object needs, else the next one
 // in the global scope, else any.
 static void *find_next(const char *name, const char *object) {
     void *p = find_in(object, name);
-    if (!p && (p = ct_real_dlsym_get_libc()(RTLD_NEXT, name)) && ct_own_image_has(p))
-        p = NULL;
+    if (!p)
+        p = ct_own_image_look_beyond(RTLD_NEXT, name);
     if (!p)
         p = find_in("libcupti.so.13", name);
     return p ? p : find_in("libcupti.so.12", name);

@@ -9,7 +9,6 @@
 
 #include <cutrace/format/hot.h>
 
-#include "base/real_dlsym.h"
 #include "intercept/own_image.h"
 
 // ---- the next functions -----------------------------------------------------------------------
@@ -30,16 +29,13 @@ void *ct_next_driver_handle(void) {
 
 static void *find_in_driver(const char *symbol) {
     void *const h = ct_next_driver_handle();
-    void *const p = h ? ct_real_dlsym_get_libc()(h, symbol) : NULL;
-    return p && !ct_own_image_has(p) ? p : NULL;
+    return h ? ct_own_image_look_beyond(h, symbol) : NULL;
 }
 
 static void *find_next(const char *symbol) {
-    void *const p = ct_real_dlsym_get_libc()(RTLD_NEXT, symbol);
-    if (p && !ct_own_image_has(p))
-        return p;
+    void *const p = ct_own_image_look_beyond(RTLD_NEXT, symbol);
     // A driver that was opened with RTLD_LOCAL is not in the global scope.
-    return find_in_driver(symbol);
+    return p ? p : find_in_driver(symbol);
 }
 
 void *ct_next_function(enum ct_hook_id id) {

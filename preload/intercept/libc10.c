@@ -140,8 +140,8 @@ static void add_copies(void) {
         atomic_store_explicit(&copies_n, n + 1, memory_order_release);
     }
     for (int i = 0; i < CT_TORCH_HOOKS && atomic_load(&copies_n); i++) {
-        void *p = ct_real_dlsym_get_libc()(RTLD_NEXT, symbols[i]);
-        if (p && !ct_own_image_has(p))
+        void *p = ct_own_image_look_beyond(RTLD_NEXT, symbols[i]);
+        if (p)
             atomic_store(&next_of[i], p);
     }
 }
@@ -165,17 +165,14 @@ struct search {
 
 static int visit_caller(struct dl_phdr_info *info, size_t size, void *user) {
     struct search *s = user;
+    const ElfW(Phdr) *const p = ct_real_dlsym_find_segment(info, s->caller);
     (void)size;
-    for (int i = 0; i < info->dlpi_phnum && !s->caller_path; i++) {
-        const ElfW(Phdr) *p = &info->dlpi_phdr[i];
-        const uintptr_t start = info->dlpi_addr + p->p_vaddr;
-        if (p->p_type != PT_LOAD || s->caller - start >= p->p_memsz)
-            continue;
-        // The path stays valid: the report returns into this object.
-        s->caller_path = info->dlpi_name;
-        s->start = start;
-        s->end = start + p->p_memsz;
-    }
+    if (!p)
+        return 0;
+    // The path stays valid: the report returns into this object.
+    s->caller_path = info->dlpi_name;
+    s->start = info->dlpi_addr + p->p_vaddr;
+    s->end = s->start + p->p_memsz;
     return s->caller_path != NULL;
 }
 

@@ -56,8 +56,8 @@ static void learn_exports(const void *answer) {
     if (!h && !(h = ct_next_driver_handle()))
         return;
     for (int i = 0; i < CT_HOOKS; i++) {
-        void *const p = ct_real_dlsym_get_libc()(h, ct_hook_table[i].symbol);
-        if (p && !ct_own_image_has(p))
+        void *const p = ct_own_image_look_beyond(h, ct_hook_table[i].symbol);
+        if (p)
             atomic_store_explicit(&export_of[i], p, memory_order_relaxed);
     }
     CUresult(CUDAAPI * get_version)(int *) = ct_real_dlsym_get_libc()(h, "cuDriverGetVersion");

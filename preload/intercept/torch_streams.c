@@ -78,16 +78,12 @@ static int visit_object(struct dl_phdr_info *info, size_t size, void *user) {
     struct source *s = &found[found_n++];
     *s = (struct source){.function = p, .base = info->dlpi_addr, .array_at = NO_PLACE};
     memcpy(s->path, path, strlen(path) + 1);
-    for (int i = 0; i < info->dlpi_phnum; i++) {
-        const ElfW(Phdr) *h = &info->dlpi_phdr[i];
-        const uintptr_t start = info->dlpi_addr + h->p_vaddr;
-        if (h->p_type == PT_TLS)
-            s->local_bytes = h->p_memsz;
-        if (h->p_type != PT_LOAD || p - start >= h->p_memsz)
-            continue;
-        s->start = start;
-        s->end = start + h->p_memsz;
-    }
+    for (int i = 0; i < info->dlpi_phnum; i++)
+        if (info->dlpi_phdr[i].p_type == PT_TLS)
+            s->local_bytes = info->dlpi_phdr[i].p_memsz;
+    const ElfW(Phdr) *const segment = ct_real_dlsym_find_segment(info, p);
+    s->start = info->dlpi_addr + (segment ? segment->p_vaddr : 0);
+    s->end = s->start + (segment ? segment->p_memsz : 0);
     return 0;
 }
 

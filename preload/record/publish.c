@@ -29,18 +29,15 @@
 #include "write/nvml.h"
 #include "write/oom_notice.h"
 
-// How long an event waits for room in its ring: FULL_NS, and on a busy machine, where all other
-// threads run between two tries, until FULL_TRIES are done, at most FULL_MOST_NS.
+// How long an event waits for room in its ring, and how long the drain lock is tried for a line on
+// stderr. On a busy machine, where all other threads run between two tries, until LEAST_TRIES are
+// done, at most MOST_NS.
 #define FULL_NS UINT64_C(100000000)
-#define FULL_TRIES 1000u
-#define FULL_MOST_NS UINT64_C(1000000000)
-#define UNTIL_NS UINT64_C(200000000)
-
 #define SAY_NS UINT64_C(150000000)
-#define NVML_NS UINT64_C(100000000) // of SAY_NS, for the writer thread with NVML
-// The drain lock is tried until SAY_NS are over and SAY_TRIES are done, at most for SAY_MOST_NS.
-#define SAY_TRIES 1000u
-#define SAY_MOST_NS UINT64_C(1000000000)
+#define LEAST_TRIES 1000u
+#define MOST_NS UINT64_C(1000000000)
+#define UNTIL_NS UINT64_C(200000000)
+#define NVML_NS UINT64_C(100000000)   // of SAY_NS, for the writer thread with NVML
 #define SLOW_NS UINT64_C(10000000000) // how long a slow NVML is not waited for again
 
 // Until when the writer thread is not waited for, because it took too long with the last line.
@@ -77,15 +74,15 @@ int ct_publish_wants(const struct ct_event *e) {
 // (_exit, a signal), and PyTorch's allocator waits in its report with its mutex held: so the line
 // is printed before, but within a bound.
 
-static int may_try(uint64_t start_ns, unsigned tries) {
+static int may_try(uint64_t start_ns, unsigned tries, uint64_t ns) {
     const uint64_t waited_ns = ct_clock_read() - start_ns;
-    return waited_ns < SAY_NS || (tries < SAY_TRIES && waited_ns < SAY_MOST_NS);
+    return waited_ns < ns || (tries < LEAST_TRIES && waited_ns < MOST_NS);
 }
 
 // Drains this thread's events; then it is known whether a line waits. Returns 0, or -EBUSY.
 static int drain_own(uint64_t start_ns) {
     struct ct_signal_guard guard;
-    for (unsigned tries = 0; may_try(start_ns, tries); tries++) {
+    for (unsigned tries = 0; may_try(start_ns, tries, SAY_NS); tries++) {
         if (!ct_drain_lock_try(&guard)) {
             ct_drain_look();
             ct_drain_lock_release(&guard);
@@ -115,7 +112,8 @@ static void wait_for_writer(uint64_t until_ns) {
 
 static void print_here(uint64_t start_ns) {
     struct ct_signal_guard guard;
-    for (unsigned tries = 0; ct_oom_notice_is_waiting() && may_try(start_ns, tries); tries++) {
+    for (unsigned tries = 0; ct_oom_notice_is_waiting() && may_try(start_ns, tries, SAY_NS);
+         tries++) {
         if (!ct_drain_lock_try(&guard)) {
             ct_drain_look();
             ct_oom_notice_print(0);
@@ -160,10 +158,6 @@ static __attribute__((noinline)) int drain_here(enum ct_drain_how how) {
     return 0;
 }
 
-static int may_wait(uint64_t waited_ns, unsigned tries) {
-    return waited_ns < FULL_NS || (tries < FULL_TRIES && waited_ns < FULL_MOST_NS);
-}
-
 // The thread's ring is half written. If a signal handler has left that by siglongjmp, the ring is
 // freed; else this is a handler that has interrupted it, whose event is lost.
 static int publish_again(struct ct_event *event) {
@@ -183,8 +177,7 @@ static __attribute__((noinline)) void publish_slow(struct ct_event *event, int r
     const uint64_t start_ns = ct_clock_read();
     if (rc == -EBUSY)
         rc = publish_again(event);
-    for (unsigned tries = 0; rc == -ENOSPC && may_wait(ct_clock_read() - start_ns, tries);
-         tries++) {
+    for (unsigned tries = 0; rc == -ENOSPC && may_try(start_ns, tries, FULL_NS); tries++) {
         const int busy = drain_here(CT_DRAIN_EVENTS);
         rc = ct_ring_publish(event);
         if (rc == -ENOSPC && !busy && (ct_drain_is_stuck() || atomic_load(&waiting_was_useless)))

@@ -38,8 +38,6 @@
 #include "store/stack_table.h"
 #include "write/info_table.h"
 
-#define PAGE 4096u
-
 // Buffers for merging a stack of Python and native frames. `sp` is of the native ones.
 struct merge_buffers {
     struct ct_python_frame python[CT_MAX_STACK];

@@ -158,9 +158,9 @@ static __attribute__((noinline)) void unwind(struct ct_walk *w, uintptr_t *sp, u
     const int saved = errno;
     uintptr_t *to = (uintptr_t *)w->frame;
     int lost = 0;
-    // The fast way keeps a cache for each thread. ThreadSanitizer would see that destroyed too
-    // late, and nothing in it is forgotten when a shared object is unloaded.
-    // The fast way keeps a cache for each thread, under a key (base/base_libc.h).
+    // The fast way keeps a cache for each thread, under a key (base/base_libc.h). ThreadSanitizer
+    // would see that destroyed too late, and nothing in it is forgotten when a shared object is
+    // unloaded.
     const int fast = FAST_IS_RIGHT && !slowly && !CT_WALK_TSAN &&
                      !atomic_load(&is_code_forgotten) && ct_base_libc_is_ours();
     int n;

@@ -77,21 +77,22 @@ bad:
 
 // ---- the build-id ---------------------------------------------------------------------------
 
-static int notes_contain_id(const uint8_t *at, size_t bytes, const uint8_t *id, size_t id_bytes) {
-    while (bytes >= sizeof(Elf64_Nhdr)) {
+const uint8_t *ct_elf_symbols_find_build_id(const uint8_t *notes, size_t bytes, size_t *id_bytes) {
+    for (size_t at = 0; bytes - at >= sizeof(Elf64_Nhdr);) {
         Elf64_Nhdr note;
-        memcpy(&note, at, sizeof note);
+        memcpy(&note, notes + at, sizeof note);
+        at += sizeof note;
         const size_t name = ((size_t)note.n_namesz + 3) & ~(size_t)3;
         const size_t value = ((size_t)note.n_descsz + 3) & ~(size_t)3;
-        if (name > bytes - sizeof note || value > bytes - sizeof note - name)
-            return 0;
-        if (note.n_type == NT_GNU_BUILD_ID && note.n_descsz == id_bytes &&
-            !memcmp(at + sizeof note + name, id, id_bytes))
-            return 1;
-        at += sizeof note + name + value;
-        bytes -= sizeof note + name + value;
+        if (name > bytes - at || value > bytes - at - name)
+            return NULL;
+        *id_bytes = note.n_descsz;
+        if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == sizeof ELF_NOTE_GNU &&
+            !memcmp(notes + at, ELF_NOTE_GNU, sizeof ELF_NOTE_GNU))
+            return notes + at + name;
+        at += name + value;
     }
-    return 0;
+    return NULL;
 }
 
 static int file_has_build_id(const struct file *f, const uint8_t *id, size_t id_bytes) {
@@ -105,7 +106,11 @@ static int file_has_build_id(const struct file *f, const uint8_t *id, size_t id_
         if (p.p_type != PT_NOTE)
             continue;
         const size_t n = ct_min(p.p_filesz, sizeof notes);
-        if (!read_at(f, notes, n, p.p_offset) && notes_contain_id(notes, n, id, id_bytes))
+        size_t found_bytes;
+        const uint8_t *const found = read_at(f, notes, n, p.p_offset)
+                                         ? NULL
+                                         : ct_elf_symbols_find_build_id(notes, n, &found_bytes);
+        if (found && found_bytes == id_bytes && !memcmp(found, id, id_bytes))
             return 1;
     }
     return 0;
@@ -211,22 +216,34 @@ static int bucket_sort(struct symbol *s, size_t n) {
     return 0;
 }
 
-static int read_symbols(const struct file *f, const Elf64_Shdr *table, struct ct_elf_symbols *out,
-                        size_t max_symbols) {
+// Passes each symbol of a table to `visit`, until that returns other than 0. Returns 0, or -1: the
+// table cannot be read.
+static int visit_symbols(const struct file *f, const Elf64_Shdr *table,
+                         int (*visit)(void *user, const Elf64_Sym *s), void *user) {
     const size_t total = table->sh_size / sizeof(Elf64_Sym);
     Elf64_Sym *const some = ct_pages_map(READ_ENTRIES * sizeof *some);
-    int rc = some ? 0 : -1;
-    for (size_t i = 0; !rc && i < total && out->n < max_symbols; i += READ_ENTRIES) {
+    int rc = some ? 0 : -1, is_end = 0;
+    for (size_t i = 0; !rc && !is_end && i < total; i += READ_ENTRIES) {
         const size_t n = ct_min(total - i, READ_ENTRIES);
         rc = read_at(f, some, n * sizeof *some, table->sh_offset + i * sizeof *some);
-        for (size_t k = 0; !rc && k < n && out->n < max_symbols; k++)
-            if (is_function(&some[k]))
-                out->symbol[out->n++] =
-                    (struct symbol){some[k].st_value, (uint32_t)ct_min(some[k].st_size, UINT32_MAX),
-                                    some[k].st_name};
+        for (size_t k = 0; !rc && !is_end && k < n; k++)
+            is_end = visit(user, &some[k]);
     }
     ct_pages_unmap(some, READ_ENTRIES * sizeof *some);
     return rc;
+}
+
+struct reading {
+    struct ct_elf_symbols *to;
+    size_t most;
+};
+
+static int add_function(void *user, const Elf64_Sym *s) {
+    const struct reading *const r = user;
+    if (is_function(s))
+        r->to->symbol[r->to->n++] =
+            (struct symbol){s->st_value, (uint32_t)ct_min(s->st_size, UINT32_MAX), s->st_name};
+    return r->to->n == r->most;
 }
 
 static struct ct_elf_symbols *load(const struct file *f, size_t max_symbols) {
@@ -247,7 +264,8 @@ static struct ct_elf_symbols *load(const struct file *f, size_t max_symbols) {
     s->file.fd = -1;
     s->strings_at = strings.sh_offset;
     s->strings_bytes = strings.sh_size;
-    if (read_symbols(f, &table, s, n) || !s->n) {
+    struct reading r = {s, n};
+    if (!n || visit_symbols(f, &table, add_function, &r) || !s->n) {
         ct_pages_unmap(s, bytes);
         return NULL;
     }
@@ -359,15 +377,25 @@ static int has_name(const struct file *f, const Elf64_Shdr *strings, const Elf64
            !read_at(f, text, bytes, strings->sh_offset + s->st_name) && !memcmp(text, name, bytes);
 }
 
-static void compare_names(const struct file *f, const Elf64_Shdr *strings, const Elf64_Sym *s,
-                          struct ct_elf_symbol *wanted, unsigned n) {
-    for (unsigned i = 0; i < n; i++)
-        if (ELF64_ST_TYPE(s->st_info) == wanted[i].type && s->st_shndx != SHN_UNDEF &&
-            has_name(f, strings, s, wanted[i].name)) {
-            wanted[i].found = 1;
-            wanted[i].value = s->st_value;
-            wanted[i].bytes = s->st_size;
-        }
+struct look_up {
+    const struct file *file;
+    const Elf64_Shdr *strings;
+    struct ct_elf_symbol *wanted;
+    unsigned n;
+};
+
+static int compare_names(void *user, const Elf64_Sym *s) {
+    const struct look_up *const l = user;
+    for (unsigned i = 0; i < l->n; i++) {
+        struct ct_elf_symbol *const wanted = &l->wanted[i];
+        if (ELF64_ST_TYPE(s->st_info) != wanted->type || s->st_shndx == SHN_UNDEF ||
+            !has_name(l->file, l->strings, s, wanted->name))
+            continue;
+        wanted->found = 1;
+        wanted->value = s->st_value;
+        wanted->bytes = s->st_size;
+    }
+    return 0;
 }
 
 static int look_up(const struct file *f, struct ct_elf_symbol *wanted, unsigned n) {
@@ -375,18 +403,8 @@ static int look_up(const struct file *f, struct ct_elf_symbol *wanted, unsigned 
     if (find_section(f, SHT_SYMTAB, &table, &strings) ||
         table.sh_size / sizeof(Elf64_Sym) > CT_ELF_SYMBOLS_MOST_LOOKED_UP)
         return -1;
-    const size_t total = table.sh_size / sizeof(Elf64_Sym);
-    Elf64_Sym *const some = ct_pages_map(READ_ENTRIES * sizeof *some);
-    int rc = some ? 0 : -1;
-    for (size_t i = 0; !rc && i < total; i += READ_ENTRIES) {
-        const size_t count = ct_min(total - i, READ_ENTRIES);
-        rc = read_at(f, some, count * sizeof *some, table.sh_offset + i * sizeof *some);
-        for (size_t k = 0; !rc && k < count; k++)
-            compare_names(f, &strings, &some[k], wanted, n);
-    }
-    if (some)
-        ct_pages_unmap(some, READ_ENTRIES * sizeof *some);
-    return rc;
+    struct look_up l = {f, &strings, wanted, n};
+    return visit_symbols(f, &table, compare_names, &l);
 }
 
 int ct_elf_symbols_look_up(const char *path, struct ct_elf_symbol *wanted, unsigned n) {

@@ -23,6 +23,9 @@ struct ct_elf_symbols *ct_elf_symbols_load(const char *path, const uint8_t *buil
                                            size_t build_id_bytes, size_t max_symbols);
 void ct_elf_symbols_free(struct ct_elf_symbols *symbols);
 
+// Finds the build-id in the notes of an ELF file, or of a loaded object. NULL: they have none.
+const uint8_t *ct_elf_symbols_find_build_id(const uint8_t *notes, size_t bytes, size_t *id_bytes);
+
 // Bytes of memory that the table uses.
 size_t ct_elf_symbols_get_bytes(const struct ct_elf_symbols *symbols);
 

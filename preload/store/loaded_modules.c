@@ -35,23 +35,13 @@ static size_t sorted_n;
 
 // ---- scanning -------------------------------------------------------------------------------
 
-static void read_build_id(struct ct_loaded_module *m, const char *at, size_t bytes) {
-    while (bytes >= sizeof(ElfW(Nhdr))) {
-        ElfW(Nhdr) note;
-        memcpy(&note, at, sizeof note);
-        const size_t name = (note.n_namesz + 3u) & ~(size_t)3,
-                     value = (note.n_descsz + 3u) & ~(size_t)3;
-        if (name > bytes - sizeof note || value > bytes - sizeof note - name)
-            return;
-        if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == 4 &&
-            !memcmp(at + sizeof note, "GNU", 4) && note.n_descsz <= CT_BUILD_ID_MAX) {
-            memcpy(m->build_id, at + sizeof note + name, note.n_descsz);
-            m->build_id_bytes = note.n_descsz;
-            return;
-        }
-        at += sizeof note + name + value;
-        bytes -= sizeof note + name + value;
-    }
+static void read_build_id(struct ct_loaded_module *m, const uint8_t *notes, size_t bytes) {
+    size_t n;
+    const uint8_t *const id = ct_elf_symbols_find_build_id(notes, bytes, &n);
+    if (!id || n > CT_BUILD_ID_MAX)
+        return;
+    memcpy(m->build_id, id, n);
+    m->build_id_bytes = (uint32_t)n;
 }
 
 static const char *copy_path(const char *name, int first) {
@@ -104,7 +94,7 @@ static int scan_object(struct dl_phdr_info *info, size_t size, void *first) {
             m->start = start < m->start ? start : m->start;
             m->end = start + p->p_memsz > m->end ? start + p->p_memsz : m->end;
         } else if (p->p_type == PT_NOTE && !m->build_id_bytes) {
-            read_build_id(m, (const char *)start, p->p_memsz);
+            read_build_id(m, (const uint8_t *)start, p->p_memsz);
         }
     }
     const char *name = info->dlpi_name ? info->dlpi_name : "";

@@ -41,6 +41,19 @@ uint32_t ct_name_intern(const char *literal) {
     return 0;
 }
 
+// Keeps a copy of a text, and returns its id; 0: there is no room.
+static uint32_t add_text(const char *text, size_t n) {
+    if (atomic_load(&texts_used) >= CT_NAME_MAX_TEXTS)
+        return 0;
+    const uint32_t i = atomic_fetch_add(&texts_used, 1);
+    const char *copy = i < CT_NAME_MAX_TEXTS ? ct_arena_copy_text(&copies, text, n) : NULL;
+    if (!copy)
+        return 0;
+    atomic_store(&texts[i], copy);
+    ct_journal_add_name(1 + CT_NAME_MAX_LITERALS + i, copy);
+    return 1 + CT_NAME_MAX_LITERALS + i;
+}
+
 uint32_t ct_name_intern_format(const char *format, ...) {
     char line[TEXT_BYTES + 1];
     const int saved = errno;
@@ -48,16 +61,7 @@ uint32_t ct_name_intern_format(const char *format, ...) {
     va_start(arguments, format);
     const size_t n = ct_print_va(line, sizeof line, format, arguments);
     va_end(arguments);
-    uint32_t id = 0;
-    if (atomic_load(&texts_used) < CT_NAME_MAX_TEXTS) {
-        const uint32_t i = atomic_fetch_add(&texts_used, 1);
-        const char *copy = i < CT_NAME_MAX_TEXTS ? ct_arena_copy_text(&copies, line, n) : NULL;
-        if (copy) {
-            atomic_store(&texts[i], copy);
-            id = 1 + CT_NAME_MAX_LITERALS + i;
-            ct_journal_add_name(id, copy);
-        }
-    }
+    const uint32_t id = add_text(line, n);
     errno = saved;
     return id;
 }
@@ -74,16 +78,16 @@ uint32_t ct_name_intern_format(const char *format, ...) {
 static _Atomic uint32_t copy_slots[COPY_SLOTS];
 static _Atomic uint32_t copies_used;
 
-static uint64_t hash_bytes(const char *text, size_t n) {
+uint32_t ct_name_hash(const char *text, size_t n) {
     uint64_t h = UINT64_C(0xCBF29CE484222325); // FNV-1a
     for (size_t i = 0; i < n; i++)
         h = (h ^ (unsigned char)text[i]) * UINT64_C(0x100000001B3);
-    return h ^ h >> 32;
+    return (uint32_t)(h ^ h >> 32);
 }
 
 // The text with n bytes: its id; 0 if there is none, then *slot is where it belongs, or NULL.
 static uint32_t find_copy(const char *text, size_t n, _Atomic uint32_t **slot) {
-    const uint32_t at = (uint32_t)hash_bytes(text, n);
+    const uint32_t at = ct_name_hash(text, n);
     *slot = NULL;
     for (uint32_t i = 0; i < COPY_PROBES; i++) {
         _Atomic uint32_t *const s = &copy_slots[(at + i) % COPY_SLOTS];
@@ -100,21 +104,14 @@ static uint32_t find_copy(const char *text, size_t n, _Atomic uint32_t **slot) {
 }
 
 static uint32_t add_copy(const char *text, size_t n, _Atomic uint32_t *slot, uint32_t most) {
-    if (!slot || atomic_load(&copies_used) >= most)
-        return 0;
-    const uint32_t i = atomic_load(&texts_used) < CT_NAME_MAX_TEXTS
-                           ? atomic_fetch_add(&texts_used, 1)
-                           : CT_NAME_MAX_TEXTS;
-    const char *copy = i < CT_NAME_MAX_TEXTS ? ct_arena_copy_text(&copies, text, n) : NULL;
     uint32_t empty = 0;
-    if (!copy)
+    const uint32_t id = slot && atomic_load(&copies_used) < most ? add_text(text, n) : 0;
+    if (!id)
         return 0;
     atomic_fetch_add(&copies_used, 1);
-    atomic_store(&texts[i], copy);
-    ct_journal_add_name(1 + CT_NAME_MAX_LITERALS + i, copy);
     // If another thread has taken the slot, this text is found under no slot, and is used once.
-    (void)atomic_compare_exchange_strong(slot, &empty, i + 1);
-    return 1 + CT_NAME_MAX_LITERALS + i;
+    (void)atomic_compare_exchange_strong(slot, &empty, id - CT_NAME_MAX_LITERALS);
+    return id;
 }
 
 // Replaces runs of digits; returns the new length.

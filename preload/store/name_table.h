@@ -30,6 +30,9 @@ uint32_t ct_name_intern_format(const char *format, ...) __attribute__((format(pr
 uint32_t ct_name_intern_copy(const char *text, size_t most);
 #define CT_NAME_TOO_MANY "(too many different names)"
 
+// A hash of a text.
+uint32_t ct_name_hash(const char *text, size_t n);
+
 // The text of an id; NULL for 0 and for unused ids.
 const char *ct_name_get_text(uint32_t id);
 

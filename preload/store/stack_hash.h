@@ -8,6 +8,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 struct ct_stack_hash {
     uint64_t lane[4];
@@ -39,7 +40,22 @@ static inline uint64_t ct_stack_hash_end(const struct ct_stack_hash *h) {
     return all | !all;
 }
 
+static inline void ct_stack_hash_step_at(struct ct_stack_hash *h, const uint64_t *f) {
+    ct_stack_hash_step(h, f[0], f[1], f[2], f[3], f[4], f[5], f[6], f[7]);
+}
+
 // The hash of n words at once.
-uint64_t ct_stack_hash_words(const uint64_t *words, size_t n);
+static inline uint64_t ct_stack_hash_words(const uint64_t *words, size_t n) {
+    struct ct_stack_hash h = ct_stack_hash_begin(n);
+    size_t i = 0;
+    for (; i + CT_STACK_HASH_STEP <= n; i += CT_STACK_HASH_STEP)
+        ct_stack_hash_step_at(&h, words + i);
+    if (i < n) {
+        uint64_t rest[CT_STACK_HASH_STEP] = {0};
+        memcpy(rest, words + i, (n - i) * sizeof *words);
+        ct_stack_hash_step_at(&h, rest);
+    }
+    return ct_stack_hash_end(&h);
+}
 
 #endif

@@ -141,13 +141,6 @@ void ct_dictionary_begin_generation(void) {
 
 // ---- strings --------------------------------------------------------------------------------
 
-static uint32_t hash_text(const char *text, size_t n) {
-    uint64_t h = UINT64_C(0xCBF29CE484222325);
-    for (size_t i = 0; i < n; i++)
-        h = (h ^ (unsigned char)text[i]) * UINT64_C(0x100000001B3);
-    return (uint32_t)(h ^ h >> 32);
-}
-
 static uint32_t hash_of_string(uint32_t index) {
     return strings[index].hash;
 }
@@ -158,7 +151,7 @@ static struct string *intern_string(const char *text, size_t n) {
         return NULL;
     if (ct_hash_slots_reserve(&string_slots, strings_used, hash_of_string))
         return NULL;
-    const uint32_t h = hash_text(text, n);
+    const uint32_t h = ct_name_hash(text, n);
     uint32_t i = h & (string_slots.room - 1);
     for (; string_slots.at[i]; i = (i + 1) & (string_slots.room - 1)) {
         struct string *s = &strings[string_slots.at[i] - 1];

@@ -20,6 +20,7 @@
 #include "base/options.h"
 #include "base/print.h"
 #include "base/read_file.h"
+#include "base/real_dlsym.h"
 #include "store/loaded_modules.h"
 #include "store/name_table.h"
 #include "store/stack_table.h"
@@ -76,14 +77,10 @@ struct search {
 static int visit_object(struct dl_phdr_info *info, size_t size, void *user) {
     struct search *s = user;
     (void)size;
-    for (unsigned i = 0; i < info->dlpi_phnum; i++) {
-        const ElfW(Phdr) *p = &info->dlpi_phdr[i];
-        if (p->p_type != PT_LOAD || s->address - (info->dlpi_addr + p->p_vaddr) >= p->p_memsz)
-            continue;
-        s->kind = find_kind_of_path(info->dlpi_name ? info->dlpi_name : "");
-        return 1;
-    }
-    return 0;
+    if (!ct_real_dlsym_find_segment(info, s->address))
+        return 0;
+    s->kind = find_kind_of_path(info->dlpi_name ? info->dlpi_name : "");
+    return 1;
 }
 
 // Asks the loader, whose lock of dl_iterate_phdr is never held for long (intercept/libc10.c). The
