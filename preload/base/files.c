@@ -202,24 +202,49 @@ long ct_files_run(long (*work)(void *argument), void *argument) {
 
 // ---- the calls ----------------------------------------------------------------------------------
 
+// A system call that is made in one of the two tables: name and parameters of our function, which of
+// them becomes what member of struct call, and the call.
+#define CALLS(X)                                                                                   \
+    X(int, ct_openat, (int folder, const char *path, int flags),                                   \
+      (.fd = folder, .path = path, .flags = flags), open_file(c))                                  \
+    X(int, close_file, (int fd), (.fd = fd), close(c->fd))                                         \
+    X(ssize_t, ct_read, (int fd, void *to, size_t n), (.fd = fd, .memory = to, .bytes = n),        \
+      read(c->fd, c->memory, c->bytes))                                                            \
+    X(ssize_t, ct_pread, (int fd, void *to, size_t n, off_t at),                                   \
+      (.fd = fd, .memory = to, .bytes = n, .at = at), pread(c->fd, c->memory, c->bytes, c->at))    \
+    X(ssize_t, ct_write, (int fd, const void *from, size_t n),                                     \
+      (.fd = fd, .memory = (void *)from, .bytes = n), write(c->fd, c->memory, c->bytes))           \
+    X(ssize_t, ct_pwrite, (int fd, const void *from, size_t n, off_t at),                          \
+      (.fd = fd, .memory = (void *)from, .bytes = n, .at = at),                                    \
+      pwrite(c->fd, c->memory, c->bytes, c->at))                                                   \
+    X(int, ct_fstat, (int fd, struct stat *st), (.fd = fd, .memory = st), fstat(c->fd, c->memory)) \
+    X(int, ct_lstatat, (int folder, const char *path, struct stat *st),                            \
+      (.fd = folder, .path = path, .memory = st),                                                  \
+      fstatat(c->fd, c->path, c->memory, AT_SYMLINK_NOFOLLOW))                                     \
+    X(int, ct_fstatfs, (int fd, struct statfs *fs), (.fd = fd, .memory = fs),                      \
+      fstatfs(c->fd, c->memory))                                                                   \
+    X(int, ct_ftruncate, (int fd, off_t bytes), (.fd = fd, .at = bytes), ftruncate(c->fd, c->at))  \
+    X(int, ct_fallocate, (int fd, off_t at, off_t bytes),                                          \
+      (.fd = fd, .at = at, .bytes = (size_t)bytes), fallocate(c->fd, 0, c->at, (off_t)c->bytes))   \
+    X(int, ct_flock, (int fd, int operation), (.fd = fd, .flags = operation),                      \
+      flock(c->fd, c->flags))                                                                      \
+    X(int, ct_unlinkat, (int folder, const char *path), (.fd = folder, .path = path),              \
+      unlinkat(c->fd, c->path, 0))                                                                 \
+    X(ssize_t, ct_readlinkat, (int folder, const char *path, char *to, size_t size),               \
+      (.fd = folder, .path = path, .memory = to, .bytes = size),                                   \
+      readlinkat(c->fd, c->path, c->memory, c->bytes))                                             \
+    X(int, ct_faccessat, (int folder, const char *path), (.fd = folder, .path = path),             \
+      faccessat(c->fd, c->path, F_OK, 0))                                                          \
+    X(long, ct_getdents, (int fd, void *to, size_t size), (.fd = fd, .memory = to, .bytes = size), \
+      syscall(SYS_getdents64, c->fd, c->memory, c->bytes))                                         \
+    X(void *, ct_map, (int fd, void *where, size_t bytes, off_t at),                               \
+      (.fd = fd, .memory = where, .bytes = bytes, .at = at), map(c))
+
 struct call {
     enum {
-        OPEN,
-        CLOSE,
-        READ,
-        PREAD,
-        WRITE,
-        PWRITE,
-        STAT,
-        STATFS,
-        TRUNCATE,
-        ALLOCATE,
-        LOCK,
-        UNLINK,
-        READLINK,
-        ACCESS,
-        GETDENTS,
-        MAP
+#define CALL(result, name, parameters, members, made) DO_##name,
+        CALLS(CALL)
+#undef CALL
     } what;
     int fd; // or the folder of `path`
     const char *path;
@@ -284,40 +309,13 @@ static long map(const struct call *c) {
 
 static long do_call(const struct call *c) {
     switch (c->what) {
-    case OPEN:
-        return open_file(c);
-    case CLOSE:
-        return close(c->fd);
-    case READ:
-        return read(c->fd, c->memory, c->bytes);
-    case PREAD:
-        return pread(c->fd, c->memory, c->bytes, c->at);
-    case WRITE:
-        return write(c->fd, c->memory, c->bytes);
-    case PWRITE:
-        return pwrite(c->fd, c->memory, c->bytes, c->at);
-    case STAT:
-        return c->path ? fstatat(c->fd, c->path, c->memory, AT_SYMLINK_NOFOLLOW)
-                       : fstat(c->fd, c->memory);
-    case STATFS:
-        return fstatfs(c->fd, c->memory);
-    case TRUNCATE:
-        return ftruncate(c->fd, c->at);
-    case ALLOCATE:
-        return fallocate(c->fd, 0, c->at, (off_t)c->bytes);
-    case LOCK:
-        return flock(c->fd, c->flags);
-    case UNLINK:
-        return unlinkat(c->fd, c->path, 0);
-    case READLINK:
-        return readlinkat(c->fd, c->path, c->memory, c->bytes);
-    case ACCESS:
-        return faccessat(c->fd, c->path, F_OK, 0);
-    case GETDENTS:
-        return syscall(SYS_getdents64, c->fd, c->memory, c->bytes);
-    default:
-        return map(c);
+#define CALL(result, name, parameters, members, made) \
+    case DO_##name:                                   \
+        return (long)made;
+        CALLS(CALL)
+#undef CALL
     }
+    return -1;
 }
 
 // In whichever thread makes the call: a handle means nothing in the program's table.
@@ -340,81 +338,22 @@ static long call(struct call c) {
     return -1;
 }
 
+static int close_file(int fd);
+#define MEMBERS(...) __VA_ARGS__
+#define CALL(result, name, parameters, members, made)                           \
+    result name parameters {                                                    \
+        return (result)call((struct call){.what = DO_##name, MEMBERS members}); \
+    }
+CALLS(CALL)
+
 int ct_open(const char *path, int flags) {
     return ct_openat(AT_FDCWD, path, flags);
 }
 
-int ct_openat(int folder, const char *path, int flags) {
-    return (int)call((struct call){.what = OPEN, .fd = folder, .path = path, .flags = flags});
-}
-
 void ct_close(int fd) {
     const int saved = errno;
-    (void)call((struct call){.what = CLOSE, .fd = fd});
+    (void)close_file(fd);
     errno = saved;
-}
-
-ssize_t ct_read(int fd, void *to, size_t n) {
-    return call((struct call){.what = READ, .fd = fd, .memory = to, .bytes = n});
-}
-
-ssize_t ct_pread(int fd, void *to, size_t n, off_t at) {
-    return call((struct call){.what = PREAD, .fd = fd, .memory = to, .bytes = n, .at = at});
-}
-
-ssize_t ct_write(int fd, const void *from, size_t n) {
-    return call((struct call){.what = WRITE, .fd = fd, .memory = (void *)from, .bytes = n});
-}
-
-ssize_t ct_pwrite(int fd, const void *from, size_t n, off_t at) {
-    return call(
-        (struct call){.what = PWRITE, .fd = fd, .memory = (void *)from, .bytes = n, .at = at});
-}
-
-int ct_fstat(int fd, struct stat *st) {
-    return (int)call((struct call){.what = STAT, .fd = fd, .memory = st});
-}
-
-int ct_lstatat(int folder, const char *path, struct stat *st) {
-    return (int)call((struct call){.what = STAT, .fd = folder, .path = path, .memory = st});
-}
-
-int ct_fstatfs(int fd, struct statfs *fs) {
-    return (int)call((struct call){.what = STATFS, .fd = fd, .memory = fs});
-}
-
-int ct_ftruncate(int fd, off_t bytes) {
-    return (int)call((struct call){.what = TRUNCATE, .fd = fd, .at = bytes});
-}
-
-int ct_fallocate(int fd, off_t at, off_t bytes) {
-    return (int)call((struct call){.what = ALLOCATE, .fd = fd, .at = at, .bytes = (size_t)bytes});
-}
-
-int ct_flock(int fd, int operation) {
-    return (int)call((struct call){.what = LOCK, .fd = fd, .flags = operation});
-}
-
-int ct_unlinkat(int folder, const char *path) {
-    return (int)call((struct call){.what = UNLINK, .fd = folder, .path = path});
-}
-
-ssize_t ct_readlinkat(int folder, const char *path, char *to, size_t size) {
-    return call(
-        (struct call){.what = READLINK, .fd = folder, .path = path, .memory = to, .bytes = size});
-}
-
-int ct_faccessat(int folder, const char *path) {
-    return (int)call((struct call){.what = ACCESS, .fd = folder, .path = path});
-}
-
-long ct_getdents(int fd, void *to, size_t size) {
-    return call((struct call){.what = GETDENTS, .fd = fd, .memory = to, .bytes = size});
-}
-
-void *ct_map(int fd, void *where, size_t bytes, off_t at) {
-    return (void *)call(
-        (struct call){.what = MAP, .fd = fd, .memory = where, .bytes = bytes, .at = at});
 }
 
 int ct_files_keep(int fd) {

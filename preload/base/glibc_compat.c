@@ -24,39 +24,23 @@ int __lxstat(int version, const char *path, struct stat *out);
 int __fxstat(int version, int fd, struct stat *out);
 int __fxstatat(int version, int dir, const char *path, struct stat *out, int flags);
 
-CT_HIDDEN int stat(const char *restrict path, struct stat *restrict out) {
-    return __xstat(CT_STAT_VERSION, path, out);
-}
-
-CT_HIDDEN int lstat(const char *restrict path, struct stat *restrict out) {
-    return __lxstat(CT_STAT_VERSION, path, out);
-}
-
-CT_HIDDEN int fstat(int fd, struct stat *out) {
-    return __fxstat(CT_STAT_VERSION, fd, out);
-}
-
-CT_HIDDEN int fstatat(int dir, const char *restrict path, struct stat *restrict out, int flags) {
-    return __fxstatat(CT_STAT_VERSION, dir, path, out, flags);
-}
-
 // The names with 64 are those of the static archives: the same structure, on machines of 64 bits.
-CT_HIDDEN int stat64(const char *restrict path, struct stat64 *restrict out) {
-    return __xstat(CT_STAT_VERSION, path, (struct stat *)out);
-}
-
-CT_HIDDEN int lstat64(const char *restrict path, struct stat64 *restrict out) {
-    return __lxstat(CT_STAT_VERSION, path, (struct stat *)out);
-}
-
-CT_HIDDEN int fstat64(int fd, struct stat64 *out) {
-    return __fxstat(CT_STAT_VERSION, fd, (struct stat *)out);
-}
-
-CT_HIDDEN int fstatat64(int dir, const char *restrict path, struct stat64 *restrict out,
-                        int flags) {
-    return __fxstatat(CT_STAT_VERSION, dir, path, (struct stat *)out, flags);
-}
+#define CT_STATS(suffix)                                                                        \
+    CT_HIDDEN int stat##suffix(const char *restrict path, struct stat##suffix *restrict out) {  \
+        return __xstat(CT_STAT_VERSION, path, (struct stat *)out);                              \
+    }                                                                                           \
+    CT_HIDDEN int lstat##suffix(const char *restrict path, struct stat##suffix *restrict out) { \
+        return __lxstat(CT_STAT_VERSION, path, (struct stat *)out);                             \
+    }                                                                                           \
+    CT_HIDDEN int fstat##suffix(int fd, struct stat##suffix *out) {                             \
+        return __fxstat(CT_STAT_VERSION, fd, (struct stat *)out);                               \
+    }                                                                                           \
+    CT_HIDDEN int fstatat##suffix(int dir, const char *restrict path,                           \
+                                  struct stat##suffix *restrict out, int flags) {               \
+        return __fxstatat(CT_STAT_VERSION, dir, path, (struct stat *)out, flags);               \
+    }
+CT_STATS()
+CT_STATS(64)
 
 CT_HIDDEN pid_t gettid(void) {
     return (pid_t)syscall(SYS_gettid);

@@ -231,40 +231,31 @@ int ct_print_stderr_has_room(int ms) {
     return n != 0;
 }
 
-// The errors that opening and writing a trace can meet.
 const char *ct_print_strerror(int error) {
-    switch (error) {
-    case ENOSPC:
-        return "no space left on the device";
-    case EDQUOT:
-        return "the disk quota is used up";
-    case EFBIG:
-        return "the file size limit is reached";
-    case EACCES:
-    case EPERM:
-        return "permission denied";
-    case EROFS:
-        return "read-only file system";
-    case EMFILE:
-    case ENFILE:
-        return "too many open files";
-    case ENOENT:
-        return "no such folder";
-    case ENOTSUP:
-        return "not a regular file";
-    case ENOTDIR:
-        return "not a folder";
-    case ENAMETOOLONG:
-        return "the name is too long";
-    case EBADF:
-        return "the program closed it";
-    case EIO:
-        return "input/output error";
-    case ENODEV:
-        return "the file system cannot map files";
-    case ENOMEM:
-        return "no memory";
-    default:
-        return "error";
-    }
+    // The errors that opening and writing a trace can meet.
+    static const struct {
+        int error;
+        const char *text;
+    } known[] = {
+        {ENOSPC, "no space left on the device"},
+        {EDQUOT, "the disk quota is used up"},
+        {EFBIG, "the file size limit is reached"},
+        {EACCES, "permission denied"},
+        {EPERM, "permission denied"},
+        {EROFS, "read-only file system"},
+        {EMFILE, "too many open files"},
+        {ENFILE, "too many open files"},
+        {ENOENT, "no such folder"},
+        {ENOTSUP, "not a regular file"},
+        {ENOTDIR, "not a folder"},
+        {ENAMETOOLONG, "the name is too long"},
+        {EBADF, "the program closed it"},
+        {EIO, "input/output error"},
+        {ENODEV, "the file system cannot map files"},
+        {ENOMEM, "no memory"},
+    };
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (known[i].error == error)
+            return known[i].text;
+    return "error";
 }

@@ -20,73 +20,38 @@
 
 // ---- 3.9 to 3.12 --------------------------------------------------------------------------------
 
+// In 3.9, 3.10, 3.11 and 3.12; 0 also where a version lacks the member.
+#define OFFSETS(X)                   \
+    X(interp, 16, 16, 16, 16)        \
+    X(thread_id, 176, 176, 152, 136) \
+    X(current, 24, 24, 8, 0)         \
+    X(current_in_cframe, 0, 0, 1, 1) \
+    X(cframe, 0, 48, 56, 56)         \
+    X(cframe_previous, 0, 8, 16, 8)  \
+    X(previous, 24, 24, 48, 8)       \
+    X(code, 32, 32, 32, 0)           \
+    X(instruction, 104, 96, 56, 56)  \
+    X(owner, 0, 0, 69, 70)           \
+    X(executing, 116, 0, 0, 0)       \
+    X(depth, 0, 80, 0, 0)            \
+    X(generator, 96, 88, 0, 0)       \
+    X(first_line, 40, 40, 72, 68)    \
+    X(filename, 104, 104, 112, 112)  \
+    X(name, 112, 112, 128, 128)      \
+    X(linetable, 120, 120, 136, 136) \
+    X(bytecode, 0, 0, 184, 192)      \
+    X(version, 0, 0, 0, 92)          \
+    X(traceable, 0, 0, 168, 0)
+
+#define OF_9(member, at_9, at_10, at_11, at_12) .member = (at_9),
+#define OF_10(member, at_9, at_10, at_11, at_12) .member = (at_10),
+#define OF_11(member, at_9, at_10, at_11, at_12) .member = (at_11),
+#define OF_12(member, at_9, at_10, at_11, at_12) .member = (at_12),
 static const struct ct_python_layout tables[] = {
-    [9] = {.chain = CT_CHAIN_PLAIN,
-           .lines = CT_LINES_LNOTAB,
-           .interp = 16,
-           .thread_id = 176,
-           .current = 24,
-           .previous = 24,
-           .code = 32,
-           .instruction = 104,
-           .executing = 116,
-           .generator = 96,
-           .first_line = 40,
-           .filename = 104,
-           .name = 112,
-           .linetable = 120},
-    [10] = {.chain = CT_CHAIN_CFRAMES,
-            .lines = CT_LINES_RANGES,
-            .interp = 16,
-            .thread_id = 176,
-            .current = 24,
-            .cframe = 48,
-            .cframe_previous = 8,
-            .previous = 24,
-            .code = 32,
-            .instruction = 96,
-            .depth = 80,
-            .generator = 88,
-            .first_line = 40,
-            .filename = 104,
-            .name = 112,
-            .linetable = 120},
-    [11] = {.chain = CT_CHAIN_CURRENT,
-            .lines = CT_LINES_LOCATIONS,
-            .interp = 16,
-            .thread_id = 152,
-            .current = 8,
-            .current_in_cframe = 1,
-            .cframe = 56,
-            .cframe_previous = 16,
-            .previous = 48,
-            .code = 32,
-            .instruction = 56,
-            .owner = 69,
-            .first_line = 72,
-            .filename = 112,
-            .name = 128,
-            .linetable = 136,
-            .bytecode = 184,
-            .traceable = 168},
-    [12] = {.chain = CT_CHAIN_SHIMS,
-            .lines = CT_LINES_LOCATIONS,
-            .interp = 16,
-            .thread_id = 136,
-            .current = 0,
-            .current_in_cframe = 1,
-            .cframe = 56,
-            .cframe_previous = 8,
-            .previous = 8,
-            .code = 0,
-            .instruction = 56,
-            .owner = 70,
-            .first_line = 68,
-            .filename = 112,
-            .name = 128,
-            .linetable = 136,
-            .bytecode = 192,
-            .version = 92},
+    [9] = {.chain = CT_CHAIN_PLAIN, .lines = CT_LINES_LNOTAB, OFFSETS(OF_9)},
+    [10] = {.chain = CT_CHAIN_CFRAMES, .lines = CT_LINES_RANGES, OFFSETS(OF_10)},
+    [11] = {.chain = CT_CHAIN_CURRENT, .lines = CT_LINES_LOCATIONS, OFFSETS(OF_11)},
+    [12] = {.chain = CT_CHAIN_SHIMS, .lines = CT_LINES_LOCATIONS, OFFSETS(OF_12)},
 };
 
 static void layout_from_table(struct ct_python_layout *l, unsigned minor) {
