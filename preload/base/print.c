@@ -187,6 +187,22 @@ size_t ct_print(char *buffer, size_t size, const char *format, ...) {
     return n;
 }
 
+size_t ct_print_utf8(char *to, uint32_t c) {
+    if (c < 0x80) {
+        to[0] = (char)c;
+        return 1;
+    }
+    size_t n = 4;
+    if (c < 0x800)
+        n = 2;
+    else if (c < 0x10000)
+        n = 3;
+    for (size_t i = n - 1; i; i--, c >>= 6)
+        to[i] = (char)(0x80 | (c & 0x3F));
+    to[0] = (char)(0xF00 >> n | c);
+    return n;
+}
+
 static struct {
     int is_known;
     dev_t device;

@@ -6,6 +6,7 @@
 
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdint.h>
 
 // Formats like snprintf: %s %c %d %i %u %x %p %f %% with l, ll, z, the flags - and 0, a width, and
 // a precision for %s and %f (at most 9 decimals). `size` is at least 1. Always terminates the text
@@ -14,6 +15,9 @@ size_t ct_print(char *buffer, size_t size, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 size_t ct_print_va(char *buffer, size_t size, const char *format, va_list arguments)
     __attribute__((format(printf, 3, 0)));
+
+// Writes a character as UTF-8, in at most 4 bytes. Returns their number.
+size_t ct_print_utf8(char *to, uint32_t c);
 
 // Writes a line to stderr by one write(2) and ignores errors. Raises no SIGPIPE and keeps errno.
 // Writes nothing where descriptor 2 may have become a file of the program's own: it must lead to

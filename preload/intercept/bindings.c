@@ -107,21 +107,26 @@ static int read_segments(struct module *m) {
     return 0;
 }
 
-// Takes over what was known of a module that is still there.
-static void take_over(struct module *m, const struct module *before, unsigned n) {
+// The last one of n modules that does not begin after an address, or NULL.
+static const struct module *find_module(const struct module *of, unsigned n, uint64_t address) {
     unsigned low = 0, high = n;
     while (low < high) {
         const unsigned middle = low + (high - low) / 2;
-        if (before[middle].start < m->start)
+        if (of[middle].start <= address)
             low = middle + 1;
         else
             high = middle;
     }
-    if (low == n || before[low].start != m->start || before[low].inode != m->inode ||
-        before[low].device != m->device)
+    return low ? &of[low - 1] : NULL;
+}
+
+// Takes over what was known of a module that is still there.
+static void take_over(struct module *m, const struct module *before, unsigned n) {
+    const struct module *const same = find_module(before, n, m->start);
+    if (!same || same->start != m->start || same->inode != m->inode || same->device != m->device)
         return;
-    m->is_done = before[low].is_done;
-    m->had_unknown = before[low].had_unknown;
+    m->is_done = same->is_done;
+    m->had_unknown = same->had_unknown;
 }
 
 struct found {
@@ -155,15 +160,8 @@ static int add_mapping(void *user, const struct ct_mapping *of) {
 static const char unknown_path[] = "unknown";
 
 static const char *find_path(uint64_t address) {
-    unsigned low = 0, high = count;
-    while (low < high) {
-        const unsigned middle = low + (high - low) / 2;
-        if (modules[middle].start <= address)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low && address < modules[low - 1].end ? modules[low - 1].path : unknown_path;
+    const struct module *const m = find_module(modules, count, address);
+    return m && address < m->end ? m->path : unknown_path;
 }
 
 // ---- the tables of a module ---------------------------------------------------------------------
@@ -174,46 +172,29 @@ struct tables {
 };
 
 static int read_tables(const struct module *m, struct tables *t) {
+    static const struct {
+        int64_t tag;
+        size_t to;
+        int is_address;
+    } members[] = {
+#define TO(member) offsetof(struct tables, member)
+        {DT_SYMTAB, TO(symbols), 1},          {DT_STRTAB, TO(text), 1},
+        {DT_STRSZ, TO(text_bytes), 0},        {DT_HASH, TO(hash), 1},
+        {DT_GNU_HASH, TO(gnu_hash), 1},       {DT_JMPREL, TO(slots), 1},
+        {DT_PLTRELSZ, TO(slot_bytes), 0},     {DT_RELA, TO(relocations), 1},
+        {DT_RELASZ, TO(relocation_bytes), 0}, {DT_RELACOUNT, TO(relative), 0},
+#undef TO
+    };
     ElfW(Dyn) d[128];
     const size_t n = read_memory(m->dynamic, d, sizeof d) / sizeof *d;
     *t = (struct tables){0};
     for (size_t i = 0; i < n && d[i].d_tag != DT_NULL; i++) {
         // The loader has added the base, but not everywhere.
         const uint64_t value = d[i].d_un.d_val, address = value < m->base ? m->base + value : value;
-        switch (d[i].d_tag) {
-        case DT_SYMTAB:
-            t->symbols = address;
-            break;
-        case DT_STRTAB:
-            t->text = address;
-            break;
-        case DT_STRSZ:
-            t->text_bytes = value;
-            break;
-        case DT_HASH:
-            t->hash = address;
-            break;
-        case DT_GNU_HASH:
-            t->gnu_hash = address;
-            break;
-        case DT_JMPREL:
-            t->slots = address;
-            break;
-        case DT_PLTRELSZ:
-            t->slot_bytes = value;
-            break;
-        case DT_RELA:
-            t->relocations = address;
-            break;
-        case DT_RELASZ:
-            t->relocation_bytes = value;
-            break;
-        case DT_RELACOUNT:
-            t->relative = value;
-            break;
-        default:
-            break;
-        }
+        for (size_t k = 0; k < sizeof members / sizeof *members; k++)
+            if (members[k].tag == d[i].d_tag)
+                memcpy((char *)t + members[k].to, members[k].is_address ? &address : &value,
+                       sizeof value);
     }
     return t->symbols && t->text && t->text_bytes ? 0 : -1;
 }

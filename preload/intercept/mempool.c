@@ -139,15 +139,22 @@ static int find_stream_device(CUstream stream) {
     return device;
 }
 
+// The pool of an allocation: its handle, 0 if that is not known, and what is known of it, or NULL.
+struct source {
+    uint64_t handle;
+    struct pool *pool;
+};
+
 // cuMemAllocAsync allocates from the current pool of the stream's device (cuda.h).
-static struct pool *find_current_pool(CUstream stream) {
+static struct source find_current_pool(CUstream stream) {
     const struct ct_driver *driver = ct_driver();
     const int device = find_stream_device(stream);
     CUmemoryPool pool;
     if (device == CT_NO_DEVICE_ORDINAL || !driver->device_pool ||
         CT_ASK(driver->device_pool(&pool, device)) != CUDA_SUCCESS)
-        return NULL;
-    return add_pool((uintptr_t)pool, device, CT_SPACE_DEVICE);
+        return (struct source){0};
+    struct pool *const p = add_pool((uintptr_t)pool, device, CT_SPACE_DEVICE);
+    return (struct source){p ? (uintptr_t)pool : 0, p};
 }
 
 // A pool that the program did not create: a device's default one (JAX, TensorFlow and RMM ask for
@@ -164,16 +171,22 @@ static struct pool *find_default_pool(uint64_t handle) {
     return NULL;
 }
 
+static struct source find_given_pool(uint64_t handle) {
+    struct pool *const p = find_pool(handle);
+    return (struct source){handle, p ? p : find_default_pool(handle)};
+}
+
 static void alloc_exit(struct ct_hook_call *call, CUresult r, const CUdeviceptr *dptr, size_t bytes,
-                       uint64_t stream, uint64_t pool_handle, struct pool *p) {
+                       uint64_t stream, struct source from) {
     struct ct_event *e = &call->event;
+    struct pool *const p = from.pool;
     if (r == CUDA_SUCCESS)
         CT_SET(e, ptr, *dptr);
     CT_SET(e, bytes, bytes);
     CT_SET(e, stream, stream);
     CT_SET(e, flags, CT_FLAG_ASYNC);
-    if (pool_handle)
-        CT_SET(e, pool, pool_handle);
+    if (from.handle)
+        CT_SET(e, pool, from.handle);
     if (p && atomic_load(&p->device) != CT_NO_DEVICE_ORDINAL)
         CT_SET(e, device, atomic_load(&p->device));
     CT_SET(e, space, p ? (uint32_t)atomic_load(&p->space) : CT_SPACE_DEVICE);
@@ -203,52 +216,28 @@ static void captured_alloc_exit(struct ct_hook_call *call, CUresult r, const CUd
     ct_hook_alloc_exit(call, r);
 }
 
-static void implicit_pool_exit(struct ct_hook_call *call, CUresult r, const CUdeviceptr *dptr,
-                               size_t bytes, CUstream stream, int ptsz, int captures) {
-    if (captures) {
-        captured_alloc_exit(call, r, dptr, bytes, stream_id(stream, ptsz));
-        return;
+#define ON_ALLOC_ASYNC(symbol, PTSZ, params, args, source)                           \
+    CUresult ct_on_##symbol(ct_fn_##symbol *real, CT_ARGS params) {                  \
+        struct ct_hook_call call;                                                    \
+        if (!ct_hook_enter_timed(&call, CT_ID_##symbol, CT_OP_ALLOC))                \
+            return real args;                                                        \
+        const int captures = ct_stream_is_capturing(hStream, PTSZ);                  \
+        const CUresult r = real args;                                                \
+        if (captures)                                                                \
+            captured_alloc_exit(&call, r, dptr, bytesize, stream_id(hStream, PTSZ)); \
+        else                                                                         \
+            alloc_exit(&call, r, dptr, bytesize, stream_id(hStream, PTSZ), source);  \
+        return r;                                                                    \
     }
-    struct pool *p = find_current_pool(stream);
-    alloc_exit(call, r, dptr, bytes, stream_id(stream, ptsz), p ? atomic_load(&p->handle) : 0, p);
-}
-
-#define ON_ALLOC_ASYNC(symbol, PTSZ)                                                  \
-    CUresult ct_on_##symbol(ct_fn_##symbol *real, CUdeviceptr *dptr, size_t bytesize, \
-                            CUstream hStream) {                                       \
-        struct ct_hook_call call;                                                     \
-        if (!ct_hook_enter_timed(&call, CT_ID_##symbol, CT_OP_ALLOC))                 \
-            return real(dptr, bytesize, hStream);                                     \
-        const int captures = ct_stream_is_capturing(hStream, PTSZ);                   \
-        const CUresult r = real(dptr, bytesize, hStream);                             \
-        implicit_pool_exit(&call, r, dptr, bytesize, hStream, PTSZ, captures);        \
-        return r;                                                                     \
-    }
-ON_ALLOC_ASYNC(cuMemAllocAsync, 0)
-ON_ALLOC_ASYNC(cuMemAllocAsync_ptsz, 1)
-
-static void explicit_pool_exit(struct ct_hook_call *call, CUresult r, const CUdeviceptr *dptr,
-                               size_t bytes, uint64_t stream, uint64_t pool, int captures) {
-    if (captures) {
-        captured_alloc_exit(call, r, dptr, bytes, stream);
-        return;
-    }
-    struct pool *p = find_pool(pool);
-    alloc_exit(call, r, dptr, bytes, stream, pool, p ? p : find_default_pool(pool));
-}
-
-#define ON_ALLOC_FROM_POOL(symbol, PTSZ)                                                        \
-    CUresult ct_on_##symbol(ct_fn_##symbol *real, CUdeviceptr *dptr, size_t bytesize,           \
-                            CUmemoryPool pool, CUstream hStream) {                              \
-        struct ct_hook_call call;                                                               \
-        if (!ct_hook_enter_timed(&call, CT_ID_##symbol, CT_OP_ALLOC))                           \
-            return real(dptr, bytesize, pool, hStream);                                         \
-        const int captures = ct_stream_is_capturing(hStream, PTSZ);                             \
-        const CUresult r = real(dptr, bytesize, pool, hStream);                                 \
-        explicit_pool_exit(&call, r, dptr, bytesize, stream_id(hStream, PTSZ), (uintptr_t)pool, \
-                           captures);                                                           \
-        return r;                                                                               \
-    }
+#define ON_ALLOC_FROM_CURRENT(symbol, PTSZ)                                               \
+    ON_ALLOC_ASYNC(symbol, PTSZ, (CUdeviceptr * dptr, size_t bytesize, CUstream hStream), \
+                   (dptr, bytesize, hStream), find_current_pool(hStream))
+#define ON_ALLOC_FROM_POOL(symbol, PTSZ)                                                       \
+    ON_ALLOC_ASYNC(symbol, PTSZ,                                                               \
+                   (CUdeviceptr * dptr, size_t bytesize, CUmemoryPool pool, CUstream hStream), \
+                   (dptr, bytesize, pool, hStream), find_given_pool((uintptr_t)pool))
+ON_ALLOC_FROM_CURRENT(cuMemAllocAsync, 0)
+ON_ALLOC_FROM_CURRENT(cuMemAllocAsync_ptsz, 1)
 ON_ALLOC_FROM_POOL(cuMemAllocFromPoolAsync, 0)
 ON_ALLOC_FROM_POOL(cuMemAllocFromPoolAsync_ptsz, 1)
 

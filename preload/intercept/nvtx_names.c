@@ -4,6 +4,7 @@
 
 #include <stdatomic.h>
 
+#include "base/print.h"
 #include "store/name_table.h"
 
 #define ENTRIES 8192u // a power of two
@@ -80,49 +81,22 @@ uint32_t ct_nvtx_names_get_category(const void *domain, uint32_t category) {
     const uint64_t key = category_key(domain, category);
     uint32_t name = get(key);
     if (!name) {
-        char text[24] = "category ", digits[12];
-        unsigned n = 0, to = 9;
-        for (uint32_t left = category; left || !n; left /= 10)
-            digits[n++] = (char)('0' + left % 10);
-        while (n)
-            text[to++] = digits[--n];
-        name = ct_name_intern_copy(text, to);
+        char text[24];
+        name = ct_name_intern_copy(text, ct_print(text, sizeof text, "category %u", category));
         set(key, name);
     }
     return name;
 }
 
-// A character as UTF-8; what is none is a question mark. Returns the number of bytes.
-static unsigned put_character(char *to, uint32_t c) {
-    if (c < 0x80) {
-        to[0] = (char)c;
-        return 1;
-    }
-    if (c < 0x800) {
-        to[0] = (char)(0xC0 | c >> 6);
-        to[1] = (char)(0x80 | (c & 0x3F));
-        return 2;
-    }
-    if (c > 0x10FFFF || (c >= 0xD800 && c < 0xE000)) {
-        to[0] = '?';
-        return 1;
-    }
-    unsigned n = 0;
-    if (c >= 0x10000)
-        to[n++] = (char)(0xF0 | c >> 18);
-    to[n++] = (char)(c >= 0x10000 ? 0x80 | (c >> 12 & 0x3F) : 0xE0 | c >> 12);
-    to[n++] = (char)(0x80 | (c >> 6 & 0x3F));
-    to[n++] = (char)(0x80 | (c & 0x3F));
-    return n;
-}
-
 uint32_t ct_nvtx_names_read_wide(const wchar_t *text) {
     char line[WIDE_BYTES + 4];
-    unsigned n = 0;
+    size_t n = 0;
     if (!text)
         return 0;
-    for (; *text && n < WIDE_BYTES; text++)
-        n += put_character(line + n, (uint32_t)*text);
+    for (; *text && n < WIDE_BYTES; text++) {
+        const uint32_t c = (uint32_t)*text;
+        n += ct_print_utf8(line + n, c > 0x10FFFF || (c >= 0xD800 && c < 0xE000) ? '?' : c);
+    }
     return ct_name_intern_copy(line, n);
 }
 

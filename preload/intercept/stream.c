@@ -50,35 +50,12 @@ static CUresult count_begin(CUresult r) {
     return r;
 }
 
-CUresult ct_on_cuStreamBeginCapture(ct_fn_cuStreamBeginCapture *real, CUstream hStream) {
-    return count_begin(real(hStream));
-}
-
-CUresult ct_on_cuStreamBeginCapture_ptsz(ct_fn_cuStreamBeginCapture_ptsz *real, CUstream hStream) {
-    return count_begin(real(hStream));
-}
-
-CUresult ct_on_cuStreamBeginCapture_v2(ct_fn_cuStreamBeginCapture_v2 *real, CUstream hStream,
-                                       CUstreamCaptureMode mode) {
-    return count_begin(real(hStream, mode));
-}
-
-CUresult ct_on_cuStreamBeginCapture_v2_ptsz(ct_fn_cuStreamBeginCapture_v2_ptsz *real,
-                                            CUstream hStream, CUstreamCaptureMode mode) {
-    return count_begin(real(hStream, mode));
-}
-
-#if CUDA_VERSION >= 12030
-#define ON_BEGIN_CAPTURE_TO_GRAPH(symbol)                                                          \
-    CUresult ct_on_##symbol(                                                                       \
-        ct_fn_##symbol *real, CUstream hStream, CUgraph hGraph, const CUgraphNode *dependencies,   \
-        const CUgraphEdgeData *dependencyData, size_t numDependencies, CUstreamCaptureMode mode) { \
-        return count_begin(                                                                        \
-            real(hStream, hGraph, dependencies, dependencyData, numDependencies, mode));           \
+#define CT_HOOK(symbol, base, abi, ptsz, params, args)
+#define CT_CAPTURE_HOOK(symbol, base, abi, ptsz, params, args)      \
+    CUresult ct_on_##symbol(ct_fn_##symbol *real, CT_ARGS params) { \
+        return count_begin(real args);                              \
     }
-ON_BEGIN_CAPTURE_TO_GRAPH(cuStreamBeginCaptureToGraph)
-ON_BEGIN_CAPTURE_TO_GRAPH(cuStreamBeginCaptureToGraph_ptsz)
-#endif
+#include "intercept/hooks.def"
 
 // On an invalidated capture, cuStreamEndCapture fails and ends the capture; on a stream that does
 // not capture, it fails and ends nothing. The stream's status before and after the call tells the

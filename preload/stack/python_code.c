@@ -5,6 +5,7 @@
 
 #include <cutrace/format/journal.h>
 
+#include "base/print.h"
 #include "store/stack_hash.h"
 #include "store/stack_table.h"
 
@@ -134,21 +135,7 @@ static size_t put_utf8(uint8_t *to, uint32_t c) {
         to[0] = (uint8_t)c;
         return 1;
     }
-    if (c > 0x10FFFF || (c >= 0xD800 && c <= 0xDFFF))
-        c = 0xFFFD;
-    if (c < 0x80) {
-        to[0] = (uint8_t)c;
-        return 1;
-    }
-    size_t n = 4;
-    if (c < 0x800)
-        n = 2;
-    else if (c < 0x10000)
-        n = 3;
-    for (size_t i = n - 1; i; i--, c >>= 6)
-        to[i] = (uint8_t)(0x80 | (c & 0x3F));
-    to[0] = (uint8_t)(0xF00 >> n | c);
-    return n;
+    return ct_print_utf8((char *)to, c > 0x10FFFF || (c >= 0xD800 && c <= 0xDFFF) ? 0xFFFD : c);
 }
 
 // Returns the number of bytes. A name that is too long is cut after the last character that fits.
