@@ -145,14 +145,12 @@ static void set_libraries(enum side side, enum ct_hook_id id) {
 
 // The drain lock is held.
 void ct_audit_publish_info(void) {
-    char key[128];
     for (unsigned side = 0; side < SIDES; side++)
         for (int i = 0; i < CT_HOOKS; i++) {
             const unsigned n = atomic_load_explicit(&counts[side][i], memory_order_relaxed);
             if (!n)
                 continue;
-            snprintf(key, sizeof key, "audit.%s.%s", side_names[side], ct_hook_table[i].symbol);
-            ct_info_set(key, "%u", n);
+            ct_info_set_number(n, "audit.%s.%s", side_names[side], ct_hook_table[i].symbol);
             set_libraries((enum side)side, (enum ct_hook_id)i);
         }
 }

@@ -4,13 +4,13 @@
 #include "intercept/device_info.h"
 
 #include <stdatomic.h>
-#include <stdio.h>
 #include <string.h>
 
 #include <cutrace/format/assert.h>
 #include <cutrace/format/hot.h>
 
 #include "base/options.h"
+#include "base/print.h"
 #include "intercept/cuda_context.h"
 #include "intercept/driver.h"
 #include "intercept/stream.h"
@@ -103,21 +103,9 @@ static uint64_t hash_uuid(const CUuuid *uuid) {
     return h;
 }
 
-static void publish_text(int device, const char *what, const char *text) {
-    char key[64];
-    snprintf(key, sizeof key, "device.%d.%s", device, what);
-    ct_info_set(key, "%s", text);
-}
-
-static void publish_number(int device, const char *what, unsigned long long number) {
-    char text[24];
-    snprintf(text, sizeof text, "%llu", number);
-    publish_text(device, what, text);
-}
-
 static void publish_compute_capability(int device) {
     const struct ct_driver *driver = ct_driver();
-    char text[32];
+    char key[64];
     int major, minor;
     if (!driver->device_attribute ||
         CT_ASK(driver->device_attribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR,
@@ -125,8 +113,8 @@ static void publish_compute_capability(int device) {
         CT_ASK(
             driver->device_attribute(&minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, device)))
         return;
-    snprintf(text, sizeof text, "%d.%d", major, minor);
-    publish_text(device, "compute_capability", text);
+    ct_print(key, sizeof key, "device.%d.compute_capability", device);
+    ct_info_set(key, "%d.%d", major, minor);
 }
 
 // Whether the device shares the host's memory (a Jetson, a GB10), and whether it reads memory of
@@ -144,7 +132,7 @@ static void publish_host_access(int device) {
     int value;
     for (size_t i = 0; driver->device_attribute && i < sizeof list / sizeof *list; i++)
         if (CT_ASK(driver->device_attribute(&value, list[i].attribute, device)) == CUDA_SUCCESS) {
-            publish_number(device, list[i].name, (unsigned long long)value);
+            ct_info_set_number((uint64_t)value, "device.%d.%s", device, list[i].name);
             if (list[i].attribute == CU_DEVICE_ATTRIBUTE_INTEGRATED && value)
                 ct_host_memory_watch(device);
         }
@@ -161,25 +149,26 @@ static int read_uuid(int device, CUuuid *uuid) {
 CT_COLD void publish(int device) {
     const struct ct_driver *driver = ct_driver();
     CUuuid uuid;
-    char name[128], hash[32];
+    char key[64], name[128];
     size_t total = 0, free_bytes, total_bytes;
     int version;
     memset(&uuid, 0, sizeof uuid);
+    ct_print(key, sizeof key, "device.%d.name", device);
     if (driver->device_name &&
         CT_ASK(driver->device_name(name, sizeof name, device)) == CUDA_SUCCESS)
-        publish_text(device, "name", name);
+        ct_info_set(key, "%s", name);
     if (driver->device_total && CT_ASK(driver->device_total(&total, device)) == CUDA_SUCCESS)
-        publish_number(device, "total_bytes", total);
+        ct_info_set_number(total, "device.%d.total_bytes", device);
     if (ct_mem_info_read(&free_bytes, &total_bytes))
-        publish_number(device, "meminfo_total_bytes", total_bytes);
+        ct_info_set_number(total_bytes, "device.%d.meminfo_total_bytes", device);
     publish_compute_capability(device);
     publish_host_access(device);
     if (driver->driver_version && CT_ASK(driver->driver_version(&version)) == CUDA_SUCCESS)
         ct_info_set("cuda.driver_version", "%d", version);
     ct_info_set("cuda.headers_version", "%d", CUDA_VERSION);
     if (read_uuid(device, &uuid)) {
-        snprintf(hash, sizeof hash, "%016llx", (unsigned long long)hash_uuid(&uuid));
-        publish_text(device, "uuid_hash", hash);
+        ct_print(key, sizeof key, "device.%d.uuid_hash", device);
+        ct_info_set(key, "%016lx", hash_uuid(&uuid));
         ct_nvml_add_device(device, (const unsigned char *)uuid.bytes, total);
     }
 }

@@ -4,7 +4,6 @@
 
 #include <stdatomic.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/print.h"
@@ -59,12 +58,11 @@ static void publish_callers(void) {
 }
 
 void ct_look_ups_publish_info(void) {
-    char key[96];
     for (int way = 0; way < WAYS; way++) {
-        ct_print(key, sizeof key, "look_ups.%s", names[way]);
-        ct_info_set(key, "%u", atomic_load_explicit(&seen[way], memory_order_relaxed));
-        ct_print(key, sizeof key, "look_ups.%s.wrapped", names[way]);
-        ct_info_set(key, "%u", atomic_load_explicit(&wrapped[way], memory_order_relaxed));
+        ct_info_set_number(atomic_load_explicit(&seen[way], memory_order_relaxed), "look_ups.%s",
+                           names[way]);
+        ct_info_set_number(atomic_load_explicit(&wrapped[way], memory_order_relaxed),
+                           "look_ups.%s.wrapped", names[way]);
     }
     publish_callers();
 }
@@ -126,17 +124,14 @@ static int is_hooked(const char *name) {
 }
 
 void ct_unwrapped_publish_info(void) {
-    char key[128];
     for (int i = 0; i < NAMES; i++) {
         struct unwrapped *const u = &unwrapped[i];
         if (atomic_load_explicit(&u->state, memory_order_acquire) != VALID)
             continue;
         const unsigned count = atomic_load_explicit(&u->count, memory_order_relaxed);
-        snprintf(key, sizeof key, "unwrapped.%s.%d", u->name, u->version);
-        ct_info_set(key, "%u", count);
-        snprintf(key, sizeof key, "look_ups.hooked_passed.%s.%d", u->name, u->version);
+        ct_info_set_number(count, "unwrapped.%s.%d", u->name, u->version);
         if (is_hooked(u->name))
-            ct_info_set(key, "%u", count);
+            ct_info_set_number(count, "look_ups.hooked_passed.%s.%d", u->name, u->version);
     }
     if (atomic_load(&dropped))
         ct_info_set("look_ups.names_dropped", "%u", atomic_load(&dropped));

@@ -14,7 +14,6 @@
 #include <errno.h>
 #include <link.h>
 #include <stdatomic.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/real_dlsym.h"
@@ -259,13 +258,10 @@ CUresult ct_on_cuGetProcAddress_v2(ct_fn_cuGetProcAddress_v2 *real, const char *
 // ---- INFO -----------------------------------------------------------------------------------
 
 void ct_resolve_publish_info(void) {
-    char key[128];
     for (int i = 0; i < CT_HOOKS; i++) {
         const unsigned n = atomic_load_explicit(&resolved_count[i], memory_order_relaxed);
-        if (!n)
-            continue;
-        snprintf(key, sizeof key, "way.resolved.%s", ct_hook_table[i].symbol);
-        ct_info_set(key, "%u", n);
+        if (n)
+            ct_info_set_number(n, "way.resolved.%s", ct_hook_table[i].symbol);
     }
     ct_unwrapped_publish_info();
     ct_look_ups_publish_info();

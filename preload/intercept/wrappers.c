@@ -4,8 +4,6 @@
 #define _GNU_SOURCE
 #include "intercept/wrappers.h"
 
-#include <stdio.h>
-
 #include "write/info_table.h"
 
 // ---- counts of calls --------------------------------------------------------------------------
@@ -29,13 +27,10 @@ static unsigned sum_rows(int id) {
 }
 
 void ct_call_counts_publish_info(void) {
-    char key[96];
     for (int i = 0; i < CT_HOOKS; i++) {
         const unsigned n = sum_rows(i);
-        if (!n)
-            continue;
-        snprintf(key, sizeof key, "hook.%s.calls", ct_hook_table[i].symbol);
-        ct_info_set(key, "%u", n);
+        if (n)
+            ct_info_set_number(n, "hook.%s.calls", ct_hook_table[i].symbol);
     }
 }
 

@@ -48,7 +48,6 @@
 #include "base/process_id.h"
 #include "base/signal_guard.h"
 #include "store/journal_file.h"
-#include "store/memory_budget.h"
 #include "store/name_table.h"
 
 #define THREADS 4096u
@@ -191,7 +190,7 @@ static void *map_part(int fd, void *where, uint64_t offset, size_t bytes) {
 
 // Maps the memory for chunks and reserves blocks for its first part.
 static int map_chunks(int fd) {
-    const uint64_t first = ct_memory_budget_get_first_bytes(layout.chunks_bytes);
+    const uint64_t first = ct_journal_budget_get_first_bytes(layout.chunks_bytes);
     const int rc = reserve_blocks(fd, layout.chunks_at, first);
     if (rc)
         return rc;
@@ -226,7 +225,7 @@ static int open_with_chunks(const char *trace_path, uint64_t trace_id, struct ct
     const int fd = ct_journal_file_create_on_tmpfs(trace_path, trace_id);
     if (fd < 0)
         return fd;
-    lay_out(&layout, ct_memory_budget_get_bytes(ct_journal_file_get_free_bytes(fd)));
+    lay_out(&layout, ct_journal_budget_get_bytes(ct_journal_file_get_free_bytes(fd)));
     if (layout.chunks_bytes)
         return map_file(fd, h);
     ct_journal_file_close(fd);
@@ -241,7 +240,7 @@ static int open_file(const char *trace_path, uint64_t trace_id, struct ct_journa
         const int rc = open_with_chunks(trace_path, trace_id, h);
         if (!rc)
             return 0;
-        ct_memory_budget_report_failure(rc);
+        ct_journal_budget_report_failure(rc);
     }
     lay_out(&layout, 0);
     const int fd = ct_journal_file_is_unsafe_to_map(trace_path)

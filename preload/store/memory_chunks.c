@@ -23,7 +23,7 @@
 #include <cutrace/format/assert.h>
 
 #include "store/journal.h"
-#include "store/memory_budget.h"
+#include "store/journal_file.h"
 #include "store/trace_file.h"
 
 #define WORD 8u
@@ -75,7 +75,7 @@ static int make_room(struct ct_journal *h, uint64_t n) {
     if (ready < to_offset(head) + n) {
         CT_ASSERT(head <= ready && head == to_offset(head)); // M5
         ct_journal_shrink_chunk_memory(ready);
-        ct_memory_budget_report_shrink(ready);
+        ct_journal_budget_report_shrink(ready);
         return -ENOSPC;
     }
     while (head + n - tail > ring_bytes())

@@ -9,6 +9,7 @@
 #include <cutrace/model/digest.h>
 #include <cutrace/model/noise.h>
 
+#include "base/options.h"
 #include "base/pages.h"
 #include "base/print.h"
 #include "base/read_file.h"
@@ -18,7 +19,6 @@
 #include "write/hash_slots.h"
 #include "write/open_chunk.h"
 #include "write/package_versions.h"
-#include "write/thread_name.h"
 
 #define STRINGS (3u << 16)
 #define FRAMES (1u << 18)
@@ -195,13 +195,30 @@ static inline uint32_t get_name_id(uint32_t name) {
 
 // ---- threads --------------------------------------------------------------------------------
 
+// The name of a thread now; if it has ended, at its first event. Returns its length; 0: it has none,
+// or CUTRACE_PRIVATE leaves names out.
+static size_t read_thread_name(const struct ct_journal_thread *t, char *name, size_t size) {
+    char path[64];
+    if (CT_OPTION_NUMBER(PRIVATE))
+        return 0;
+    ct_print(path, sizeof path, "/proc/self/task/%u/comm", t->tid);
+    size_t n = ct_read_file(path, name, size);
+    if (n && name[n - 1] == '\n')
+        n--;
+    if (!n) {
+        n = strnlen(t->name, sizeof t->name);
+        memcpy(name, t->name, n);
+    }
+    return n;
+}
+
 static __attribute__((noinline)) uint32_t define_thread(uint32_t number) {
     const struct ct_journal_thread *t = ct_ring_thread(number);
     const uint32_t i = number % THREAD_IDS;
     if (!t)
         return 0;
     char name[32] = "";
-    const size_t n = ct_thread_name_read(t, name, sizeof name);
+    const size_t n = read_thread_name(t, name, sizeof name);
     struct payload p;
     struct ct_out o = begin_payload(&p);
     ct_put_varint(&o, t->tid);

@@ -50,7 +50,7 @@
 #include "base/print.h"
 #include "store/chunk_encode.h"
 #include "store/journal.h"
-#include "store/memory_budget.h"
+#include "store/journal_file.h"
 #include "store/memory_chunks.h"
 #include "store/name_table.h"
 #include "store/ring.h"
@@ -533,7 +533,7 @@ void ct_drain_run(enum ct_drain_how how) {
         return;
     }
     if (!ct_notes_has())
-        ct_notes_report(ct_memory_budget_take_error());
+        ct_notes_report(ct_journal_budget_take_error());
     if (append_chunk())
         return;
     drain_and_close(how);
@@ -554,7 +554,7 @@ static void report_no_journal(const char *error) {
     ct_print(text, sizeof text,
              "no journal beside the trace: %s; a killed process loses its last %u ms%s", error,
              (unsigned)(UNSAVED_NS / 1000000),
-             ct_memory_budget_take_error() ? ", and CUTRACE_MEMORY is not in force" : "");
+             ct_journal_budget_take_error() ? ", and CUTRACE_MEMORY is not in force" : "");
     ct_notes_report(text);
 }
 

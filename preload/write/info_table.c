@@ -100,6 +100,15 @@ void ct_info_set(const char *key, const char *format, ...) {
     errno = saved;
 }
 
+void ct_info_set_number(uint64_t number, const char *key_format, ...) {
+    char key[160];
+    va_list arguments;
+    va_start(arguments, key_format);
+    ct_print_va(key, sizeof key, key_format, arguments);
+    va_end(arguments);
+    ct_info_set(key, "%lu", number);
+}
+
 int ct_info_add_source(void (*refresh)(void)) {
     for (unsigned i = 0; i < SOURCES; i++) {
         void (*registered)(void) = NULL;

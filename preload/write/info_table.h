@@ -4,9 +4,15 @@
 #ifndef CT_WRITE_INFO_TABLE_H
 #define CT_WRITE_INFO_TABLE_H
 
+#include <stdint.h>
+
 // Sets the value of a key, e.g. ("device.0.total_bytes", "85899345920"). Copies both. Takes a spin
 // lock: not for hot paths. Any thread.
 void ct_info_set(const char *key, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+// The same with a number, for a key that is formatted.
+void ct_info_set_number(uint64_t number, const char *key_format, ...)
+    __attribute__((format(printf, 2, 3)));
 
 // Registers a function that sets its keys again before INFO is written; it may be called in any
 // thread. A function is registered once. Returns 0, or -ENOSPC.

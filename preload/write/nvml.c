@@ -87,23 +87,17 @@ static void format_uuid(const char *kind, const unsigned char uuid[16], char *ou
     *out = 0;
 }
 
-static void set_number(int ordinal, const char *name, unsigned value) {
-    char key[64];
-    ct_print(key, sizeof key, "device.%d.%s", ordinal, name);
-    ct_info_set(key, "%u", value);
-}
-
 static void publish_instance(int ordinal, ct_nvml_device instance) {
     ct_nvml_device card;
     unsigned number;
-    set_number(ordinal, "mig", 1);
+    ct_info_set_number(1, "device.%d.mig", ordinal);
     if (nvml.gpu_instance && nvml.gpu_instance(instance, &number) == CT_NVML_SUCCESS)
-        set_number(ordinal, "mig_gpu_instance", number);
+        ct_info_set_number(number, "device.%d.mig_gpu_instance", ordinal);
     if (nvml.compute_instance && nvml.compute_instance(instance, &number) == CT_NVML_SUCCESS)
-        set_number(ordinal, "mig_compute_instance", number);
+        ct_info_set_number(number, "device.%d.mig_compute_instance", ordinal);
     if (nvml.card_of_mig && nvml.card_of_mig(instance, &card) == CT_NVML_SUCCESS && nvml.index &&
         nvml.index(card, &number) == CT_NVML_SUCCESS)
-        set_number(ordinal, "mig_card", number);
+        ct_info_set_number(number, "device.%d.mig_card", ordinal);
 }
 
 // A program that runs on a card in MIG mode runs on one of its instances. Where CUDA gave the UUID
@@ -120,10 +114,10 @@ static void publish_device(int ordinal, ct_nvml_device handle) {
     if (nvml.is_mig && nvml.is_mig(handle, &is_mig) == CT_NVML_SUCCESS && is_mig)
         publish_instance(ordinal, handle);
     else if (nvml.index && nvml.index(handle, &number) == CT_NVML_SUCCESS)
-        set_number(ordinal, "nvml_index", number);
+        ct_info_set_number(number, "device.%d.nvml_index", ordinal);
     // Where the kernel has the GPU's memory as a NUMA node, host programs can use it, too.
     if (nvml.numa_node && nvml.numa_node(handle, &number) == CT_NVML_SUCCESS)
-        set_number(ordinal, "numa_node", number);
+        ct_info_set_number(number, "device.%d.numa_node", ordinal);
 }
 
 // By UUID, because NVML numbers all devices of the machine and CUDA only the visible ones. A MIG
@@ -140,7 +134,7 @@ static int find_handle(int ordinal, struct device *d) {
             d->handle = NULL;
     }
     if (d->handle && is_card_of_instances(d->handle)) {
-        set_number(ordinal, "mig", 1);
+        ct_info_set_number(1, "device.%d.mig", ordinal);
         d->handle = NULL;
     }
     if (d->handle)
@@ -224,9 +218,7 @@ static struct reading read_device(int ordinal, struct device *d) {
 }
 
 static void record_sample(int ordinal, const struct reading *r, void (*record)(struct ct_event *)) {
-    char key[64];
-    ct_print(key, sizeof key, "device.%d.nvml_total_bytes", ordinal);
-    ct_info_set(key, "%llu", r->memory.total);
+    ct_info_set_number(r->memory.total, "device.%d.nvml_total_bytes", ordinal);
     struct ct_event e = {.present = 0};
     CT_SET(&e, op, CT_OP_MEMORY_SAMPLE);
     CT_SET(&e, device, ordinal);

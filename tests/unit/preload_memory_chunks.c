@@ -23,7 +23,7 @@
 #include "../lib/unit.h"
 #include "base/options.h"
 #include "store/journal.h"
-#include "store/memory_budget.h"
+#include "store/journal_file.h"
 #include "store/memory_chunks.h"
 #include "store/name_table.h"
 #include "store/trace_file.h"
@@ -308,8 +308,8 @@ TEST(without_more_memory_it_stays_smaller) {
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
     while (!look_at_file().count) // it has to become smaller: all goes to the file
         assert_int_equal(put(seq++, any_size(MIB)), 0);
-    assert_non_null(ct_memory_budget_take_error());
-    assert_null(ct_memory_budget_take_error());
+    assert_non_null(ct_journal_budget_take_error());
+    assert_null(ct_journal_budget_take_error());
     const uint64_t size = look(0).size;
     assert_true(size >= 13 * MIB && size <= 14 * MIB);
     assert_int_equal(look_at_file().first, 0);
@@ -412,7 +412,7 @@ TEST(sizes) {
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         ct_options[CT_OPTION_MAX_SIZE].number = rows[i].asked;
-        assert_int_equal(ct_memory_budget_get_bytes(rows[i].room), rows[i].size);
+        assert_int_equal(ct_journal_budget_get_bytes(rows[i].room), rows[i].size);
     }
 }
 
