@@ -83,6 +83,11 @@ struct ct_stack_entry *ct_stack_table_get(uint32_t id) {
     return entry_at(a, id);
 }
 
+int ct_stack_table_read_code_name(uint64_t word, struct ct_code_name *name) {
+    const struct ct_stack_entry *e = ct_stack_table_get(ct_frame_word_text(word));
+    return e ? ct_code_name_parse(e->frame, e->frames, name) : -1;
+}
+
 // The key of a look-up.
 struct key {
     uint64_t hash;

@@ -30,6 +30,9 @@ _Static_assert(sizeof(struct ct_stack_entry) == sizeof(struct ct_journal_stack) 
 // The stack with an id of ct_stack_table_intern; NULL if there is none.
 struct ct_stack_entry *ct_stack_table_get(uint32_t id);
 
+// File and function of a Python frame's word. Returns 0, or -1: it has no text.
+int ct_stack_table_read_code_name(uint64_t word, struct ct_code_name *name);
+
 // Interns a stack of n frames. Returns its id, 0 when the table is full.
 uint32_t ct_stack_table_intern(const uint64_t *frames, size_t n);
 

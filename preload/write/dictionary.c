@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include <cutrace/model/digest.h>
-#include <cutrace/model/noise.h>
 
 #include "base/options.h"
 #include "base/pages.h"
@@ -31,20 +30,6 @@ struct string {
     uint32_t id, generation;
 };
 
-// NEW: a native frame for which no symbol was looked up. A Python frame is NAMELESS: it needs no
-// symbol.
-enum frame_state { FRAME_NEW, FRAME_NAMED, FRAME_NAMELESS };
-
-struct frame {
-    uint64_t word; // as in cutrace/journal.h
-    struct ct_loaded_module *module;
-    const char *symbol;
-    uint32_t symbol_bytes;
-    enum frame_state state;
-    uint64_t symbol_offset;
-    uint32_t id, generation;
-};
-
 // The stacks of a trace are a tree. A node is a frame, called by the frames of `parent`; all three
 // are ids.
 struct node {
@@ -63,7 +48,7 @@ static struct ct_hash_slots string_slots;
 static uint32_t strings_used;
 static struct ct_arena string_texts = {.bytes = 16u << 20};
 
-static struct frame *frames;
+static struct ct_frame *frames;
 static struct ct_hash_slots frame_slots;
 static uint32_t frames_used, frames_resolved_up_to, frames_unresolved;
 static uint32_t frames_begun_with; // by the resolver
@@ -257,24 +242,18 @@ static uint32_t get_module_id(struct ct_loaded_module *m) {
     return m ? m->file_id : 0;
 }
 
-static void put_native(struct ct_out *o, const struct frame *f) {
+static void put_native(struct ct_out *o, const struct ct_frame *f) {
     ct_put_varint(o, CT_FRAME_NATIVE);
     ct_put_varint(o, f->word);
     ct_put_varint(o, get_module_id(f->module));
     ct_put_varint(o, f->module ? f->word - f->module->base : 0);
-    ct_put_varint(o, f->state == FRAME_NAMED ? get_string_id(f->symbol, f->symbol_bytes) : 0);
-    ct_put_varint(o, f->state == FRAME_NAMED ? f->symbol_offset : 0);
-}
-
-// File and function of a Python frame. Returns 0, or -1.
-static int read_code_name(uint64_t word, struct ct_code_name *t) {
-    const struct ct_stack_entry *e = ct_stack_table_get(ct_frame_word_text(word));
-    return e ? ct_code_name_parse(e->frame, e->frames, t) : -1;
+    ct_put_varint(o, f->state == CT_SYMBOL_FOUND ? get_string_id(f->symbol, f->symbol_bytes) : 0);
+    ct_put_varint(o, f->state == CT_SYMBOL_FOUND ? f->symbol_offset : 0);
 }
 
 static void put_python(struct ct_out *o, uint64_t word) {
     struct ct_code_name t = {0};
-    (void)read_code_name(word, &t);
+    (void)ct_stack_table_read_code_name(word, &t);
     ct_package_versions_note(t.file, t.file_bytes);
     ct_put_varint(o, CT_FRAME_PYTHON);
     ct_put_varint(o, t.function_bytes ? get_string_id(t.function, t.function_bytes) : 0);
@@ -282,7 +261,7 @@ static void put_python(struct ct_out *o, uint64_t word) {
     ct_put_varint(o, ct_frame_word_line(word));
 }
 
-static int define_frame(struct frame *f, uint32_t id) {
+static int define_frame(struct ct_frame *f, uint32_t id) {
     struct payload p;
     struct ct_out o = begin_payload(&p);
     if (ct_frame_word_is_native(f->word)) {
@@ -309,7 +288,7 @@ static uint32_t hash_of_frame(uint32_t index) {
     return hash_word(frames[index].word);
 }
 
-static struct frame *intern_frame(uint64_t word) {
+struct ct_frame *ct_dictionary_intern_frame(uint64_t word) {
     if (!frames && !(frames = ct_pages_map(FRAMES * sizeof *frames)))
         return NULL;
     if (ct_hash_slots_reserve(&frame_slots, frames_used, hash_of_frame))
@@ -321,18 +300,18 @@ static struct frame *intern_frame(uint64_t word) {
     if (frames_used == FRAMES)
         return NULL;
     frame_slots.at[i] = ++frames_used;
-    struct frame *f = &frames[frames_used - 1];
-    *f = (struct frame){.word = word, .state = FRAME_NAMELESS};
+    struct ct_frame *f = &frames[frames_used - 1];
+    *f = (struct ct_frame){.word = word, .state = CT_SYMBOL_MISSING};
     if (ct_frame_word_is_native(word)) {
         f->module = ct_loaded_modules_find(word - 1);
-        f->state = FRAME_NEW;
+        f->state = CT_SYMBOL_NEW;
         frames_unresolved++;
     }
     return f;
 }
 
 static uint32_t get_frame_id(uint64_t word) {
-    struct frame *f = intern_frame(word);
+    struct ct_frame *f = ct_dictionary_intern_frame(word);
     if (!f)
         return 0;
     if (f->generation != generation) {
@@ -469,7 +448,7 @@ size_t ct_dictionary_count_unresolved(void) {
 
 int ct_dictionary_has_unmapped_frames(void) {
     for (uint32_t i = frames_resolved_up_to; i < frames_used; i++)
-        if (frames[i].state == FRAME_NEW && !frames[i].module)
+        if (frames[i].state == CT_SYMBOL_NEW && !frames[i].module)
             return 1;
     return 0;
 }
@@ -480,22 +459,22 @@ void ct_dictionary_begin_resolving(void) {
 
 struct ct_loaded_module *ct_dictionary_next_unloaded_module(size_t *n) {
     for (; *n < frames_used; ++*n) {
-        const struct frame *f = &frames[*n];
-        if (f->state == FRAME_NEW && f->module && !f->module->symbols && !f->module->no_symbols)
+        const struct ct_frame *f = &frames[*n];
+        if (f->state == CT_SYMBOL_NEW && f->module && !f->module->symbols && !f->module->no_symbols)
             return f->module;
     }
     return NULL;
 }
 
 // Looks up the frame's symbol in the table of its module.
-static void resolve_frame(struct frame *f) {
+static void resolve_frame(struct ct_frame *f) {
     static char name[CT_ELF_SYMBOLS_MAX_NAME + 1];
     const size_t n = f->module->symbols
                          ? ct_elf_symbols_find(f->module->symbols, f->word - 1 - f->module->base,
                                                name, &f->symbol_offset)
                          : 0;
     const struct string *s = n ? intern_string(name, n) : NULL;
-    f->state = s ? FRAME_NAMED : FRAME_NAMELESS;
+    f->state = s ? CT_SYMBOL_FOUND : CT_SYMBOL_MISSING;
     if (s) {
         f->symbol = s->text;
         f->symbol_bytes = s->bytes;
@@ -505,8 +484,8 @@ static void resolve_frame(struct frame *f) {
 
 void ct_dictionary_resolve_frames(int final) {
     for (uint32_t i = frames_resolved_up_to; i < frames_used; i++) {
-        struct frame *f = &frames[i];
-        if (f->state != FRAME_NEW)
+        struct ct_frame *f = &frames[i];
+        if (f->state != CT_SYMBOL_NEW)
             continue;
         struct ct_loaded_module *const before = f->module;
         if (!f->module)
@@ -514,89 +493,20 @@ void ct_dictionary_resolve_frames(int final) {
         if (f->module && (f->module->symbols || f->module->no_symbols))
             resolve_frame(f);
         else if (final && i < frames_begun_with)
-            f->state = FRAME_NAMELESS;
-        if (f->state != FRAME_NEW)
+            f->state = CT_SYMBOL_MISSING;
+        if (f->state != CT_SYMBOL_NEW)
             frames_unresolved--;
-        if (f->generation == generation && (f->state == FRAME_NAMED || f->module != before))
+        if (f->generation == generation && (f->state == CT_SYMBOL_FOUND || f->module != before))
             (void)define_frame(f, f->id);
         if (ct_open_chunk_blocks_left() < CT_OPEN_CHUNK_RESERVE_BLOCKS)
             break; // the rest goes into the next chunk
     }
-    while (frames_resolved_up_to < frames_used && frames[frames_resolved_up_to].state != FRAME_NEW)
+    while (frames_resolved_up_to < frames_used &&
+           frames[frames_resolved_up_to].state != CT_SYMBOL_NEW)
         frames_resolved_up_to++;
     for (size_t i = 0; ct_loaded_modules_get(i); i++)
         if (ct_loaded_modules_get(i)->symbols)
             ct_elf_symbols_close_file(ct_loaded_modules_get(i)->symbols);
-}
-
-// ---- callers -----------------------------------------------------------------------------
-
-static enum ct_frame_rank rank_caller(const struct frame *f) {
-    struct ct_code_name t;
-    if (ct_frame_word_is_native(f->word))
-        return f->module && *f->module->path
-                   ? ct_caller_rank_native(f->module->path,
-                                           f->state == FRAME_NAMED ? f->symbol : NULL,
-                                           f->symbol_bytes)
-                   : CT_FRAME_OURS;
-    if (!ct_frame_word_text(f->word) || read_code_name(f->word, &t))
-        return CT_FRAME_OURS;
-    return ct_caller_rank_python(t.file, t.file_bytes, t.function, t.function_bytes);
-}
-
-// The frame that names the call site: the innermost one of the best rank.
-static const struct frame *find_caller(uint32_t stack) {
-    const struct ct_stack_entry *e = ct_stack_table_get(stack);
-    const struct frame *best = NULL;
-    enum ct_frame_rank rank, best_rank = CT_FRAME_OURS;
-    for (uint32_t i = 0; e && i < e->frames && best_rank != CT_FRAME_NAMED; i++) {
-        const struct frame *f = intern_frame(e->frame[i]);
-        if (f && (rank = rank_caller(f)) < best_rank) {
-            best = f;
-            best_rank = rank;
-        }
-    }
-    return best;
-}
-
-static size_t format_python_caller(uint64_t word, char *out, size_t size) {
-    struct ct_code_name t;
-    if (read_code_name(word, &t))
-        return 0;
-    const char *const end = t.file + t.file_bytes, *base = end;
-    while (base > t.file && base[-1] != '/')
-        base--;
-    return ct_print(out, size, "%.*s:%u %.*s", (int)(end - base), base, ct_frame_word_line(word),
-                    (int)t.function_bytes, t.function);
-}
-
-size_t ct_dictionary_format_caller(uint32_t stack, char *out, size_t size) {
-    const struct frame *f = find_caller(stack);
-    char name[256];
-    if (!f)
-        return 0;
-    if (!ct_frame_word_is_native(f->word))
-        return format_python_caller(f->word, out, size);
-    if (f->state != FRAME_NAMED)
-        return ct_print(out, size, "%s+0x%lx", ct_base_name(f->module->path),
-                        f->word - f->module->base);
-    ct_noise_plain_name(f->symbol, f->symbol_bytes, name, sizeof name);
-    return ct_print(out, size, "%s", name);
-}
-
-// Frames outside of the named one cannot become the caller, and noise by its module stays noise.
-struct ct_loaded_module *ct_dictionary_find_caller_module(uint32_t stack, uint32_t *frame) {
-    const struct ct_stack_entry *e = ct_stack_table_get(stack);
-    for (; e && *frame < e->frames; (*frame)++) {
-        const struct frame *f = intern_frame(e->frame[*frame]);
-        const enum ct_frame_rank rank = f ? rank_caller(f) : CT_FRAME_OURS;
-        if (rank == CT_FRAME_NAMED)
-            break;
-        if (rank == CT_FRAME_NAMELESS && f->state == FRAME_NEW && !f->module->symbols &&
-            !f->module->no_symbols)
-            return f->module;
-    }
-    return NULL;
 }
 
 void ct_dictionary_reinit_child(void) {

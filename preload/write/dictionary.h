@@ -31,6 +31,25 @@ uint64_t ct_dictionary_count_dropped_stacks(void);
 // Prefetches the memory that ct_dictionary_map will read. To be called some events earlier.
 void ct_dictionary_prefetch(const struct ct_event *e);
 
+// ---- frames -----------------------------------------------------------------------------------
+
+// NEW: a native frame for which no symbol was looked up. A Python frame is NAMELESS: it needs no
+// symbol.
+enum ct_symbol_state { CT_SYMBOL_NEW, CT_SYMBOL_FOUND, CT_SYMBOL_MISSING };
+
+struct ct_frame {
+    uint64_t word; // as in cutrace/journal.h
+    struct ct_loaded_module *module;
+    const char *symbol;
+    uint32_t symbol_bytes;
+    enum ct_symbol_state state;
+    uint64_t symbol_offset;
+    uint32_t id, generation;
+};
+
+// The frame of a word of a stack, which is added if it is new; NULL: there is no room.
+struct ct_frame *ct_dictionary_intern_frame(uint64_t word);
+
 // ---- symbols --------------------------------------------------------------------------------
 
 // Counts the native frames for which no symbol was looked up yet.
@@ -53,14 +72,6 @@ void ct_dictionary_resolve_frames(int final);
 
 // Forgets all frames: after an unload, an address may be in another module.
 void ct_dictionary_forget_frames(void);
-
-// Writes the name of the call site: a line of Python, a function, or module+0xoffset, chosen as the
-// report chooses it (noise.h). Returns its length, or 0.
-size_t ct_dictionary_format_caller(uint32_t stack, char *out, size_t size);
-
-// The module of the first frame, from place *frame outwards, whose symbol could change that name;
-// NULL: none is missing. *frame: its place.
-struct ct_loaded_module *ct_dictionary_find_caller_module(uint32_t stack, uint32_t *frame);
 
 void ct_dictionary_reinit_child(void);
 

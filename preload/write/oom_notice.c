@@ -25,7 +25,7 @@
 #include "store/name_table.h"
 #include "store/stack_table.h"
 #include "store/trace_file.h"
-#include "write/dictionary.h"
+#include "write/caller.h"
 #include "write/drain_lock.h"
 #include "write/live_state.h"
 #include "write/nvml.h"
@@ -332,7 +332,7 @@ void ct_oom_notice_apply(const struct ct_event *e) {
 
 static void find_caller(uint32_t stack, char *caller, size_t size) {
     ct_symbolizer_resolve_caller(stack);
-    ct_dictionary_format_caller(stack, caller, size);
+    ct_caller_format(stack, caller, size);
 }
 
 // Returns 0, or -1 if stderr has no room now.

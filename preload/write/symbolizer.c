@@ -19,6 +19,7 @@
 #include "base/clock.h"
 #include "store/elf_symbols.h"
 #include "store/loaded_modules.h"
+#include "write/caller.h"
 #include "write/dictionary.h"
 #include "write/drain_lock.h"
 
@@ -215,8 +216,7 @@ void ct_symbolizer_resolve_caller(uint32_t stack) {
     struct ct_loaded_module *m;
     uint32_t frame = 0;
     for (int tables = 0;
-         tables < CALLER_TABLES && (m = ct_dictionary_find_caller_module(stack, &frame)) != NULL;
-         tables++) {
+         tables < CALLER_TABLES && (m = ct_caller_find_module(stack, &frame)) != NULL; tables++) {
         m->symbols = *m->path == '/' ? load_table(m, QUICK_SYMBOLS) : NULL;
         if (m->symbols) {
             postpone_deadline();
