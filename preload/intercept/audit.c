@@ -11,7 +11,7 @@
 #include "write/info_table.h"
 
 __thread struct ct_wrapped_call ct_wrapped_call;
-_Atomic uint32_t ct_audit_number;
+static _Atomic uint32_t number; // of the audit that is under way, 0: none
 _Atomic int ct_wrapped_calls_are_noted = 1;
 static _Atomic uint32_t audits;
 
@@ -38,7 +38,7 @@ void ct_audit_add_hook(enum ct_hook_id id) {
 }
 
 void ct_audit_set_on(int on) {
-    atomic_store(&ct_audit_number, on ? atomic_fetch_add(&audits, 1) + 1 : 0);
+    atomic_store(&number, on ? atomic_fetch_add(&audits, 1) + 1 : 0);
 }
 
 static void count_caller(enum side side, enum ct_hook_id id, const void *address) {
@@ -78,7 +78,7 @@ void ct_audit_note_only_cupti(enum ct_hook_id id, const void *caller) {
 __attribute__((noinline, cold)) struct ct_wrapped_call ct_wrapped_call_enter(enum ct_hook_id id,
                                                                              uintptr_t frame) {
     const struct ct_wrapped_call outer = ct_wrapped_call;
-    ct_wrapped_call = (struct ct_wrapped_call){frame, id, atomic_load(&ct_audit_number)};
+    ct_wrapped_call = (struct ct_wrapped_call){frame, id, atomic_load(&number)};
     return outer;
 }
 
@@ -92,7 +92,7 @@ __attribute__((noinline, cold)) void ct_wrapped_call_leave(struct ct_wrapped_cal
         if (!inner->audit)
             outer.audit = 0;
     } else if (is_compared[inner->hook] && inner->audit && result != CUDA_ERROR_DEINITIALIZED &&
-               inner->audit == atomic_load(&ct_audit_number)) {
+               inner->audit == atomic_load(&number)) {
         count(ONLY_WRAPPERS, (enum ct_hook_id)inner->hook);
         count_caller(ONLY_WRAPPERS, (enum ct_hook_id)inner->hook, caller);
     }

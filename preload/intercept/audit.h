@@ -23,9 +23,6 @@ struct ct_wrapped_call {
 };
 extern __thread struct ct_wrapped_call ct_wrapped_call;
 
-// The number of the audit that is under way, 0: none.
-extern _Atomic uint32_t ct_audit_number;
-
 // 0 once it is known that CUPTI is not asked for: then a wrapper costs no more than this question.
 extern _Atomic int ct_wrapped_calls_are_noted;
 

@@ -237,7 +237,9 @@ static void publish_note(const char *who) {
     ct_publish(&e);
 }
 
-void ct_cupti_give_way(const char *who) {
+// Another subscriber of the process begins: ours ends, with a NOTE in the trace. `who`: the library
+// that subscribes. Does nothing if there is no subscription.
+static void end_for(const char *who) {
     int on = ON;
     if (!atomic_compare_exchange_strong(&state, &on, ENDED))
         return;
@@ -257,7 +259,7 @@ void ct_cupti_rescan(void) {
         return;
     const char *const profiler = ct_cupti_find_unwatched(ct_load_way_has_hooks());
     if (profiler)
-        ct_cupti_give_way(profiler);
+        end_for(profiler);
 }
 
 // ---- INFO -----------------------------------------------------------------------------------
@@ -313,7 +315,7 @@ static void *give_way(int function, const void *caller) {
         object = info.dli_fname;
     if (!p)
         p = find_next(names[function], object);
-    ct_cupti_give_way(object && *object ? ct_base_name(object) : "the program");
+    end_for(object && *object ? ct_base_name(object) : "the program");
     return p;
 }
 

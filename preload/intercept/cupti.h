@@ -4,17 +4,13 @@
 //
 // A call that a wrapper sees is recorded by its wrapper. CUPTI adds those that no wrapper sees: of
 // plugins opened with RTLD_DEEPBIND, of libraries that found the driver in another way. CUPTI has
-// one subscriber at a time (before 13.2), so ours gives way to any other: see ct_cupti_give_way.
+// one subscriber at a time (before 13.2), so ours ends when any other begins.
 #ifndef CT_CUPTI_H
 #define CT_CUPTI_H
 
 // Subscribes, if the options ask for it, once the driver is loaded; says on stderr why not if that
 // fails. Later calls do nothing. Any thread that may call dlopen.
 void ct_cupti_start(void);
-
-// Another subscriber of the process begins: ours ends, with a NOTE in the trace. `who`: the library
-// that subscribes. Does nothing if there is no subscription.
-void ct_cupti_give_way(const char *who);
 
 // Whether the options ask for CUPTI.
 int ct_cupti_is_wanted(void);

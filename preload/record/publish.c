@@ -134,7 +134,7 @@ static void say_failure(const struct ct_event *e) {
     const uint64_t start_ns = ct_clock_read();
     const int waits =
         ct_event_reports_oom(e) && ct_oom_notice_has_turn(e->t_ns) && !drain_own(start_ns);
-    ct_wakeup_ask(CT_WAKEUP_HURRY);
+    ct_wakeup_ask(CT_WAKE_NOW);
     if (waits && CT_OPTION_NUMBER(NVML) && ct_nvml_is_usable() &&
         start_ns >= atomic_load(&slow_until_ns))
         wait_for_writer(start_ns + NVML_NS);
@@ -231,7 +231,7 @@ static __attribute__((noinline)) void drain_quarter(void) {
     if (ct_ring_is_apart())
         drain_apart();
     else if (ct_writer_thread_runs())
-        ct_wakeup_ask(CT_WAKEUP_HURRY);
+        ct_wakeup_ask(CT_WAKE_NOW);
     else
         (void)drain_here(CT_DRAIN_EVENTS);
 }
@@ -283,7 +283,7 @@ static __attribute__((destructor)) void finish_at_exit(void) {
     (void)drain_here(CT_DRAIN_EVENTS);
     (void)ct_writer_thread_name_pending(2000);
     ct_survey_ask_last();
-    ct_wakeup_ask(CT_WAKEUP_STOP);
+    ct_wakeup_ask(CT_WAKE_STOP);
     ct_writer_thread_finish_notes();
     (void)drain_here(CT_DRAIN_EVENTS);
     ct_writer_thread_finish_reading();

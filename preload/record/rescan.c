@@ -41,7 +41,7 @@ void ct_rescan_tables(struct ct_loaded_tables *tables, void (*add)(void)) {
 
 void ct_rescan_request(void) {
     if (!atomic_exchange(&requested, 1))
-        ct_wakeup_ask(CT_WAKEUP_HURRY);
+        ct_wakeup_ask(CT_WAKE_NOW);
 }
 
 int ct_rescan_is_requested(void) {

@@ -27,7 +27,7 @@ void ct_wakeup_ask(uint32_t what) {
 
 __attribute__((noinline)) void ct_wakeup_notice(void) {
     if (atomic_exchange(&ct_wakeup_is_needed, 0))
-        ct_wakeup_ask(CT_WAKEUP_NOTICE);
+        ct_wakeup_ask(CT_WAKE_NEW_EVENTS);
 }
 
 uint32_t ct_wakeup_wait(uint32_t ignored, uint64_t ns) {
@@ -45,7 +45,7 @@ uint32_t ct_wakeup_wait(uint32_t ignored, uint64_t ns) {
 }
 
 void ct_wakeup_forget(void) {
-    atomic_fetch_and(atomic_load(&wanted), CT_WAKEUP_STOP);
+    atomic_fetch_and(atomic_load(&wanted), CT_WAKE_STOP);
 }
 
 void ct_wakeup_use_journal(struct ct_journal *journal) {

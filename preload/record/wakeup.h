@@ -9,19 +9,12 @@
 
 #include <cutrace/format/journal.h>
 
-// What the writer thread is asked for: look for new events soon, work at once, end.
-enum {
-    CT_WAKEUP_NOTICE = CT_WAKE_NEW_EVENTS,
-    CT_WAKEUP_HURRY = CT_WAKE_NOW,
-    CT_WAKEUP_STOP = CT_WAKE_STOP
-};
-
 // The writer thread sleeps: a producer that publishes must call ct_wakeup_notice. Set by the writer
 // thread only.
 extern _Atomic int ct_wakeup_is_needed;
 
 void ct_wakeup_notice(void);
-void ct_wakeup_ask(uint32_t what);
+void ct_wakeup_ask(uint32_t what); // CT_WAKE_*
 
 // Waits until something beyond `ignored` is asked for, or for `ns` nanoseconds (UINT64_MAX: without
 // end). Returns what is asked for. The writer thread only.

@@ -216,7 +216,7 @@ static _Atomic int main_left;
 static void note_main_left(void *unused) {
     (void)unused;
     atomic_store(&main_left, 1);
-    ct_wakeup_ask(CT_WAKEUP_HURRY);
+    ct_wakeup_ask(CT_WAKE_NOW);
 }
 
 // Called in the main thread: by the constructor, and in a forked child.
@@ -286,8 +286,8 @@ static void *run(void *unused) {
     if (ct_symbolizer_rescan_modules() > 0) // the stacks in the journal need them
         ct_rescan();
     read_ancestors();
-    uint32_t asked = CT_WAKEUP_HURRY;
-    while (!(asked & CT_WAKEUP_STOP) && !is_last()) {
+    uint32_t asked = CT_WAKE_NOW;
+    while (!(asked & CT_WAKE_STOP) && !is_last()) {
         ct_clock_calibrate();
         int busy = !ct_rings_are_empty();
         if (must_say())
@@ -303,17 +303,17 @@ static void *run(void *unused) {
             busy = something_is_published();
         }
         const uint64_t ns = idle_ns();
-        asked = busy ? CT_WAKEUP_NOTICE : ct_wakeup_wait(0, ns);
+        asked = busy ? CT_WAKE_NEW_EVENTS : ct_wakeup_wait(0, ns);
         atomic_store(&ct_wakeup_is_needed, 0);
         // A notice is rarely alone: wait a moment and drain more at once.
-        if (asked == CT_WAKEUP_NOTICE)
-            asked = ct_wakeup_wait(CT_WAKEUP_NOTICE, ns < NAP_NS ? ns : NAP_NS);
+        if (asked == CT_WAKE_NEW_EVENTS)
+            asked = ct_wakeup_wait(CT_WAKE_NEW_EVENTS, ns < NAP_NS ? ns : NAP_NS);
         ct_wakeup_forget();
     }
     read_versions();
     ct_survey_look_if_due();
     atomic_store(&runs, 0);
-    if (!(asked & CT_WAKEUP_STOP))
+    if (!(asked & CT_WAKE_STOP))
         end_as_last();
     return NULL;
 }
