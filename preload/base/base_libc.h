@@ -29,9 +29,9 @@ void ct_base_libc_at_fork(void (*before)(void), void (*in_parent)(void), void (*
 // The caller has blocked the signals, which that thread inherits.
 void ct_base_libc_end_single_thread(void);
 
-// Creates a detached thread of this library, after that. Where stack_bytes are too small, because the
-// program has much thread-local storage, it gets a stack of the usual size. Returns 0, or an error
-// number.
+// Creates a detached thread of this library, after that. Where stack_bytes are too small, because
+// the program has much thread-local storage, it gets a stack of the usual size. Returns 0, or an
+// error number.
 int ct_base_libc_create_thread(void *(*run)(void *), size_t stack_bytes);
 
 #endif

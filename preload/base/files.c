@@ -202,8 +202,8 @@ long ct_files_run(long (*work)(void *argument), void *argument) {
 
 // ---- the calls ----------------------------------------------------------------------------------
 
-// A system call that is made in one of the two tables: name and parameters of our function, which of
-// them becomes what member of struct call, and the call.
+// A system call that is made in one of the two tables: name and parameters of our function, which
+// of them becomes what member of struct call, and the call.
 #define CALLS(X)                                                                                   \
     X(int, ct_openat, (int folder, const char *path, int flags),                                   \
       (.fd = folder, .path = path, .flags = flags), open_file(c))                                  \

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads files of /proc and /sys into the caller's memory, the names in a folder, and the mappings of
-// a process: without the host's heap (stdio and readdir(3) allocate), the loader, or its locks. Any
-// thread.
+// Reads files of /proc and /sys into the caller's memory, the names in a folder, and the mappings
+// of a process: without the host's heap (stdio and readdir(3) allocate), the loader, or its locks.
+// Any thread.
 #ifndef CT_BASE_READ_FILE_H
 #define CT_BASE_READ_FILE_H
 

@@ -141,8 +141,8 @@ static void set_imported_device(struct ct_event *e, CUmemGenericAllocationHandle
 
 // ---- look-ups of code -------------------------------------------------------------------------
 
-// With lazy loading, CUDA's default, the code of a module takes device memory only when it is needed
-// first, and that may be a call that looks it up.
+// With lazy loading, CUDA's default, the code of a module takes device memory only when it is
+// needed first, and that may be a call that looks it up.
 //
 // A call that runs out of memory is always recorded. One that takes memory is recorded as a load of
 // a module, if free memory was read before it and after it. Programs look up a function once, or
@@ -190,9 +190,9 @@ static void look_up_exit(struct ct_hook_call *call, CUresult r, int measured) {
 
 // ---- calls that only count if they fail -------------------------------------------------------
 
-// Streams, events, launches, questions about kernels take memory beside their work. Only a call that
-// runs out of memory is recorded, as a memory-sample with its result. What successful calls take is
-// small or rare, and shows as untracked memory. Measuring would cost more than a launch.
+// Streams, events, launches, questions about kernels take memory beside their work. Only a call
+// that runs out of memory is recorded, as a memory-sample with its result. What successful calls
+// take is small or rare, and shows as untracked memory. Measuring would cost more than a launch.
 CT_BODY static void record_oom(enum ct_hook_id id) {
     struct ct_hook_call call;
     if (ct_hook_enter(&call, id, CT_OP_MEMORY_SAMPLE))

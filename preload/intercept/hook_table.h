@@ -46,8 +46,9 @@ static inline uint32_t ct_hook_table_cached_name(_Atomic uint32_t *cached, const
 // ---- bodies -----------------------------------------------------------------------------------
 
 // The body of each driver row, ct_on_SYMBOL(real, parameters...): what cutrace does around the real
-// function. The bodies are defined by subject (memory.c, vmm.c, mempool.c, ...); their prototypes
-// derive from hooks.def, so that a body which differs from its row does not compile.
+// function. bodies.c generates most; the others are defined by subject (mempool.c, graph.c, ...).
+// Their prototypes derive from hooks.def, so that a body which differs from its row does not
+// compile.
 
 // The code of a body that enters the scope of a recorded call (hook_scope.h): by its address a
 // frame on the stack is known for that.

@@ -13,8 +13,8 @@
 //   CT_OP_MARK
 //   CT_OP_RANGE_START   A range of the process, which may end in another thread. `handle` is unique
 //   CT_OP_RANGE_END     among those that are open.
-//   CT_OP_SUBALLOC      Memory (ptr, bytes) that a pool of the program's hands out: no memory beyond
-//                       the pool's own. Memory that is handed out already changes its size.
+//   CT_OP_SUBALLOC      Memory (ptr, bytes) that a pool of the program's hands out: no memory
+//                       beyond the pool's own. What is handed out already changes its size.
 //   CT_OP_SUBFREE       The pool takes it back: without ptr, all that it has handed out.
 //   CT_OP_SUBNAME       The name of memory that is handed out.
 //   CT_OP_SUBPOOL       A pool begins: it hands out memory of this range (0 bytes: that is not

@@ -34,8 +34,8 @@ void ct_journal_file_reinit_child(void);
 
 // ---- the memory of CUTRACE_MEMORY ---------------------------------------------------------------
 
-// How much memory CUTRACE_MEMORY may use for chunks, what was asked for, but at most half of what is
-// free; and the text to report when that is less than asked for. Drain lock held.
+// How much memory CUTRACE_MEMORY may use for chunks: what was asked for, but at most half of what
+// is free; and the text to report when that is less. Drain lock held.
 
 // Bytes for the ring of chunks where the file system has free_bytes; 0 if that is too little to be
 // useful. Half of them stays free, because the host and other programs use /dev/shm, too.

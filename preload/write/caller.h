@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The call site that a stack is named by, as the report chooses it (noise.h): the innermost frame of
-// the best rank. Drain lock held.
+// The call site that a stack is named by, as the report chooses it (noise.h): the innermost frame
+// of the best rank. Drain lock held.
 #ifndef CT_WRITE_CALLER_H
 #define CT_WRITE_CALLER_H
 

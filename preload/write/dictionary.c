@@ -180,8 +180,8 @@ static inline uint32_t get_name_id(uint32_t name) {
 
 // ---- threads --------------------------------------------------------------------------------
 
-// The name of a thread now; if it has ended, at its first event. Returns its length; 0: it has none,
-// or CUTRACE_PRIVATE leaves names out.
+// The name of a thread now; if it has ended, at its first event. Returns its length; 0: it has
+// none, or CUTRACE_PRIVATE leaves names out.
 static size_t read_thread_name(const struct ct_journal_thread *t, char *name, size_t size) {
     char path[64];
     if (CT_OPTION_NUMBER(PRIVATE))
