@@ -7,7 +7,7 @@ Usage: check-api.py [--all] INCLUDE-FOLDER...
 A function of cuda.h or cuda_runtime_api.h (every exported variant: _v2, _ptsz, ...) whose name says that
 it may allocate, free, map, reserve, share or resize memory must have a row in preload/intercept/hooks.def or
 runtime_hooks.def, or a reason in excluded.def. The name patterns are below; a name that they catch by accident
-is a line in excluded.def, which is cheaper than a name that they miss.
+is a word in excluded.def, which is cheaper than a name that they miss.
 
 --all: the folders are the oldest and the newest CUDA that is supported, so that a row which none of them
 declares is an error too: a misspelt row would never be called.
@@ -102,16 +102,24 @@ def rows(name, macros):
     return {symbol: rest for _, symbol, rest in found if symbol != "symbol"}
 
 
+def exclusions():
+    """The reason of each symbol in excluded.def."""
+    with open(os.path.join(ROOT, "preload", "intercept", "excluded.def"), encoding="utf-8") as table:
+        text = re.sub(r"//.*", "", table.read())
+    return {symbol: reason for reason, symbols in re.findall(r'^CT_EXCLUDE\("([^"]*)",([^)]*)\)', text, re.M)
+            for symbol in re.findall(r"\w+", symbols)}
+
+
 def main():
     hooked = {**rows("hooks.def", r"CT_HOOK0?|CT_\w+_HOOK"), **rows("runtime_hooks.def", "CT_RTHOOK")}
-    excluded = rows("excluded.def", "CT_EXCLUDE")
+    excluded = exclusions()
     problems = []
     if len(hooked) < 100:
         problems.append(f"the hook table has {len(hooked)} rows: not the table")
     for symbol in sorted(set(hooked) & set(excluded)):
         problems.append(f"{symbol}: both hooked and excluded")
-    for symbol, rest in sorted(excluded.items()):
-        if not re.match(r'"[^"]{8,}', rest):
+    for symbol, reason in sorted(excluded.items()):
+        if len(reason) < 8:
             problems.append(f"{symbol}: excluded without a reason")
     everywhere = set()
     folders = [argument for argument in sys.argv[1:] if argument != "--all"]

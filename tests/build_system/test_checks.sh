@@ -198,8 +198,8 @@ edited "a row that is gone" preload/intercept/hooks.def 's/^CT_AFTER_HOOK(cuMemA
     "cuMemAlloc_v2: declared in CUDA"
 edited "a runtime row that is gone" preload/intercept/runtime_hooks.def 's/^CT_RTHOOK(cudaMalloc,/CT_GONE(cudaMalloc,/' \
     "cudaMalloc: declared in CUDA"
-edited "an exclusion that is gone" preload/intercept/excluded.def '/(cuMemAlloc,/d' "cuMemAlloc: declared in CUDA"
-edited "an exclusion without a reason" preload/intercept/excluded.def 's/^CT_EXCLUDE(cuMemAlloc, ".*"/CT_EXCLUDE(cuMemAlloc, ""/' \
+edited "an exclusion that is gone" preload/intercept/excluded.def 's/ cuMemAlloc,//' "cuMemAlloc: declared in CUDA"
+edited "an exclusion without a reason" preload/intercept/excluded.def 's/^CT_EXCLUDE("first ABI[^"]*"/CT_EXCLUDE(""/' \
     "cuMemAlloc: excluded without a reason"
 edited "a misspelt row" preload/intercept/hooks.def 's/^CT_BEFORE_HOOK(cuMemFree_v2,/CT_BEFORE_HOOK(cuMemFre_v2,/' \
     "cuMemFre_v2: no header declares it"

@@ -91,7 +91,10 @@ def known_names():
     known = set()
     for name in ("hooks.def", "excluded.def"):
         with open(os.path.join(machine.ROOT, "preload", "intercept", name)) as f:
-            known |= set(re.findall(r"CT_(?:HOOK0?|[A-Z]+_HOOK|EXCLUDE)\((cu[A-Z]\w*)", f.read()))
+            text = f.read()
+        known |= set(re.findall(r"CT_(?:HOOK0?|[A-Z]+_HOOK)\((cu[A-Z]\w*)", text))
+        for symbols in re.findall(r'CT_EXCLUDE\("[^"]*",([^)]*)', text):
+            known |= set(re.findall(r"cu[A-Z]\w*", symbols))
     return known
 
 
