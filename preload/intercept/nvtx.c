@@ -178,7 +178,8 @@ static void on_regions(const char *api, const void *domain, const struct ct_nvtx
 }
 
 // A resized region stays in its heap, which the program need not name again.
-static void on_resizes(const char *api, const void *domain, const struct ct_nvtx_resizes *regions) {
+static void on_resizes(const char *api, const void *domain,
+                       const struct ct_nvtx_elements *regions) {
     if (!regions || regions->struct_size < sizeof *regions || !regions->elements ||
         regions->type != CT_NVTX_VIRTUAL_ADDRESS ||
         regions->element_bytes < sizeof(struct ct_nvtx_range))
@@ -198,7 +199,7 @@ static int are_addresses(uint32_t type) {
 }
 
 static void on_region_refs(const char *api, const void *domain,
-                           const struct ct_nvtx_region_refs *refs) {
+                           const struct ct_nvtx_elements *refs) {
     if (!refs || refs->struct_size < sizeof *refs || refs->element_bytes < sizeof(void *) ||
         !refs->elements || !are_addresses(refs->type))
         return;

@@ -76,17 +76,12 @@ struct ct_nvtx_regions {
     const void **handles; // may be NULL
 };
 
-struct ct_nvtx_resizes {
-    uint16_t compat, struct_size;
-    uint32_t type; // CT_NVTX_VIRTUAL_ADDRESS: the elements are ranges
-    size_t count, element_bytes;
-    const void *elements;
-};
-
 enum { CT_NVTX_BY_POINTER = 1, CT_NVTX_BY_HANDLE = 2 };
-struct ct_nvtx_region_refs {
+
+// What is resized, and what is unregistered.
+struct ct_nvtx_elements {
     uint16_t compat, struct_size;
-    uint32_t type; // CT_NVTX_BY_*
+    uint32_t type; // CT_NVTX_VIRTUAL_ADDRESS: the elements are ranges; CT_NVTX_BY_*: references
     size_t count, element_bytes;
     const void *elements;
 };
