@@ -213,3 +213,8 @@ int ct_options_read(char *const *environment, void (*print)(const char *line)) {
         print_help(print);
     return 1;
 }
+
+void ct_options_say(const char *line) {
+    if (!CT_OPTION_NUMBER(QUIET))
+        ct_print_stderr(line);
+}

@@ -37,4 +37,7 @@ const char *ct_options_get_name(enum ct_option option);
 // tracing is on. Passes each line for the user to `print`.
 int ct_options_read(char *const *environment, void (*print)(const char *line));
 
+// Writes a line to stderr (ct_print_stderr), unless CUTRACE_QUIET says not to.
+void ct_options_say(const char *line);
+
 #endif

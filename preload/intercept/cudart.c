@@ -237,10 +237,6 @@ static int is_refused(const struct ct_runtime_scope *scope, cudaError_t r) {
     return scope->outer != CT_ENCLOSING_NONE;
 }
 
-static void alloc_enter(struct runtime_call *call) {
-    call->start_ns = ct_ring_now();
-}
-
 static void alloc_exit(struct runtime_call *call, cudaError_t r, uintptr_t pointer, uint64_t bytes,
                        enum ct_space space, uint32_t flags) {
     const int seen = ct_runtime_scope_saw_alloc(&call->scope);
@@ -285,7 +281,7 @@ static void free_exit(struct runtime_call *call, cudaError_t r, uintptr_t pointe
 
 #define ENTER_CT_RT_NAME
 #define EXIT_CT_RT_NAME
-#define ENTER_CT_RT_ALLOC(pointer, bytes, space, flags) alloc_enter(&call)
+#define ENTER_CT_RT_ALLOC(pointer, bytes, space, flags) call.start_ns = ct_ring_now()
 #define EXIT_CT_RT_ALLOC(pointer, bytes, space, flags)                                           \
     alloc_exit(&call, r, r == cudaSuccess ? (uintptr_t)(pointer) : 0, (bytes), CT_SPACE_##space, \
                (flags))

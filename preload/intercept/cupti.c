@@ -98,8 +98,7 @@ __attribute__((format(printf, 1, 2))) static int fail(const char *format, ...) {
     vsnprintf(outcome, sizeof outcome, format, args);
     va_end(args);
     snprintf(line, sizeof line, "cutrace: no CUPTI: %s; %s\n", outcome, remains);
-    if (!CT_OPTION_NUMBER(QUIET))
-        ct_print_stderr(line);
+    ct_options_say(line);
     return -1;
 }
 

@@ -173,10 +173,6 @@ static void module_changes(uint32_t cbid, const CUpti_ResourceData *data) {
         ct_cupti_modules_unloads(m->pCubin, m->cubinSize);
 }
 
-static int is_own_code(uintptr_t pc) {
-    return ct_own_code_has(pc);
-}
-
 // Whether a call is made inside of another one's call-back: by this library, which is of no
 // interest, or by a signal handler, which is lost. If not, a handler has left that call-back by
 // siglongjmp. Where the stack cannot be followed it is taken for this library's, which makes some
@@ -184,7 +180,7 @@ static int is_own_code(uintptr_t pc) {
 // where the driver has no unwind information.
 static __attribute__((noinline, cold)) int is_in_call_back(const CUpti_CallbackData *data) {
     const enum ct_enclosing found =
-        ct_enclosing_find((uintptr_t)data->functionParams, busy, is_own_code);
+        ct_enclosing_find((uintptr_t)data->functionParams, busy, ct_own_code_has);
     ct_ring_count_lost(found == CT_ENCLOSING_HANDLER && data->callbackSite == CUPTI_API_ENTER);
     if (found != CT_ENCLOSING_NONE)
         return 1;

@@ -205,11 +205,6 @@ static void look_at_children(void) {
     publish_children();
 }
 
-// A forked child has no children yet.
-static void reinit_children(void) {
-    known = unreadable = too_many = 0;
-}
-
 // ---- looks ------------------------------------------------------------------------------------
 
 #define FIRST_NS UINT64_C(1000000000)
@@ -267,5 +262,5 @@ void ct_survey_reinit_child(void) {
     atomic_store(&last_is_wanted, 0);
     atomic_store(&last_is_done, 0);
     due_ns = interval_ns = 0;
-    reinit_children();
+    known = unreadable = too_many = 0; // it has no children yet
 }

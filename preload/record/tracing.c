@@ -18,7 +18,6 @@
 #include "base/loader_gate.h"
 #include "base/options.h"
 #include "base/pages.h"
-#include "base/print.h"
 #include "base/wait.h"
 #include "record/annotation_state.h"
 #include "record/rescan.h"
@@ -185,11 +184,6 @@ static int watch_forks(void) {
 
 // ---- switches -------------------------------------------------------------------------------
 
-static void say_unless_quiet(const char *line) {
-    if (!CT_OPTION_NUMBER(QUIET))
-        ct_print_stderr(line);
-}
-
 static int prepare_capture(void) {
     return ct_tracing_is_on() && watch_forks();
 }
@@ -202,7 +196,7 @@ static __attribute__((noinline)) int decide(void) {
         ct_capture_set_prepare(prepare_capture);
         (void)ct_info_add_source(ct_capture_publish_info);
         atomic_store(&ct_tracing_decision,
-                     ct_options_read(environ, say_unless_quiet) ? CT_TRACING_ON : CT_TRACING_OFF);
+                     ct_options_read(environ, ct_options_say) ? CT_TRACING_ON : CT_TRACING_OFF);
     }
     int stale = CT_TRACING_DECIDING; // a fork has left that thread behind: the next one decides
     if (ct_wait_while(&ct_tracing_decision, CT_TRACING_DECIDING))

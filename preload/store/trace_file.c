@@ -104,15 +104,13 @@ static void set_path(const char *file) {
         ct_print(path, sizeof path, "%s", file);
 }
 
-static __attribute__((format(printf, 1, 2))) void print_unless_quiet(const char *format, ...) {
+static __attribute__((format(printf, 1, 2))) void say(const char *format, ...) {
     static char line[PATH_BYTES + 256];
     va_list arguments;
-    if (CT_OPTION_NUMBER(QUIET))
-        return;
     va_start(arguments, format);
     ct_print_va(line, sizeof line, format, arguments);
     va_end(arguments);
-    ct_print_stderr(line);
+    ct_options_say(line);
 }
 
 // The host may have put a file of its own in the place of stderr, or a pipe that nobody reads: then
@@ -126,7 +124,7 @@ static void announce(void) {
         return;
     ct_print(file, sizeof file, "%lu:%lu", (unsigned long)st.st_dev, (unsigned long)st.st_ino);
     if (strcmp(file, CT_OPTION_TEXT(ANNOUNCE)) == 0)
-        print_unless_quiet("cutrace: writing %s\n", path);
+        say("cutrace: writing %s\n", path);
 }
 
 // Tells the launcher which traces are of its run. It makes the file, and removes it at its end: a
@@ -161,12 +159,12 @@ int ct_trace_file_open(void) {
         if ((rc = create_elsewhere(getenv("TMPDIR"), pattern, file)) < 0)
             rc = create_elsewhere("/tmp", pattern, file);
         if (rc < 0) {
-            print_unless_quiet("cutrace: cannot write %s: %s; nothing is recorded\n",
-                               CT_OPTION_TEXT(OUTPUT), ct_print_strerror(-first));
+            say("cutrace: cannot write %s: %s; nothing is recorded\n", CT_OPTION_TEXT(OUTPUT),
+                ct_print_strerror(-first));
             return first;
         }
-        print_unless_quiet("cutrace: cannot write %s: %s; writing %s\n", CT_OPTION_TEXT(OUTPUT),
-                           ct_print_strerror(-first), file);
+        say("cutrace: cannot write %s: %s; writing %s\n", CT_OPTION_TEXT(OUTPUT),
+            ct_print_strerror(-first), file);
     }
     fd = ct_files_keep(rc);
     if (ct_fstat(fd, &st)) {
@@ -221,14 +219,13 @@ static void report_error(int error, int recorded) {
         return;
     reported_errno = error;
     const char *consequence = recorded ? "the oldest events make room" : "events may be lost";
-    print_unless_quiet("cutrace: cannot write to %s: %s; %s\n", path, ct_print_strerror(error),
-                       consequence);
+    say("cutrace: cannot write to %s: %s; %s\n", path, ct_print_strerror(error), consequence);
     ct_print(error_text, sizeof error_text, "the trace cannot grow beyond %lu bytes: %s; %s",
              ct_file_ring_get_size(), ct_print_strerror(error), consequence);
 }
 
 static void report_truncation(void) {
-    print_unless_quiet("cutrace: another program has truncated %s; what it held is lost\n", path);
+    say("cutrace: another program has truncated %s; what it held is lost\n", path);
     ct_print(error_text, sizeof error_text, "another program has truncated the trace to %lu bytes",
              ct_file_ring_get_size());
 }

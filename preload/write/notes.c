@@ -22,8 +22,7 @@ void ct_notes_report(const char *text) {
     if (!text)
         return;
     ct_print(line, sizeof line, "cutrace: %s\n", text);
-    if (!CT_OPTION_NUMBER(QUIET))
-        ct_print_stderr(line);
+    ct_options_say(line);
     ct_notes_add(text);
 }
 

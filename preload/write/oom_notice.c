@@ -330,19 +330,16 @@ void ct_oom_notice_apply(const struct ct_event *e) {
 
 // ---- printing ---------------------------------------------------------------------------------
 
-static void find_caller(uint32_t stack, char *caller, size_t size) {
-    ct_symbolizer_resolve_caller(stack);
-    ct_caller_format(stack, caller, size);
-}
-
 // Returns 0, or -1 if stderr has no room now.
 static int print(const struct failure *f, uint64_t earlier, int wait_ms) {
     char caller[200] = "", line[2048];
     notice.pipe_is_full = !ct_print_stderr_has_room(wait_ms);
     if (notice.pipe_is_full)
         return -1;
-    if (CT_HAS(&f->event, stack))
-        find_caller(f->event.stack, caller, sizeof caller);
+    if (CT_HAS(&f->event, stack)) {
+        ct_symbolizer_resolve_caller(f->event.stack);
+        ct_caller_format(f->event.stack, caller, sizeof caller);
+    }
     struct ct_oom oom = ct_oom_describe(&f->event, &f->split,
                                         ct_nvml_get_total_bytes(ct_event_device_index(&f->event)));
     oom.earlier = earlier;

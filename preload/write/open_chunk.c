@@ -232,11 +232,15 @@ static void put_columns(void) {
     }
 }
 
-static uint64_t body_bytes(void) {
-    uint64_t n = s.now.records ? SECTION_HEAD_BYTES + columns_bytes() : 0;
+static uint64_t definition_section_bytes(void) {
+    uint64_t n = 0;
     for (unsigned k = CT_SECTION_INFO; k <= CT_SECTION_THREADS; k++)
         n += stream_bytes(k) ? SECTION_HEAD_BYTES + stream_bytes(k) : 0;
     return n;
+}
+
+static uint64_t body_bytes(void) {
+    return definition_section_bytes() + (s.now.records ? SECTION_HEAD_BYTES + columns_bytes() : 0);
 }
 
 static void encode_body(const void *extra, size_t extra_bytes) {
@@ -253,10 +257,6 @@ static void encode_body(const void *extra, size_t extra_bytes) {
     }
     if (s.now.records)
         put_columns();
-}
-
-static uint64_t definition_section_bytes(void) {
-    return body_bytes() - (s.now.records ? SECTION_HEAD_BYTES + columns_bytes() : 0);
 }
 
 // What a reader may want of the body, so that it need not read all of it.
