@@ -12,9 +12,9 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/futex.h>
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>

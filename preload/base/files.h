@@ -20,7 +20,6 @@
 #ifndef CT_BASE_FILES_H
 #define CT_BASE_FILES_H
 
-#include <stdint.h>
 #include <sys/stat.h>
 #include <sys/types.h>
 #include <sys/vfs.h>

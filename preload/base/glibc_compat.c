@@ -3,7 +3,6 @@
 // programs of tools/ and the static archives in them, and hidden from the host. All other functions
 // are linked in an old version: scripts/glibc-symvers.sh.
 #define _GNU_SOURCE
-#include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/types.h>

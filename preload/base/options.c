@@ -2,7 +2,6 @@
 // The options of the recorder: parses the environment variables CUTRACE_* of options.def.
 #include "base/options.h"
 
-#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 

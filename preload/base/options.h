@@ -4,7 +4,6 @@
 #ifndef CT_BASE_OPTIONS_H
 #define CT_BASE_OPTIONS_H
 
-#include <stddef.h>
 #include <stdint.h>
 
 enum ct_option {

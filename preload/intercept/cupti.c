@@ -13,7 +13,6 @@
 #include <cutrace/format/format.h>
 
 #include "base/options.h"
-#include "base/print.h"
 #include "base/read_file.h"
 #include "base/real_dlsym.h"
 #include "intercept/audit.h"

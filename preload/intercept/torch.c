@@ -10,7 +10,6 @@
 #include <cutrace/format/format.h>
 #include <cutrace/format/hot.h>
 
-#include "base/loader_gate.h"
 #include "base/options.h"
 #include "intercept/torch.h"
 #include "record/publish.h"

@@ -3,7 +3,6 @@
 #include "record/rescan.h"
 
 #include <errno.h>
-#include <stddef.h>
 
 #include "base/loader_gate.h"
 #include "record/wakeup.h"

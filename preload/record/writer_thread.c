@@ -4,7 +4,6 @@
 #define _GNU_SOURCE
 #include "record/writer_thread.h"
 
-#include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>

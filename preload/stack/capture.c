@@ -102,17 +102,17 @@ static inline uint32_t read_epoch(void) {
 static __attribute__((noinline)) struct ct_capture *capture_new(uint32_t claim) {
     struct ct_capture *c = ct_pages_map(sizeof *c);
     if (c) {
-        ct_stack_cache_init(&c->cache);
+        c->cache.used = 1; // an empty cache
         c->claim = claim;
     }
     return c;
 }
 
 static void capture_free(struct ct_capture *capture) {
-    if (capture && capture->merge)
-        ct_pages_unmap(capture->merge, sizeof *capture->merge);
-    if (capture)
-        ct_pages_unmap(capture, sizeof *capture);
+    if (!capture)
+        return;
+    ct_pages_unmap(capture->merge, sizeof *capture->merge);
+    ct_pages_unmap(capture, sizeof *capture);
 }
 
 // The ring has passed from a thread that has ended to the calling thread, whose stack is another
@@ -260,17 +260,14 @@ static __attribute__((noinline)) uint32_t merge_stacks(struct ct_ring *ring,
                                                             &python, ct_python_is_eval_loop));
 }
 
-static struct merge_buffers *merge_buffers_of(struct ct_capture *c) {
-    if (__builtin_expect(!c->merge, 0))
-        c->merge = ct_pages_map(sizeof *c->merge);
-    return c->merge;
-}
-
 // The stack of the thread's Python frames and of the native stack `native`, or 0 if the thread has
 // no Python frames.
 static inline uint32_t capture_python(struct ct_ring *ring, const struct ct_walk_frame *f,
                                       uint32_t native) {
-    struct merge_buffers *const m = merge_buffers_of(ring->capture);
+    struct ct_capture *const c = ring->capture;
+    if (__builtin_expect(!c->merge, 0))
+        c->merge = ct_pages_map(sizeof *c->merge);
+    struct merge_buffers *const m = c->merge;
     uint64_t hash;
     int more;
     const size_t n = m ? ct_python_walk(ring, m->python, ct_walk_depth(), &hash, &more) : 0;

@@ -11,7 +11,6 @@
 #include "base/loader_gate.h"
 #include "base/print.h"
 #include "base/real_dlsym.h"
-#include "store/loaded_modules.h"
 #include "store/name_table.h"
 #include "write/info_table.h"
 

@@ -12,7 +12,6 @@
 #include <pthread.h>
 #include <stdint.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "base/membarrier.h"
 #include "base/wait.h"

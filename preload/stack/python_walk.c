@@ -4,7 +4,6 @@
 #include "stack/python_walk.h"
 
 #include <errno.h>
-#include <stdatomic.h>
 
 #include <cutrace/format/assert.h>
 
@@ -13,7 +12,6 @@
 #include "stack/python_gate.h"
 #include "store/ring.h"
 #include "store/stack_hash.h"
-#include "store/stack_table.h"
 
 static const struct ct_python_layout *const layout = &ct_python.layout;
 

@@ -32,7 +32,6 @@
 
 #include "stack/walk.h"
 #include "store/stack_hash.h"
-#include "store/stack_table.h"
 
 // Numbers of entries are powers of two.
 #define CT_STACK_CACHE_STARTS 1024u
@@ -67,11 +66,6 @@ struct ct_stack_cache {
     struct ct_stack_memo memo[CT_STACK_CACHE_MEMOS];
     uint64_t shapes[CT_STACK_CACHE_BYTES / 8];
 };
-
-// Makes an empty cache of zeroed pages, and touches only the first of them.
-static inline void ct_stack_cache_init(struct ct_stack_cache *cache) {
-    cache->used = 1;
-}
 
 void ct_stack_cache_clear(struct ct_stack_cache *cache);
 

@@ -13,8 +13,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <cutrace/format/assert.h>
-
 #include "base/base_libc.h"
 #include "stack/own_code.h"
 #include "stack/unwind_rules.h"

@@ -55,7 +55,6 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <unistd.h>
 
 #include <cutrace/format/assert.h>
 #include <cutrace/format/format.h>

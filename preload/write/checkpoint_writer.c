@@ -8,8 +8,8 @@
 
 #include "base/options.h"
 #include "base/pages.h"
+#include "store/file_ring.h"
 #include "store/memory_chunks.h"
-#include "store/trace_file.h"
 #include "write/dictionary.h"
 #include "write/open_chunk.h"
 

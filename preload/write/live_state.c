@@ -11,7 +11,6 @@
 #include <cutrace/model/failures.h>
 
 #include "base/clock.h"
-#include "base/options.h"
 #include "base/pages.h"
 #include "store/journal.h"
 #include "write/host_memory.h"

@@ -14,7 +14,6 @@
 #include <stdint.h>
 #include <string.h>
 #include <strings.h>
-#include <unistd.h>
 
 #include <cutrace/format/assert.h>
 

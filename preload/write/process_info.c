@@ -25,7 +25,6 @@
 #include "base/print.h"
 #include "base/process_id.h"
 #include "base/read_file.h"
-#include "store/file_pattern.h"
 #include "write/info_table.h"
 
 #ifndef CT_VERSION

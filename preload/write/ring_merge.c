@@ -3,7 +3,6 @@
 // says why no event is missed.
 #include "write/ring_merge.h"
 
-#include <errno.h>
 #include <string.h>
 
 #include "base/clock.h"
