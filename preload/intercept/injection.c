@@ -7,11 +7,8 @@
 // (`cutrace run --inject` keeps it in CUTRACE_INJECTION_NEXT) is called first, because CUPTI serves
 // one subscriber.
 #define _GNU_SOURCE
-#include <dlfcn.h>
 #include <errno.h>
-#include <stdlib.h>
 
-#include "base/real_dlsym.h"
 #include "intercept/cupti.h"
 #include "intercept/load_way.h"
 
@@ -19,18 +16,12 @@
 
 typedef int initialize_injection(void);
 
-static initialize_injection *find_next(void) {
-    const char *path = getenv("CUTRACE_INJECTION_NEXT"); // with CUTRACE=0, too: no option is read
-    void *handle = path && *path ? dlopen(path, RTLD_LAZY) : NULL;
-    return handle ? (initialize_injection *)ct_real_dlsym_get_libc()(handle, "InitializeInjection")
-                  : NULL;
-}
-
 // Returns what the other tool returns, else what NVIDIA's sample of an injected library does.
 EXPORTED initialize_injection InitializeInjection;
 EXPORTED int InitializeInjection(void) {
     const int saved = errno;
-    initialize_injection *const next = find_next();
+    initialize_injection *const next = (initialize_injection *)ct_load_way_find_next(
+        "CUTRACE_INJECTION_NEXT", "InitializeInjection");
     const int r = next && next != InitializeInjection ? next() : 1;
     ct_load_way_note_injection();
     ct_cupti_start();

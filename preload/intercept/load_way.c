@@ -53,6 +53,12 @@ int ct_load_way_has_hooks(void) {
     return atomic_load(&preloaded) == OURS;
 }
 
+void *ct_load_way_find_next(const char *variable, const char *entry_point) {
+    const char *path = getenv(variable); // with CUTRACE=0, too, where no option is read
+    void *handle = path && *path ? dlopen(path, RTLD_LAZY) : NULL;
+    return handle ? ct_real_dlsym_get_libc()(handle, entry_point) : NULL;
+}
+
 void ct_load_way_publish_info(void) {
     static const char *const ways[] = {
         [OURS] = "LD_PRELOAD, CUDA_INJECTION64_PATH",

@@ -17,6 +17,10 @@ int ct_load_way_awaits_injection(void);
 // and no look-up of a program's is seen.
 int ct_load_way_has_hooks(void);
 
+// The entry point of a tool that was to be loaded in our place, as `cutrace run` keeps it in an
+// environment variable; NULL: there is none.
+void *ct_load_way_find_next(const char *variable, const char *entry_point);
+
 void ct_load_way_publish_info(void);
 
 #endif

@@ -7,13 +7,11 @@
 // put into a slot is called by ours, and its results, among them handles, are what the program
 // gets.
 #define _GNU_SOURCE
-#include <dlfcn.h>
 #include <errno.h>
 #include <stdatomic.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "base/real_dlsym.h"
+#include "intercept/load_way.h"
 #include "intercept/nvtx_abi.h"
 #include "intercept/nvtx_names.h"
 #include "record/annotation.h"
@@ -259,14 +257,6 @@ static void on_region_names(const char *api, const void *domain,
 
 // ---- initialization -----------------------------------------------------------------------------
 
-// The entry point of the other tool, or NULL.
-static void *find_next(const char *entry_point) {
-    const char *path = getenv("CUTRACE_NVTX_NEXT"); // with CUTRACE=0, too, where no option is read
-    void *handle = path && *path ? dlopen(path, RTLD_LAZY) : NULL;
-    ct_dlsym_fn *const find = handle ? ct_real_dlsym_get_libc() : NULL;
-    return find ? find(handle, entry_point) : NULL;
-}
-
 struct slots {
     enum function id;
     int module;
@@ -301,7 +291,8 @@ static void note_next(enum function id, ct_nvtx_function before, ct_nvtx_functio
 
 static int initialize_next(ct_nvtx_get_export_table *get_export_table) {
     int (*const next)(ct_nvtx_get_export_table *) =
-        (int (*)(ct_nvtx_get_export_table *))find_next("InitializeInjectionNvtx2");
+        (int (*)(ct_nvtx_get_export_table *))ct_load_way_find_next("CUTRACE_NVTX_NEXT",
+                                                                   "InitializeInjectionNvtx2");
     return next ? next(get_export_table) : 0;
 }
 
@@ -369,7 +360,8 @@ EXPORTED int InitializeInjectionNvtxExtension(const struct ct_nvtx_module *modul
         before[i] = slot ? *slot : 0;
     }
     int (*const next)(const struct ct_nvtx_module *) =
-        (int (*)(const struct ct_nvtx_module *))find_next("InitializeInjectionNvtxExtension");
+        (int (*)(const struct ct_nvtx_module *))ct_load_way_find_next(
+            "CUTRACE_NVTX_NEXT", "InitializeInjectionNvtxExtension");
     const int has_next = next && next(module);
     for (size_t i = 0; is_mem && i < MEM_SLOTS; i++) {
         intptr_t *const slot = find_mem_slot(module, &mem_slots[i]);
