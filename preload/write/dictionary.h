@@ -33,8 +33,7 @@ void ct_dictionary_prefetch(const struct ct_event *e);
 
 // ---- frames -----------------------------------------------------------------------------------
 
-// NEW: a native frame for which no symbol was looked up. A Python frame is NAMELESS: it needs no
-// symbol.
+// NEW: a native frame for which no symbol was looked up. MISSING, too: a Python frame needs none.
 enum ct_symbol_state { CT_SYMBOL_NEW, CT_SYMBOL_FOUND, CT_SYMBOL_MISSING };
 
 struct ct_frame {
