@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include "base/parse.h"
-#include "watch/views.h"
 #include "watch/watch.h"
 
 enum { LEAST_MS = 100, USUAL_MS = 1000, MOST_MS = 3600000 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "watch/budget.h"
+#include "watch/keeper.h"
 
 #include <cutrace/format/journal.h>
 #include <errno.h>
@@ -13,8 +13,6 @@
 #include "base/journal_file.h"
 #include "base/now.h"
 #include "watch/folder.h"
-
-enum { MOST_REMEMBERED = 1 << 16 };
 
 struct enforcement {
     struct ct_budget *of;
@@ -34,20 +32,6 @@ int ct_budget_is_given(const struct ct_budget_rules *r) {
 
 // ---- what goes last -----------------------------------------------------------------------------
 
-static int has_oom(struct enforcement *e, const struct ct_folder_file *f) {
-    struct stat st;
-    if (e->of->has_oom.count >= MOST_REMEMBERED)
-        ct_map_free(&e->of->has_oom);
-    uint64_t *known = ct_map_add(&e->of->has_oom, ct_folder_hash(f));
-    if (!*known) {
-        const int fd = ct_folder_open_own(e->folder.fd, f->name, &st);
-        *known = fd >= 0 && ct_finished_has_oom(fd, f->name) ? 2 : 1;
-        if (fd >= 0)
-            close(fd);
-    }
-    return *known == 2;
-}
-
 static const struct ct_folder_file *file_at(const struct enforcement *e, size_t i) {
     return &e->folder.files[e->removable[i]];
 }
@@ -58,7 +42,9 @@ static void find_last(struct enforcement *e) {
         if (file_at(e, i)->kind == CT_FOLDER_BUNDLE)
             e->last_bundle = i;
     for (size_t i = e->count; i-- && e->last_trace == e->count;)
-        if (file_at(e, i)->kind == CT_FOLDER_TRACE && has_oom(e, file_at(e, i)))
+        if (file_at(e, i)->kind == CT_FOLDER_TRACE &&
+            ct_failures_find(&e->of->failures, &e->folder, e->path, file_at(e, i)) !=
+                CT_FAILURES_NONE)
             e->last_trace = i;
 }
 
@@ -234,5 +220,5 @@ int ct_budget_enforce(struct ct_budget *b, const char *folder, uint64_t reserve,
 }
 
 void ct_budget_free(struct ct_budget *b) {
-    ct_map_free(&b->has_oom);
+    ct_map_free(&b->failures);
 }

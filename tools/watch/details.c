@@ -2,7 +2,7 @@
 // The report's own reader and replay, so that both say the same. One pass over the events gives the
 // state; what call sites held at an earlier moment takes another replay, from the last checkpoint
 // before it.
-#include "watch/details.h"
+#include "watch/model.h"
 
 #include <cutrace/model/device_use.h>
 #include <inttypes.h>
@@ -14,7 +14,6 @@
 #include "question/question.h"
 #include "replay/replay.h"
 #include "sites/site_groups.h"
-#include "watch/trend.h"
 
 // ---- sizes over the last minutes ----------------------------------------------------------------
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The lines of --log, as text or as JSON.
-#include "watch/views.h"
+#include "watch/watch.h"
 
 #include <cutrace/model/live_memory.h>
 #include <inttypes.h>
@@ -9,7 +9,6 @@
 #include "base/human.h"
 #include "base/json.h"
 #include "base/now.h"
-#include "watch/text.h"
 
 struct log {
     FILE *out;
@@ -23,13 +22,6 @@ static void begin_text(const struct log *l, const struct ct_watch_process *p, ui
     fprintf(l->out,
             "%s cutrace: %s (pid %" PRIu32 "): ", ct_human_date_and_time(t_ns + l->utc_ns).text,
             p->program, p->pid);
-}
-
-static void put_device(FILE *out, int ordinal) {
-    if (ordinal >= 0 && ordinal < CT_MAX_DEVICES)
-        fprintf(out, "GPU %d", ordinal);
-    else
-        fputs("GPU not known", out);
 }
 
 static struct ct_json begin_json(const struct log *l, const struct ct_watch_process *p,
@@ -64,8 +56,7 @@ static void put_incident_text(const struct log *l, const struct ct_watch_process
                               const struct ct_watch_incident *i) {
     const struct ct_watch_details *d = &p->details;
     begin_text(l, p, i->t_ns);
-    put_device(l->out, i->device);
-    fprintf(l->out, ": a request of %s ",
+    fprintf(l->out, "%s: a request of %s ", ct_watch_text_device(i->device).text,
             i->bytes_known ? ct_human_bytes(i->bytes, CT_UNITS_IEC).text : "unknown size");
     if (i->outcome == CT_WATCH_RETRIED)
         fputs("ran out of memory, and succeeded when PyTorch repeated it\n", l->out);
@@ -134,10 +125,10 @@ static void put_incidents(const struct log *l, struct ct_watch_entry *e) {
 static void put_growth_text(const struct log *l, const struct ct_watch_process *p,
                             const struct ct_watch_device *d) {
     begin_text(l, p, l->now_ns);
-    put_device(l->out, d->ordinal);
-    fprintf(l->out, ": what all use grows by %s, full in %s (95 %%: %s to %s);",
-            ct_watch_text_growth(&d->whole).text, ct_human_seconds(d->full.ns).text,
-            ct_human_seconds(d->full.earliest_ns).text, ct_human_seconds(d->full.latest_ns).text);
+    fprintf(l->out, "%s: what all use grows by %s, full in %s (95 %%: %s to %s);",
+            ct_watch_text_device(d->ordinal).text, ct_watch_text_growth(&d->whole).text,
+            ct_human_seconds(d->full.ns).text, ct_human_seconds(d->full.earliest_ns).text,
+            ct_human_seconds(d->full.latest_ns).text);
     fprintf(l->out, " this process's allocations: %s\n", ct_watch_text_growth(&d->own).text);
 }
 

@@ -3,7 +3,6 @@
 
 #include <cutrace/format/format.h>
 #include <cutrace/format/journal.h>
-#include <cutrace/model/failures.h>
 #include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -14,8 +13,8 @@
 #include "base/hash.h"
 #include "base/heap.h"
 #include "base/writers.h"
+#include "question/question.h"
 #include "read/index.h"
-#include "read/trace.h"
 #include "watch/files.h"
 
 // ---- traces by their first bytes ----------------------------------------------------------------
@@ -38,7 +37,7 @@ enum ct_trace_magic ct_trace_magic_find(int fd) {
 
 // ---- files --------------------------------------------------------------------------------------
 
-enum { MOST_FILES = 1 << 16 };
+enum { MOST_FILES = 1 << 16, MOST_REMEMBERED = 1 << 16 };
 
 int ct_folder_open_own(int folder, const char *name, struct stat *st) {
     const int fd = openat(folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
@@ -230,16 +229,41 @@ static int is_free_of_failures(const struct ct_trace *t) {
     return is_free;
 }
 
-int ct_finished_has_oom(int fd, const char *name) {
-    const struct ct_trace_files files = {name, dup(fd), -1};
+enum ct_failures ct_failures_read(int folder, const char *path, const char *name) {
+    const struct ct_scan_request request = {.to_ns = UINT64_MAX, .device = -1};
+    struct ct_watch_journal j = {.fd = -1};
+    char why[CT_WATCH_WHY];
+    struct stat st;
     struct ct_trace t;
     struct ct_error error;
-    struct ct_event e;
-    uint64_t number;
-    int has = 0;
-    if (!ct_trace_open_files(&t, &files, &error) && !is_free_of_failures(&t))
-        while (!has && ct_trace_next(&t, &e, &number))
-            has = ct_event_reports_oom(&e);
-    ct_trace_close(&t);
-    return has;
+    enum ct_failures found = CT_FAILURES_NONE;
+    const int fd = ct_folder_open_own(folder, name, &st);
+    if (fd < 0)
+        return found;
+    if (ct_folder_has_journal(folder, name) && ct_watch_journal_open(&j, path, name, why)) {
+        close(fd);
+        return found;
+    }
+    const struct ct_trace_files files = {name, fd, j.fd};
+    if (!ct_trace_open_files(&t, &files, &error) && (j.fd >= 0 || !is_free_of_failures(&t))) {
+        struct ct_scan *s = ct_heap_alloc_zeroed(1, sizeof *s);
+        ct_question_scan(s, &t, &request, NULL);
+        const struct ct_incident_counts n = ct_incidents_count(&s->incidents);
+        if (s->failures)
+            found = n.failed > n.recovered_later ? CT_FAILURES_LASTING : CT_FAILURES_HEALED;
+        ct_scan_free(s);
+        free(s);
+    }
+    ct_trace_close(&t); // (and both files)
+    return found;
+}
+
+enum ct_failures ct_failures_find(struct ct_map *known, const struct ct_folder *folder,
+                                  const char *path, const struct ct_folder_file *f) {
+    if (known->count >= MOST_REMEMBERED)
+        ct_map_free(known);
+    uint64_t *failures = ct_map_add(known, ct_folder_hash(f));
+    if (!*failures)
+        *failures = ct_failures_read(folder->fd, path, f->name);
+    return (enum ct_failures) * failures;
 }

@@ -8,6 +8,8 @@
 #include <stdint.h>
 #include <sys/stat.h>
 
+#include "base/map.h"
+
 // Whether a file is a trace, by its first bytes: what is none is never written to, nor removed.
 enum ct_trace_magic {
     CT_TRACE_MAGIC_NONE,
@@ -61,7 +63,18 @@ void ct_folder_free(struct ct_folder *f);
 int ct_finished_is(int folder, const char *path, const char *name);
 // Of a trace whose journal is gone: whether it was sealed, so that its process had been killed.
 int ct_finished_was_sealed(const char *folder, const char *name, uid_t owner);
-// Whether a call for memory failed in it for want of memory. `fd`: the trace.
-int ct_finished_has_oom(int fd, const char *name);
+
+// ---- what failed in a trace for want of memory --------------------------------------------------
+
+enum ct_failures {
+    CT_FAILURES_NONE = 1,
+    CT_FAILURES_HEALED, // calls did, but a retry or a later request got the memory
+    CT_FAILURES_LASTING,
+};
+
+enum ct_failures ct_failures_read(int folder, const char *path, const char *name);
+// The same of a finished trace. `known` remembers it by the hash of the file.
+enum ct_failures ct_failures_find(struct ct_map *known, const struct ct_folder *folder,
+                                  const char *path, const struct ct_folder_file *f);
 
 #endif

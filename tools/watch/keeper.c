@@ -8,8 +8,7 @@
 #include "base/hash.h"
 #include "base/now.h"
 #include "base/parse.h"
-#include "watch/seal.h"
-#include "watch/search.h"
+#include "watch/files.h"
 
 #define LOOK_NS UINT64_C(1000000000)
 #define RETRY_NS UINT64_C(30000000000) // after a failure, such as a full disk
@@ -91,5 +90,4 @@ void ct_keeper_tick(struct ct_keeper *k) {
 void ct_keeper_end(struct ct_keeper *k) {
     ct_map_free(&k->retry);
     ct_budget_free(&k->budget);
-    ct_oom_bundles_free(&k->bundles);
 }

@@ -13,9 +13,7 @@
 #include "base/now.h"
 #include "base/utf8.h"
 #include "base/writers.h"
-#include "watch/details.h"
 #include "watch/folder.h"
-#include "watch/search.h"
 
 #define SEARCH_NS UINT64_C(30000000000) // between two looks at all of /proc
 #define SETTLED_NS UINT64_C(2000000000) // a folder's time may be as coarse as that
@@ -68,7 +66,7 @@ static void add_skip(struct ct_watch_list *l, const char *folder, const char *na
 static int is_known(const struct ct_watch_list *l, const struct ct_watch_journal *j) {
     for (size_t i = 0; i < l->count; i++) {
         const struct ct_watch_process *p = &l->entries[i].process;
-        if (p->trace_id == j->head.trace_id && p->state != CT_WATCH_ENDED)
+        if (p->head.trace_id == j->head.trace_id && p->state != CT_WATCH_ENDED)
             return 1;
     }
     for (size_t i = 0; i < l->hidden_count; i++)
@@ -113,18 +111,6 @@ static void read_program(struct ct_watch_entry *e, const char *trace) {
 
 // ---- headers ------------------------------------------------------------------------------------
 
-static void read_devices(struct ct_watch_process *p, const struct ct_journal *head) {
-    for (int i = 0; i < CT_JOURNAL_DEVICES; i++) {
-        const struct ct_journal_device *d = &head->device[i];
-        p->now[i] = (struct ct_watch_now){.tracked = d->tracked,
-                                          .peak = d->peak,
-                                          .ooms = d->ooms,
-                                          .free = d->free_bytes,
-                                          .total = d->total,
-                                          .sampled_ns = d->sampled_ns};
-    }
-}
-
 static enum ct_watch_state find_state(struct ct_watch_entry *e) {
     struct ct_watch_process *p = &e->process;
     if (p->state == CT_WATCH_KILLED) // (also when its journal was sealed meanwhile)
@@ -155,22 +141,18 @@ static void take_header(struct ct_watch_entry *e) {
     const enum ct_watch_state before = p->state;
     p->state = find_state(e);
     e->is_changed |= e->is_open;
-    e->is_changed |=
-        p->state != before || p->events != head->events || p->bytes_written != head->bytes_written;
+    e->is_changed |= p->state != before || p->head.events != head->events ||
+                     p->head.bytes_written != head->bytes_written;
     p->is_stale = e->is_changed;
     p->read_ns = ct_now_ns(CLOCK_MONOTONIC);
     if (!ct_watch_is_alive(p) && !p->ended_ns)
         p->ended_ns = p->read_ns;
-    p->events = head->events;
-    p->lost = head->lost;
-    p->bytes_written = head->bytes_written;
-    read_devices(p, head);
+    p->head = *head;
 }
 
 // A journal as a process, or as another one than before.
 static void begin_entry(struct ct_watch_entry *e) {
-    e->process =
-        (struct ct_watch_process){.trace_id = e->journal.head.trace_id, .pid = e->journal.head.pid};
+    e->process = (struct ct_watch_process){.pid = e->journal.head.pid};
     e->is_changed = 1;
     take_header(e);
 }
@@ -197,7 +179,7 @@ static void add_journal(struct ct_watch_list *l, struct ct_watch_journal *j, con
     read_program(e, name);
     if (!shows(l, e)) {
         if (l->hidden_count < CT_WATCH_HIDDEN)
-            l->hidden[l->hidden_count++] = e->process.trace_id;
+            l->hidden[l->hidden_count++] = e->process.head.trace_id;
         ct_watch_journal_close(&e->journal);
         return;
     }
@@ -322,7 +304,7 @@ static void tick_entry(struct ct_watch_entry *e) {
         e->is_changed |= e->process.state != CT_WATCH_DAMAGED;
         e->process.state = CT_WATCH_DAMAGED;
         set_problem(&e->process, why);
-    } else if (e->journal.head.trace_id != e->process.trace_id) {
+    } else if (e->journal.head.trace_id != e->process.head.trace_id) {
         replace_entry(e);
     } else {
         take_header(e);
@@ -345,22 +327,13 @@ void ct_watch_list_tick(struct ct_watch_list *l) {
 
 // ---- details ------------------------------------------------------------------------------------
 
-// Beside those of the events, each device has the figures of the header.
-static void join_now(struct ct_watch_process *p) {
-    for (size_t i = 0; i < p->details.device_count; i++) {
-        struct ct_watch_device *d = &p->details.devices[i];
-        if (d->ordinal < CT_JOURNAL_DEVICES)
-            d->now = p->now[d->ordinal];
-    }
-}
-
 static int open_files(const struct ct_watch_entry *e, struct ct_watch_reading *r,
                       char why[CT_WATCH_WHY]) {
     struct ct_watch_journal j;
     if (e->process.state != CT_WATCH_ENDED && !ct_watch_journal_is_gone(&e->journal)) {
         if (ct_watch_journal_open(&j, e->folder, e->name, why))
             return -1;
-        if (j.head.trace_id != e->process.trace_id) {
+        if (j.head.trace_id != e->process.head.trace_id) {
             ct_watch_journal_close(&j);
             (void)snprintf(why, CT_WATCH_WHY, "another process has taken the file");
             return -1;
@@ -378,7 +351,7 @@ void ct_watch_list_read(struct ct_watch_list *l, struct ct_watch_entry *e) {
     struct ct_watch_reading reading = {.name = p->trace,
                                        .trace = -1,
                                        .journal = -1,
-                                       .trace_id = p->trace_id,
+                                       .trace_id = p->head.trace_id,
                                        .now_ns =
                                            ct_watch_is_alive(p) ? ct_now_ns(CLOCK_MONOTONIC) : 0,
                                        .since_ns = l->since_ns,
@@ -388,8 +361,8 @@ void ct_watch_list_read(struct ct_watch_list *l, struct ct_watch_entry *e) {
     if (ct_watch_is_alive(p)) // it may have got another name
         read_program(e, e->name);
     e->is_changed = e->is_open = 0;
-    if (e->news.trace_id != p->trace_id)
-        e->news = (struct ct_watch_news){.trace_id = p->trace_id};
+    if (e->news.trace_id != p->head.trace_id)
+        e->news = (struct ct_watch_news){.trace_id = p->head.trace_id};
     reading.fresh_from = e->news.next_event;
     e->tried_ns = ct_now_ns(CLOCK_MONOTONIC);
     if (open_files(e, &reading, error.text)) {
@@ -414,7 +387,6 @@ void ct_watch_list_read(struct ct_watch_list *l, struct ct_watch_entry *e) {
         memcpy(p->program, d.program, sizeof p->program);
         p->is_named = 1;
     }
-    join_now(p);
 }
 
 // A trend is of the last minutes: where nothing happens, it becomes another one.
@@ -441,8 +413,6 @@ static int can_pay(const struct ct_watch_list *l) {
 
 void ct_watch_list_read_some(struct ct_watch_list *l, int first) {
     struct ct_watch_entry *e = NULL;
-    for (size_t i = 0; i < l->count; i++)
-        join_now(&l->entries[i].process);
     if (first >= 0 && (size_t)first < l->count && is_due(&l->entries[first]))
         e = &l->entries[first];
     for (e = e ? e : find_oldest(l); e && can_pay(l); e = find_oldest(l))

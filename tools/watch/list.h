@@ -5,7 +5,6 @@
 
 #include "watch/files.h"
 #include "watch/model.h"
-#include "watch/search.h"
 
 enum { CT_WATCH_MOST = 256, CT_WATCH_HIDDEN = 1024 };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // No label has a value that comes from a trace but `program`, which is cut; call sites and paths
 // are for /verdict.json.
-#include "watch/views.h"
+#include "watch/watch.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -55,8 +55,10 @@ static void begin_sample(const struct page *p, enum metric m, const struct ct_wa
     put_program(p, of);
 }
 
-static void put_device_label(const struct page *p, int ordinal) {
+static void begin_of_device(const struct page *p, enum metric m, const struct ct_watch_process *of,
+                            int ordinal) {
     char text[16] = "unknown";
+    begin_sample(p, m, of);
     if (ordinal < CT_MAX_DEVICES)
         (void)snprintf(text, sizeof text, "%d", ordinal);
     put_label(p, ",", "device", text);
@@ -72,7 +74,10 @@ static void end_seconds(const struct page *p, uint64_t ns) {
     ct_openmetrics_put_seconds(&p->to, ns);
 }
 
-// ---- the watch ----------------------------------------------------------------------------------
+// ---- writers ------------------------------------------------------------------------------------
+
+// Each is called for the watch (no process), for each process (no device), and for each device of
+// a process that runs, with its details; it writes the samples of what its metrics are of.
 
 static uint64_t count_alive(const struct ct_watch_list *l) {
     uint64_t count = 0;
@@ -81,8 +86,9 @@ static uint64_t count_alive(const struct ct_watch_list *l) {
     return count;
 }
 
-static void put_watch(const struct page *p, enum metric m, const struct ct_watch_entry *e) {
-    if (e) // of no process
+static void put_watch(const struct page *p, enum metric m, const struct ct_watch_entry *e,
+                      const struct ct_watch_device *d) {
+    if (e || d)
         return;
     ct_openmetrics_put_name(&p->to, &metrics[m]);
     if (m == BUILD) {
@@ -95,18 +101,18 @@ static void put_watch(const struct page *p, enum metric m, const struct ct_watch
     }
 }
 
-// ---- a process ----------------------------------------------------------------------------------
-
-static void put_state(const struct page *p, enum metric m, const struct ct_watch_entry *e) {
-    for (int state = CT_WATCH_RECORDING; e && state <= CT_WATCH_ENDED; state++) {
+static void put_state(const struct page *p, enum metric m, const struct ct_watch_entry *e,
+                      const struct ct_watch_device *d) {
+    for (int state = CT_WATCH_RECORDING; e && !d && state <= CT_WATCH_ENDED; state++) {
         begin_sample(p, m, &e->process);
         put_label(p, ",", "state", ct_watch_state_name((enum ct_watch_state)state));
         end_sample(p, (int)e->process.state == state);
     }
 }
 
-static void put_process(const struct page *p, enum metric m, const struct ct_watch_entry *e) {
-    const struct ct_watch_process *of = e ? &e->process : NULL;
+static void put_process(const struct page *p, enum metric m, const struct ct_watch_entry *e,
+                        const struct ct_watch_device *d) {
+    const struct ct_watch_process *of = e && !d ? &e->process : NULL;
     const int needs_details = m == START || m == AGE, is_of_running = m == AGE || m == PROBLEM;
     if (!of || (needs_details && !of->has_details) || (is_of_running && !ct_watch_is_alive(of)))
         return;
@@ -116,23 +122,25 @@ static void put_process(const struct page *p, enum metric m, const struct ct_wat
     else if (m == AGE)
         end_seconds(p, p->now_ns > of->details_ns ? p->now_ns - of->details_ns : 0);
     else
-        end_sample(p, m == EVENTS    ? of->events
-                      : m == LOST    ? of->lost
-                      : m == WRITTEN ? of->bytes_written
+        end_sample(p, m == EVENTS    ? of->head.events
+                      : m == LOST    ? of->head.lost
+                      : m == WRITTEN ? of->head.bytes_written
                                      : of->problem != NULL);
 }
 
-static void put_requests(const struct page *p, enum metric m, const struct ct_watch_entry *e) {
+static void put_requests(const struct page *p, enum metric m, const struct ct_watch_entry *e,
+                         const struct ct_watch_device *d) {
     static const char *const outcomes[] = {"failed", "recovered_later", "retried"};
-    for (int i = 0; e && i < CT_WATCH_OUTCOMES; i++) {
+    for (int i = 0; e && !d && i < CT_WATCH_OUTCOMES; i++) {
         begin_sample(p, m, &e->process);
         put_label(p, ",", "outcome", outcomes[i]);
         end_sample(p, e->news.requests[i]);
     }
 }
 
-static void put_incidents(const struct page *p, enum metric m, const struct ct_watch_entry *e) {
-    for (int i = 0; e && i < CT_SCENARIOS; i++) {
+static void put_incidents(const struct page *p, enum metric m, const struct ct_watch_entry *e,
+                          const struct ct_watch_device *d) {
+    for (int i = 0; e && !d && i < CT_SCENARIOS; i++) {
         if (!e->news.scenarios[i])
             continue;
         begin_sample(p, m, &e->process);
@@ -142,122 +150,66 @@ static void put_incidents(const struct page *p, enum metric m, const struct ct_w
 }
 
 // Figures of the header: memory is of processes that run.
-static void put_of_header(const struct page *p, enum metric m, const struct ct_watch_entry *e) {
-    if (!e || (m != FAILED_CALLS && !ct_watch_is_alive(&e->process)))
+static void put_of_header(const struct page *p, enum metric m, const struct ct_watch_entry *e,
+                          const struct ct_watch_device *d) {
+    if (!e || d || (m != FAILED_CALLS && !ct_watch_is_alive(&e->process)))
         return;
-    for (int i = 0; i < CT_MAX_DEVICES; i++) {
-        const struct ct_watch_now *n = &e->process.now[i];
-        if (!ct_watch_now_is_used(n))
+    for (int i = 0; i < CT_JOURNAL_DEVICES; i++) {
+        const struct ct_journal_device *n = &e->process.head.device[i];
+        if (!ct_watch_is_used(n))
             continue;
-        begin_sample(p, m, &e->process);
-        put_device_label(p, i);
+        begin_of_device(p, m, &e->process, i);
         end_sample(p, m == LIVE ? n->tracked : m == PEAK ? n->peak : n->ooms);
     }
 }
 
-// ---- its devices --------------------------------------------------------------------------------
-
-// Returns 0 if it is not known.
-static int get_value(const struct ct_watch_device *d, enum metric m, uint64_t *value) {
-    switch (m) {
-    case CAPACITY:
-        *value = d->total;
-        return d->is_read;
-    case FREE:
-        *value = d->part[CT_WATCH_FREE];
-        return d->is_read;
-    case TORCH_ALLOCATED:
-        *value = d->pool.allocated;
-        return d->pool.known;
-    case TORCH_RESERVED:
-        *value = d->pool.reserved;
-        return d->pool.known;
-    case TORCH_LARGEST:
-        *value = d->pool.largest_free;
-        return d->pool.known;
-    default:
-        *value = d->pool.held_open;
-        return m == TORCH_HELD && d->pool.known;
-    }
-}
-
-// Calls a function for each device of a process that runs, with its details.
-static void for_devices(const struct page *p, enum metric m, const struct ct_watch_entry *e,
-                        void (*put)(const struct page *, enum metric,
-                                    const struct ct_watch_process *,
-                                    const struct ct_watch_device *)) {
-    if (!e || !e->process.has_details || !ct_watch_is_alive(&e->process))
+static void put_of_device(const struct page *p, enum metric m, const struct ct_watch_entry *e,
+                          const struct ct_watch_device *d) {
+    if (!d || !(m == CAPACITY || m == FREE ? d->is_read : d->pool.known))
         return;
-    for (size_t i = 0; i < e->process.details.device_count; i++)
-        put(p, m, &e->process, &e->process.details.devices[i]);
+    const uint64_t values[METRICS] = {[CAPACITY] = d->total,
+                                      [FREE] = d->part[CT_WATCH_FREE],
+                                      [TORCH_ALLOCATED] = d->pool.allocated,
+                                      [TORCH_RESERVED] = d->pool.reserved,
+                                      [TORCH_LARGEST] = d->pool.largest_free,
+                                      [TORCH_HELD] = d->pool.held_open};
+    begin_of_device(p, m, &e->process, d->ordinal);
+    end_sample(p, values[m]);
 }
 
-static void put_one_device(const struct page *p, enum metric m, const struct ct_watch_process *of,
-                           const struct ct_watch_device *d) {
-    uint64_t value;
-    if (!get_value(d, m, &value))
-        return;
-    begin_sample(p, m, of);
-    put_device_label(p, d->ordinal);
-    end_sample(p, value);
-}
-
-static void put_of_device(const struct page *p, enum metric m, const struct ct_watch_entry *e) {
-    for_devices(p, m, e, put_one_device);
-}
-
-static void put_parts_of(const struct page *p, enum metric m, const struct ct_watch_process *of,
-                         const struct ct_watch_device *d) {
-    for (int i = 0; i < CT_WATCH_PARTS && (d->is_read || i <= CT_WATCH_MEMPOOL_IDLE); i++) {
-        const char *key = ct_watch_part_key((enum ct_watch_part)i);
+static void put_parts(const struct page *p, enum metric m, const struct ct_watch_entry *e,
+                      const struct ct_watch_device *d) {
+    for (int i = 0; d && i < CT_WATCH_PARTS && (d->is_read || i <= CT_WATCH_MEMPOOL_IDLE); i++) {
+        const char *key = ct_watch_parts[i].key;
         char part[32]; // without "_bytes"
         (void)snprintf(part, sizeof part, "%.*s", (int)(strlen(key) - strlen("_bytes")), key);
-        begin_sample(p, m, of);
-        put_device_label(p, d->ordinal);
+        begin_of_device(p, m, &e->process, d->ordinal);
         put_label(p, ",", "part", part);
         end_sample(p, d->part[i]);
     }
 }
 
-static void put_parts(const struct page *p, enum metric m, const struct ct_watch_entry *e) {
-    for_devices(p, m, e, put_parts_of);
+static void put_growth(const struct page *p, enum metric m, const struct ct_watch_entry *e,
+                       const struct ct_watch_device *d) {
+    for (int is_whole = 0; d && is_whole < 2; is_whole++) {
+        const struct ct_trend *t = is_whole ? &d->whole : &d->own;
+        const double by = m == GROWTH_LOW ? -t->error : m == GROWTH_HIGH ? t->error : 0;
+        if (!ct_trend_is_known(t))
+            continue;
+        begin_of_device(p, m, &e->process, d->ordinal);
+        put_label(p, ",", "of", is_whole ? "device" : "process");
+        fprintf(p->to.out, "} %.3f\n", t->slope + by);
+    }
 }
 
-static void put_trend(const struct page *p, enum metric m, const struct ct_watch_process *of,
-                      const struct ct_watch_device *d, const char *whose,
-                      const struct ct_trend *t) {
-    if (!ct_trend_is_known(t))
+static void put_full(const struct page *p, enum metric m, const struct ct_watch_entry *e,
+                     const struct ct_watch_device *d) {
+    if (!d || !d->has_full)
         return;
-    begin_sample(p, m, of);
-    put_device_label(p, d->ordinal);
-    put_label(p, ",", "of", whose);
-    const double by = m == GROWTH_LOW ? -t->error : m == GROWTH_HIGH ? t->error : 0;
-    fprintf(p->to.out, "} %.3f\n", t->slope + by);
-}
-
-static void put_growth_of(const struct page *p, enum metric m, const struct ct_watch_process *of,
-                          const struct ct_watch_device *d) {
-    put_trend(p, m, of, d, "process", &d->own);
-    put_trend(p, m, of, d, "device", &d->whole);
-}
-
-static void put_growth(const struct page *p, enum metric m, const struct ct_watch_entry *e) {
-    for_devices(p, m, e, put_growth_of);
-}
-
-static void put_full_of(const struct page *p, enum metric m, const struct ct_watch_process *of,
-                        const struct ct_watch_device *d) {
-    if (!d->has_full)
-        return;
-    begin_sample(p, m, of);
-    put_device_label(p, d->ordinal);
+    begin_of_device(p, m, &e->process, d->ordinal);
     end_seconds(p, m == FULL            ? d->full.ns
                    : m == FULL_EARLIEST ? d->full.earliest_ns
                                         : d->full.latest_ns);
-}
-
-static void put_full(const struct page *p, enum metric m, const struct ct_watch_entry *e) {
-    for_devices(p, m, e, put_full_of);
 }
 
 // ---- the page -----------------------------------------------------------------------------------
@@ -287,13 +239,19 @@ static void choose(struct page *p) {
 }
 
 static void put_family(const struct page *p, enum metric m,
-                       void (*put)(const struct page *, enum metric,
-                                   const struct ct_watch_entry *)) {
+                       void (*put)(const struct page *, enum metric, const struct ct_watch_entry *,
+                                   const struct ct_watch_device *)) {
     ct_openmetrics_begin(&p->to, &metrics[m]);
-    put(p, m, NULL);
-    for (size_t i = 0; i < p->list->count; i++)
-        if (p->shown[i])
-            put(p, m, &p->list->entries[i]);
+    put(p, m, NULL, NULL);
+    for (size_t i = 0; i < p->list->count; i++) {
+        const struct ct_watch_entry *e = &p->list->entries[i];
+        if (!p->shown[i])
+            continue;
+        put(p, m, e, NULL);
+        for (size_t k = 0; ct_watch_is_alive(&e->process) && k < e->process.details.device_count;
+             k++)
+            put(p, m, e, &e->process.details.devices[k]);
+    }
 }
 
 void ct_metrics_page_print(FILE *out, const struct ct_watch_list *l, int is_prometheus) {

@@ -4,29 +4,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const struct {
-    const char *key, *color, *title;
-    char letter;
-} parts[CT_WATCH_PARTS] = {
+const struct ct_watch_part_row ct_watch_parts[CT_WATCH_PARTS] = {
 #define CT_WATCH_PART(ID, key, letter, color, title) {key, color, title, letter},
 #include "watch/parts.def"
 };
 
-const char *ct_watch_part_key(enum ct_watch_part part) {
-    return parts[part].key;
-}
-const char *ct_watch_part_title(enum ct_watch_part part) {
-    return parts[part].title;
-}
-char ct_watch_part_letter(enum ct_watch_part part) {
-    return parts[part].letter;
-}
-const char *ct_watch_part_color(enum ct_watch_part part) {
-    return parts[part].color;
-}
-
-int ct_watch_now_is_used(const struct ct_watch_now *n) {
-    return n->tracked || n->peak || n->ooms || n->total;
+int ct_watch_is_used(const struct ct_journal_device *d) {
+    return d->tracked || d->peak || d->ooms || d->total;
 }
 
 int ct_watch_is_alive(const struct ct_watch_process *p) {
@@ -78,10 +62,10 @@ uint64_t ct_watch_details_tracked(const struct ct_watch_process *p) {
 
 uint64_t ct_watch_tracked(const struct ct_watch_process *p) {
     uint64_t sum = 0;
-    if (p->has_details && p->details.events >= p->events)
+    if (p->has_details && p->details.events >= p->head.events)
         return ct_watch_details_tracked(p);
-    for (size_t i = 0; i < sizeof p->now / sizeof *p->now; i++)
-        sum += p->now[i].tracked;
+    for (int i = 0; i < CT_JOURNAL_DEVICES; i++)
+        sum += p->head.device[i].tracked;
     return sum;
 }
 

@@ -2,15 +2,17 @@
 // A traced process at a moment, as its journal and trace tell it from outside: plain values, which
 // every view of cutrace watch shows and none changes.
 //
-// There are two moments. Figures of the journal's header (`now`) are read at each tick. All others
+// There are two moments. Figures of the journal's header (`head`) are read at each tick. All others
 // need the events: they are of `details_ns`, and details of one process are of one moment.
 #ifndef CT_WATCH_MODEL_H
 #define CT_WATCH_MODEL_H
 
+#include <cutrace/format/journal.h>
 #include <cutrace/model/live_memory.h>
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/error.h"
 #include "diagnose/verdicts.h"
 #include "watch/trend.h"
 
@@ -19,6 +21,11 @@ enum ct_watch_part {
 #include "watch/parts.def"
     CT_WATCH_PARTS,
 };
+struct ct_watch_part_row {
+    const char *key, *color, *title;
+    char letter;
+};
+extern const struct ct_watch_part_row ct_watch_parts[CT_WATCH_PARTS];
 
 enum ct_watch_state {
     CT_WATCH_RECORDING,
@@ -26,12 +33,6 @@ enum ct_watch_state {
     CT_WATCH_KILLED,  // it has ended, and left its journal
     CT_WATCH_DAMAGED, // the journal cannot be read any more
     CT_WATCH_ENDED,   // in good order: the journal is gone
-};
-
-// Figures of the journal's header. Those of a device may be of different times.
-struct ct_watch_now {
-    uint64_t tracked, peak, ooms;
-    uint64_t free, total, sampled_ns; // of the last reading; total 0: there was none
 };
 
 // PyTorch's pool, as analyze/POOL.md defines its figures.
@@ -52,7 +53,6 @@ struct ct_watch_device {
     struct ct_trend own, whole; // of what the process has allocated; of what is used of the device
     int has_full;
     struct ct_trend_full full;
-    struct ct_watch_now now;
 };
 
 struct ct_watch_site {
@@ -112,12 +112,10 @@ struct ct_watch_process {
     uint32_t pid;     // as this program sees it, else the journal's
     char program[64]; // sanitized
     int is_named;     // by the kernel or the trace; else it is the trace's file name
-    uint64_t trace_id;
     enum ct_watch_state state;
-    uint64_t read_ns;  // of the header
+    struct ct_journal head; // as it was read at `read_ns`
+    uint64_t read_ns;
     uint64_t ended_ns; // when it was first seen to have ended; 0: it is alive
-    uint64_t events, lost, bytes_written;
-    struct ct_watch_now now[64]; // by ordinal
     int has_details;
     uint64_t details_ns; // when they were read
     int is_stale;        // something has changed since
@@ -128,12 +126,8 @@ struct ct_watch_process {
 // Readers fill a model, list.c frees it.
 void ct_watch_details_free(struct ct_watch_details *d);
 void ct_watch_process_free(struct ct_watch_process *p);
-const char *ct_watch_part_key(enum ct_watch_part part);
-const char *ct_watch_part_title(enum ct_watch_part part);
-char ct_watch_part_letter(enum ct_watch_part part);
-const char *ct_watch_part_color(enum ct_watch_part part);
 // Whether the process has done anything with the device.
-int ct_watch_now_is_used(const struct ct_watch_now *n);
+int ct_watch_is_used(const struct ct_journal_device *d);
 // Whether the process still runs.
 int ct_watch_is_alive(const struct ct_watch_process *p);
 const char *ct_watch_state_name(enum ct_watch_state state);
@@ -166,5 +160,24 @@ struct ct_watch_news {
 
 // Counts what details have that is new.
 void ct_watch_news_note(struct ct_watch_news *n, const struct ct_watch_details *d, uint64_t now_ns);
+
+// ---- details.c ----------------------------------------------------------------------------------
+
+// Reads the details of a process from its trace and journal, as cutrace-report would.
+struct ct_watch_reading {
+    const char *name;    // of the trace, for messages
+    int trace, journal;  // descriptors, which are taken over; -1: there is none
+    uint64_t trace_id;   // that the files must have
+    uint64_t now_ns;     // CLOCK_MONOTONIC, if the process still records; else 0
+    uint64_t since_ns;   // of what call sites have gained; 0: as far back as the trend goes
+    uint64_t fresh_from; // incidents with an earlier first event are not fresh
+    // Those that were read before, for the verdict, which is not found again if nothing failed
+    // since; or NULL.
+    const struct ct_watch_details *before;
+};
+
+// Returns 0, or -1 with the error set. `d` is overwritten.
+int ct_watch_details_read(struct ct_watch_details *d, const struct ct_watch_reading *reading,
+                          struct ct_error *error);
 
 #endif

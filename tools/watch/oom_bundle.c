@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The bundle itself says that it was made: a watch that is started again finds it. The trace is
 // locked meanwhile, so that two watches do not make the same one, and nobody removes or seals it.
-#include "watch/oom_bundle.h"
+#include "watch/keeper.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -17,15 +17,12 @@
 #include "base/now.h"
 #include "base/writers.h"
 #include "bundle/bundle.h"
-#include "question/question.h"
 #include "watch/files.h"
 #include "watch/folder.h"
 
-#define SETTLE_NS UINT64_C(3000000000)     // a retry has got its memory by then, or has failed
-#define BUNDLE_BYTES UINT64_C(25000000)    // as cutrace-report bundle
-enum { MOST_JUDGED = 1 << 16, SHARE = 4 }; // a bundle may take that part of --keep=SIZE
-
-enum { NOT_NEEDED = 1, NEEDED };
+#define SETTLE_NS UINT64_C(3000000000)  // a retry has got its memory by then, or has failed
+#define BUNDLE_BYTES UINT64_C(25000000) // as cutrace-report bundle
+enum { SHARE = 4 };                     // a bundle may take that part of --keep=SIZE
 
 struct look {
     struct ct_oom_bundles *of;
@@ -37,56 +34,7 @@ struct look {
     int has_failed;
 };
 
-// ---- requests that failed -----------------------------------------------------------------------
-
-// As the view counts them: neither a retry nor a later request got the memory.
-static size_t count_failed(const struct ct_trace_files *files) {
-    const struct ct_scan_request request = {.to_ns = UINT64_MAX, .device = -1};
-    struct ct_trace t;
-    struct ct_error error;
-    size_t failed = 0;
-    if (!ct_trace_open_files(&t, files, &error)) {
-        struct ct_scan *s = ct_heap_alloc_zeroed(1, sizeof *s);
-        ct_question_scan(s, &t, &request, NULL);
-        const struct ct_incident_counts n = ct_incidents_count(&s->incidents);
-        failed = n.failed - n.recovered_later;
-        ct_scan_free(s);
-        free(s);
-    }
-    ct_trace_close(&t);
-    return failed;
-}
-
-static int has_failed_request(const struct look *l, const char *name) {
-    struct ct_watch_journal j = {.fd = -1};
-    char why[CT_WATCH_WHY];
-    struct stat st;
-    const int fd = ct_folder_open_own(l->folder.fd, name, &st);
-    if (fd < 0)
-        return 0;
-    if (ct_folder_has_journal(l->folder.fd, name) &&
-        ct_watch_journal_open(&j, l->path, name, why)) {
-        close(fd);
-        return 0;
-    }
-    const struct ct_trace_files files = {name, fd, j.fd};
-    return count_failed(&files) > 0; // (closes both)
-}
-
 // ---- who needs one ------------------------------------------------------------------------------
-
-static uint64_t *find_judgement(struct ct_oom_bundles *b, uint64_t hash) {
-    if (b->judged.count >= MOST_JUDGED)
-        ct_map_free(&b->judged);
-    return ct_map_add(&b->judged, hash);
-}
-
-static int needs_one_finished(const struct look *l, const struct ct_folder_file *f) {
-    uint64_t *judgement = find_judgement(l->of, ct_folder_hash(f));
-    if (!*judgement)
-        *judgement = has_failed_request(l, f->name) ? NEEDED : NOT_NEEDED;
-    return *judgement == NEEDED;
-}
 
 static struct ct_oom_suspect *find_suspect(struct ct_oom_bundles *b, ino_t inode) {
     for (size_t i = 0; i < CT_OOM_BUNDLE_RUNNING; i++)
@@ -120,7 +68,7 @@ static int needs_one_running(const struct look *l, const struct ct_folder_file *
     if (s->is_judged || (!l->is_once && now - s->since_ns < SETTLE_NS))
         return 0;
     s->is_judged = 1;
-    return has_failed_request(l, f->name);
+    return ct_failures_read(l->folder.fd, l->path, f->name) == CT_FAILURES_LASTING;
 }
 
 static int has_bundle(const struct look *l, const char *name) {
@@ -133,8 +81,9 @@ static int has_bundle(const struct look *l, const char *name) {
 static int needs_one(const struct look *l, const struct ct_folder_file *f) {
     if (f->kind != CT_FOLDER_TRACE || strlen(f->name) > 200 || has_bundle(l, f->name))
         return 0;
-    return ct_finished_is(l->folder.fd, l->path, f->name) ? needs_one_finished(l, f)
-                                                          : needs_one_running(l, f);
+    if (!ct_finished_is(l->folder.fd, l->path, f->name))
+        return needs_one_running(l, f);
+    return ct_failures_find(&l->budget->failures, &l->folder, l->path, f) == CT_FAILURES_LASTING;
 }
 
 // ---- making one ---------------------------------------------------------------------------------
@@ -235,7 +184,7 @@ static void tell(struct look *l, int status) {
         return;
     }
     l->has_failed = 1;
-    *find_judgement(l->of, b->hash) = NOT_NEEDED; // it would fail again
+    *ct_map_add(&l->budget->failures, b->hash) = CT_FAILURES_HEALED; // it would fail again
     if (WIFSIGNALED(status))
         (void)snprintf(why, sizeof why, "signal %d ended it", WTERMSIG(status));
     ct_told_print_once(l->told, "no bundle: %s: %s", b->trace, why);
@@ -296,8 +245,4 @@ int ct_oom_bundles_look(struct ct_oom_bundles *b, const char *folder, struct ct_
             (void)reap(&l, waits);
     }
     return l.has_failed ? -1 : 0;
-}
-
-void ct_oom_bundles_free(struct ct_oom_bundles *b) {
-    ct_map_free(&b->judged);
 }

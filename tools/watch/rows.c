@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "watch/rows.h"
+// The list of processes as a table.
+#include "watch/watch.h"
 
 #include <inttypes.h>
 #include <string.h>
-
-#include "base/human.h"
-#include "watch/text.h"
 
 // In the order in which they are left out, the last one first.
 static const struct {
@@ -26,11 +24,11 @@ enum ct_row_column ct_rows_fit(size_t width) {
 
 // ---- values -------------------------------------------------------------------------------------
 
-static const struct ct_watch_now *main_now(const struct ct_watch_process *p) {
-    const struct ct_watch_now *best = &p->now[0];
-    for (size_t i = 1; i < sizeof p->now / sizeof *p->now; i++)
-        if (p->now[i].tracked > best->tracked)
-            best = &p->now[i];
+static const struct ct_journal_device *main_now(const struct ct_watch_process *p) {
+    const struct ct_journal_device *best = &p->head.device[0];
+    for (int i = 1; i < CT_JOURNAL_DEVICES; i++)
+        if (p->head.device[i].tracked > best->tracked)
+            best = &p->head.device[i];
     return best;
 }
 
@@ -38,45 +36,17 @@ static const struct ct_watch_now *main_now(const struct ct_watch_process *p) {
 // reading. Returns whether it is known.
 static int find_free(const struct ct_watch_process *p, uint64_t *bytes) {
     const struct ct_watch_device *d = ct_watch_main_device(p);
-    const struct ct_watch_now *now = main_now(p);
+    const struct ct_journal_device *now = main_now(p);
     const int is_read = d && d->is_read;
-    *bytes = is_read ? d->part[CT_WATCH_FREE] : now->free;
+    *bytes = is_read ? d->part[CT_WATCH_FREE] : now->free_bytes;
     return ct_watch_is_alive(p) && (is_read || now->total);
 }
 
 static uint64_t count_ooms(const struct ct_watch_process *p) {
     uint64_t sum = 0;
-    for (size_t i = 0; i < sizeof p->now / sizeof *p->now; i++)
-        sum += p->now[i].ooms;
+    for (int i = 0; i < CT_JOURNAL_DEVICES; i++)
+        sum += p->head.device[i].ooms;
     return p->has_details ? p->details.failed : sum;
-}
-
-static struct ct_human_text text_of(const struct ct_watch_process *p, enum ct_row_column c) {
-    const struct ct_watch_device *d = ct_watch_main_device(p);
-    uint64_t bytes;
-    switch (c) {
-    case CT_ROW_PID:
-        return ct_human_format("%u", p->pid);
-    case CT_ROW_PROGRAM:
-        return ct_human_format("%.39s", p->program);
-    case CT_ROW_STATE:
-        return ct_human_format("%s", ct_watch_state_name(p->state));
-    case CT_ROW_ALLOCATED:
-        return ct_watch_is_alive(p) ? ct_human_bytes(ct_watch_tracked(p), CT_UNITS_IEC)
-                                    : ct_human_format("-");
-    case CT_ROW_GROWTH:
-        return d && ct_watch_is_alive(p) ? ct_watch_text_growth(&d->own) : ct_human_format("-");
-    case CT_ROW_FULL:
-        return ct_watch_is_alive(p) ? ct_watch_text_full(d) : ct_human_format("-");
-    case CT_ROW_OOM:
-        return ct_human_format("%" PRIu64, count_ooms(p));
-    case CT_ROW_FREE:
-        return find_free(p, &bytes) ? ct_human_bytes(bytes, CT_UNITS_IEC) : ct_human_format("-");
-    case CT_ROW_LOST:
-        return ct_human_count(p->has_details ? p->details.lost : p->lost);
-    default:
-        return ct_human_format("%.39s", p->details.phase ? p->details.phase : "-");
-    }
 }
 
 // As it is shown: what is steady is 0, what is not known comes after what falls.
@@ -86,35 +56,50 @@ static double growth_of(const struct ct_trend *t) {
     return t->kind == CT_TREND_STEADY ? 0 : -1e299;
 }
 
-// By what a column is sorted; the largest first.
-static double value_of(const struct ct_watch_process *p, enum ct_row_column c) {
-    const struct ct_watch_device *d = ct_watch_main_device(p);
-    uint64_t bytes;
+struct cell {
+    struct ct_human_text text;
+    double rank; // by which a column is sorted, the largest first
+};
+
+static struct cell read_cell(const struct ct_watch_process *p, enum ct_row_column c) {
+    const struct cell none = {{"-"}, -1e300};
+    const struct ct_watch_device *d = ct_watch_is_alive(p) ? ct_watch_main_device(p) : NULL;
+    uint64_t n;
     switch (c) {
     case CT_ROW_PID:
-        return -(double)p->pid;
+        return (struct cell){ct_human_format("%u", p->pid), -(double)p->pid};
+    case CT_ROW_PROGRAM:
+        return (struct cell){ct_human_format("%.39s", p->program), 0};
     case CT_ROW_STATE:
-        return -(double)p->state;
+        return (struct cell){ct_human_format("%s", ct_watch_state_name(p->state)),
+                             -(double)p->state};
     case CT_ROW_ALLOCATED:
-        return ct_watch_is_alive(p) ? (double)ct_watch_tracked(p) : -1;
+        n = ct_watch_tracked(p);
+        return ct_watch_is_alive(p) ? (struct cell){ct_human_bytes(n, CT_UNITS_IEC), (double)n}
+                                    : none;
     case CT_ROW_GROWTH:
-        return d && ct_watch_is_alive(p) ? growth_of(&d->own) : -1e300;
+        return d ? (struct cell){ct_watch_text_growth(&d->own), growth_of(&d->own)} : none;
     case CT_ROW_FULL:
-        return d && ct_watch_is_alive(p) && d->has_full ? -(double)d->full.ns : -1e300;
+        return d && d->has_full ? (struct cell){ct_human_seconds(d->full.ns), -(double)d->full.ns}
+                                : none;
     case CT_ROW_OOM:
-        return (double)count_ooms(p);
+        n = count_ooms(p);
+        return (struct cell){ct_human_format("%" PRIu64, n), (double)n};
     case CT_ROW_FREE:
-        return find_free(p, &bytes) ? -(double)bytes : -1e300;
+        return find_free(p, &n) ? (struct cell){ct_human_bytes(n, CT_UNITS_IEC), -(double)n} : none;
     case CT_ROW_LOST:
-        return (double)(p->has_details ? p->details.lost : p->lost);
+        n = p->has_details ? p->details.lost : p->head.lost;
+        return (struct cell){ct_human_count(n), (double)n};
     default:
-        return 0;
+        return (struct cell){ct_human_format("%.39s", p->details.phase ? p->details.phase : "-"),
+                             0};
     }
 }
 
-static int comes_first(const struct ct_watch_process *a, const struct ct_watch_process *b,
-                       enum ct_row_column c) {
-    const double x = value_of(a, c), y = value_of(b, c);
+// ---- the order ----------------------------------------------------------------------------------
+
+static int comes_first(const struct ct_watch_process *a, double x, const struct ct_watch_process *b,
+                       double y, enum ct_row_column c) {
     const char *p = a->details.phase ? a->details.phase : "",
                *q = b->details.phase ? b->details.phase : "";
     if (x > y || x < y)
@@ -126,13 +111,18 @@ static int comes_first(const struct ct_watch_process *a, const struct ct_watch_p
 }
 
 void ct_rows_sort(struct ct_rows *r, const struct ct_watch_list *l) {
+    double rank[CT_WATCH_MOST];
     r->count = 0;
     for (size_t i = 0; i < l->count; i++) { // there are few: insertion
+        const struct ct_watch_process *p = &l->entries[i].process;
         size_t at = r->count++;
-        for (; at && comes_first(&l->entries[i].process, &l->entries[r->order[at - 1]].process,
-                                 r->sorted_by);
-             at--)
-            r->order[at] = r->order[at - 1];
+        rank[i] = read_cell(p, r->sorted_by).rank;
+        for (; at; at--) {
+            const size_t before = r->order[at - 1];
+            if (!comes_first(p, rank[i], &l->entries[before].process, rank[before], r->sorted_by))
+                break;
+            r->order[at] = before;
+        }
         r->order[at] = i;
     }
 }
@@ -157,5 +147,5 @@ void ct_rows_print_head(FILE *out, const struct ct_rows *r, size_t width) {
 void ct_rows_print(FILE *out, const struct ct_watch_process *p, size_t width) {
     const enum ct_row_column end = ct_rows_fit(width);
     for (enum ct_row_column c = 0; c < end; c++)
-        print_cell(out, c, text_of(p, c).text);
+        print_cell(out, c, read_cell(p, c).text.text);
 }

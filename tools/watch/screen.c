@@ -2,7 +2,7 @@
 // Draws a whole screen after each look and each key, and sends it with one write: over ssh that is
 // a few KiB, and nothing flickers, because no line is cleared before it is written. Another thread
 // looks, and has the list unlocked while it reads details, so that keys are answered meanwhile.
-#include "watch/views.h"
+#include "watch/watch.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,8 +13,6 @@
 #include "base/now.h"
 #include "cli/terminal.h"
 #include "watch/looker.h"
-#include "watch/rows.h"
-#include "watch/text.h"
 #include "watch/tty.h"
 
 #define END_NS UINT64_C(100000000)            // for a look that is under way
@@ -98,7 +96,7 @@ static const char *sgr(const struct screen *s, const char *sequence) {
 static const struct ct_watch_entry *find_chosen(const struct screen *s, size_t *row) {
     *row = 0;
     for (size_t i = 0; i < s->rows.count; i++)
-        if (s->list->entries[s->rows.order[i]].process.trace_id == s->chosen)
+        if (s->list->entries[s->rows.order[i]].process.head.trace_id == s->chosen)
             *row = i;
     return s->rows.count ? &s->list->entries[s->rows.order[*row]] : NULL;
 }
@@ -320,7 +318,7 @@ static void move(struct screen *s, int by) {
         return;
     long to = (long)row + by;
     to = to < 0 ? 0 : to >= (long)s->rows.count ? (long)s->rows.count - 1 : to;
-    s->chosen = s->list->entries[s->rows.order[to]].process.trace_id;
+    s->chosen = s->list->entries[s->rows.order[to]].process.head.trace_id;
     if (by < -1 || by > 1) // a page: the list moves with it
         s->first = add(s->first, by);
 }

@@ -2,7 +2,7 @@
 // Once the journal is unused it stays so: a recorder has it mapped from its creation on, and opens
 // it again only while it has. Two sealers exclude each other by a lock on the trace. The second one
 // finds the journal gone when it has the lock.
-#include "watch/seal.h"
+#include "watch/keeper.h"
 
 #include <errno.h>
 #include <fcntl.h>

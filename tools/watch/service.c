@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // cutrace watch without a terminal: looks in one thread, and serves in another.
-#include "watch/views.h"
+#include "watch/watch.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -12,7 +12,6 @@
 
 #include "base/heap.h"
 #include "base/now.h"
-#include "watch/http_address.h"
 #include "watch/http_server.h"
 #include "watch/looker.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "watch/text.h"
+#include "watch/watch.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -33,10 +33,9 @@ struct ct_human_text ct_watch_text_growth(const struct ct_trend *t) {
     return ct_human_format("%s/min", signed_bytes(ct_trend_per_minute(t->slope)).text);
 }
 
-struct ct_human_text ct_watch_text_full(const struct ct_watch_device *d) {
-    if (!d || !d->has_full)
-        return ct_human_format("-");
-    return ct_human_seconds(d->full.ns);
+struct ct_human_text ct_watch_text_device(int ordinal) {
+    return ordinal >= 0 && ordinal < CT_MAX_DEVICES ? ct_human_format("GPU %d", ordinal)
+                                                    : ct_human_format("GPU not known");
 }
 
 static void print_trend(FILE *out, const char *what, const struct ct_trend *t) {
@@ -84,8 +83,8 @@ static void print_bar(FILE *out, const struct ct_watch_device *d,
     for (size_t i = 0; i < cells; i++) {
         const enum ct_watch_part part = find_part(d, i, cells);
         if (style->color && part != before)
-            fprintf(out, "\033[0m\033[%sm", ct_watch_part_color(part));
-        putc(ct_watch_part_letter(part), out);
+            fprintf(out, "\033[0m\033[%sm", ct_watch_parts[part].color);
+        putc(ct_watch_parts[part].letter, out);
         before = part;
     }
     fprintf(out, "%s]\n", style->color ? "\033[0m" : "");
@@ -101,8 +100,7 @@ static void print_parts(FILE *out, const struct ct_watch_device *d) {
     for (unsigned i = 0; i < n; i++)
         if (d->part[i] || i == CT_WATCH_FREE)
             fprintf(out, CT_WRAP_ROW "  %12s %8s  %c %s\n", size[i].text, share[i].text,
-                    ct_watch_part_letter((enum ct_watch_part)i),
-                    ct_watch_part_title((enum ct_watch_part)i));
+                    ct_watch_parts[i].letter, ct_watch_parts[i].title);
     if (!d->is_read)
         fprintf(out, CT_WRAP_ROW "  %12s %8s  . free: the device's memory was not read\n", "-",
                 "-");
@@ -110,10 +108,7 @@ static void print_parts(FILE *out, const struct ct_watch_device *d) {
 
 static void print_device(FILE *out, const struct ct_watch_process *p,
                          const struct ct_watch_device *d, const struct ct_watch_style *style) {
-    if (d->ordinal < 64)
-        fprintf(out, "GPU %d", d->ordinal);
-    else
-        fputs("GPU not known", out);
+    fputs(ct_watch_text_device(d->ordinal).text, out);
     if (*d->name)
         fprintf(out, " (%s)", d->name);
     if (d->capacity)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "watch/told.h"
+#include "watch/keeper.h"
 
 #include <stdarg.h>
 #include <string.h>

@@ -8,9 +8,7 @@
 #include "base/heap.h"
 #include "base/now.h"
 #include "cli/terminal.h"
-#include "watch/search.h"
-#include "watch/text.h"
-#include "watch/views.h"
+#include "watch/files.h"
 
 static void print_text(const struct ct_watch_list *l, const struct ct_watch_options *o) {
     const struct ct_arguments arguments = {.color = (enum ct_choice)o->color};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The document of cutrace watch --once --json.
-#include "watch/views.h"
+#include "watch/watch.h"
 
 #include <cutrace/model/live_memory.h>
 
@@ -65,8 +65,8 @@ static void add_device(struct ct_json *j, const struct ct_watch_device *d) {
     ct_json_open(j, "memory", '{');
     ct_json_number_or_null(j, "total_bytes", d->is_read, d->total);
     for (unsigned i = 0; i < CT_WATCH_PARTS; i++)
-        ct_json_number_or_null(j, ct_watch_part_key((enum ct_watch_part)i),
-                               d->is_read || i <= CT_WATCH_MEMPOOL_IDLE, d->part[i]);
+        ct_json_number_or_null(j, ct_watch_parts[i].key, d->is_read || i <= CT_WATCH_MEMPOOL_IDLE,
+                               d->part[i]);
     ct_json_close(j, '}');
     add_pool(j, &d->pool);
     ct_watch_json_add_growth(j, d);
@@ -139,20 +139,20 @@ static void add_details(struct ct_json *j, const struct ct_watch_process *p) {
 static void add_now(struct ct_json *j, const struct ct_watch_process *p) {
     ct_json_open(j, "now", '{');
     ct_json_number(j, "t_ns", p->read_ns);
-    ct_json_number(j, "events", p->events);
-    ct_json_number(j, "lost_events", p->lost);
-    ct_json_number(j, "written_bytes", p->bytes_written);
+    ct_json_number(j, "events", p->head.events);
+    ct_json_number(j, "lost_events", p->head.lost);
+    ct_json_number(j, "written_bytes", p->head.bytes_written);
     ct_json_open(j, "devices", '[');
-    for (size_t i = 0; i < sizeof p->now / sizeof *p->now; i++) {
-        const struct ct_watch_now *n = &p->now[i];
-        if (!ct_watch_now_is_used(n))
+    for (int i = 0; i < CT_JOURNAL_DEVICES; i++) {
+        const struct ct_journal_device *n = &p->head.device[i];
+        if (!ct_watch_is_used(n))
             continue;
         ct_json_open(j, NULL, '{');
-        ct_json_number(j, "ordinal", i);
+        ct_json_number(j, "ordinal", (uint64_t)i);
         ct_json_number(j, "tracked_bytes", n->tracked);
         ct_json_number(j, "peak_bytes", n->peak);
         ct_json_number(j, "ooms", n->ooms);
-        ct_json_number_or_null(j, "free_bytes", n->total != 0, n->free);
+        ct_json_number_or_null(j, "free_bytes", n->total != 0, n->free_bytes);
         ct_json_number_or_null(j, "total_bytes", n->total != 0, n->total);
         ct_json_number_or_null(j, "read_ns", n->total != 0, n->sampled_ns);
         ct_json_close(j, '}');
