@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "run/findings.h"
 #include "run/inspect.h"
 
 // Exit codes, as --help lists them.
@@ -31,32 +30,18 @@ static int set_pid(struct request *r, const char *text) {
                : 0;
 }
 
-// Returns 0, an exit code, or -1: the help was asked for.
-static int read_words(struct request *r, struct ct_words *w) {
-    int code = 0;
-    while (!code) {
-        switch (ct_words_next(w)) {
-        case CT_WORD_DOCTOR_JSON:
-            r->json = 1;
-            break;
-        case CT_WORD_DOCTOR_OUTPUT:
-            r->output = w->value;
-            break;
-        case CT_WORD_DOCTOR_PID:
-            code = set_pid(r, w->value);
-            break;
-        case CT_WORD_PLAIN:
-            r->command = w->argv + w->at - 1;
-            return r->pid ? fail("a command or --pid, not both") : 0;
-        case CT_WORD_HELP:
-            return -1;
-        case CT_WORD_END:
-            return r->pid ? 0 : fail("no command given; see cutrace doctor --help");
-        default:
-            return ct_words_fail_wrong(USAGE, w);
-        }
+static int set_word(void *to, int word, const struct ct_words *w) {
+    struct request *r = to;
+    if (word == CT_WORD_PLAIN) { // the command, and all after it is its own
+        r->command = w->argv + w->at - 1;
+        return CT_WORDS_ENOUGH;
     }
-    return code;
+    if (word == CT_WORD_DOCTOR_PID)
+        return set_pid(r, w->value);
+    if (word == CT_WORD_DOCTOR_OUTPUT)
+        r->output = w->value;
+    r->json |= word == CT_WORD_DOCTOR_JSON;
+    return 0;
 }
 
 static void inspect(struct ct_findings *f, const struct request *r) {
@@ -72,14 +57,15 @@ static void inspect(struct ct_findings *f, const struct request *r) {
 }
 
 int ct_doctor_main(int argc, char **argv) {
-    struct ct_words words = ct_words_of(CT_RUN_doctor, argc, argv);
     struct request r = {.json = 0};
     struct ct_findings f = {.count = 0};
-    int code = read_words(&r, &words);
-    if (code > 0)
+    int code;
+    if (ct_words_read(CT_RUN_doctor, argc, argv, &code, set_word, &r))
         return code;
-    if (code < 0)
-        return ct_words_print_help(CT_RUN_doctor) ? CANNOT_PRINT : WORKS;
+    if (r.pid && r.command)
+        return fail("a command or --pid, not both");
+    if (!r.pid && !r.command)
+        return fail("no command given; see cutrace doctor --help");
     inspect(&f, &r);
     (r.json ? ct_findings_print_json : ct_findings_print)(&f, stdout);
     code = ct_findings_work(&f) ? WORKS : DOES_NOT_WORK;

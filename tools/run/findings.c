@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "run/findings.h"
+#include "run/inspect.h"
 
 #include <stdarg.h>
 #include <stdlib.h>

@@ -11,11 +11,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/statvfs.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/human.h"
-#include "run/preload.h"
+#include "run/run.h"
 
 void ct_inspect_library(struct ct_findings *f) {
     char *library = ct_preload_find_library();
@@ -132,33 +131,23 @@ static void load_driver(struct driver *d) {
         d->version = 0;
 }
 
+// In the child. What the driver's library prints must not be taken for the answer.
+static void tell_driver(void *cookie) {
+    const int out = dup(STDOUT_FILENO);
+    (void)dup2(STDERR_FILENO, STDOUT_FILENO);
+    load_driver(cookie);
+    const ssize_t n = write(out, cookie, sizeof(struct driver));
+    _exit(n != sizeof(struct driver));
+}
+
 // In a process of its own: it may crash, and leaves nothing behind.
 static void probe_driver(struct driver *d) {
-    int out[2];
+    struct ct_child c = {.become = tell_driver, .cookie = d, .signals = -1, .most = sizeof *d};
     memset(d, 0, sizeof *d);
     (void)snprintf(d->why, sizeof d->why, "it could not be tried");
-    if (pipe2(out, O_CLOEXEC))
-        return;
-    const pid_t pid = fork();
-    if (pid == 0) {
-        const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-        (void)dup2(null, STDOUT_FILENO);
-        (void)dup2(null, STDERR_FILENO);
-        load_driver(d);
-        const ssize_t n = write(out[1], d, sizeof *d);
-        _exit(n != sizeof *d);
-    }
-    close(out[1]);
-    struct driver got;
-    size_t n = 0;
-    ssize_t more;
-    while (n < sizeof got && (more = read(out[0], (char *)&got + n, sizeof got - n)) > 0)
-        n += (size_t)more;
-    close(out[0]);
-    if (pid > 0)
-        (void)waitpid(pid, NULL, 0);
-    if (n == sizeof got)
-        *d = got;
+    if (ct_child_run(&c) == CT_CHILD_ENDED && c.length == sizeof *d)
+        memcpy(d, c.text, sizeof *d);
+    free(c.text);
 }
 
 void ct_inspect_driver(struct ct_findings *f) {

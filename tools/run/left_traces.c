@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is said of a trace is what cutrace-report says: this program reads none itself.
-#include "run/left_traces.h"
-
-#include <errno.h>
+// What is said of a trace is what cutrace-report says. It is asked as a program: whatever becomes
+// of it, this one ends as the traced program has ended.
 #include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
@@ -17,8 +15,7 @@
 #include "base/human.h"
 #include "base/json.h"
 #include "base/utf8.h"
-#include "run/preload.h"
-#include "run/supervise.h"
+#include "run/run.h"
 
 // ---- the list -----------------------------------------------------------------------------------
 
@@ -39,50 +36,43 @@ int ct_trace_list_create(struct ct_trace_list *list) {
     return -1;
 }
 
-static char *read_all(const char *path, size_t *length) {
-    size_t capacity = 4096, n = 0;
-    char *text = malloc(capacity);
-    FILE *f = fopen(path, "re");
-    while (f && text && (n += fread(text + n, 1, capacity - n - 1, f)) == capacity - 1) {
-        char *longer = realloc(text, capacity *= 2);
-        if (!longer)
-            free(text);
-        text = longer;
-    }
-    if (f)
-        (void)fclose(f);
-    if (text)
-        text[n] = 0;
-    *length = text ? n : 0;
-    return text;
-}
-
 // A process that replaces itself may begin a second trace under the same name.
 static int is_new(const struct ct_trace_list *list, const char *trace) {
     for (size_t i = 0; i < list->count; i++)
-        if (list->traces[i] && strcmp(list->traces[i], trace) == 0)
+        if (strcmp(list->traces[i], trace) == 0)
             return 0;
     return 1;
 }
 
-void ct_trace_list_take(struct ct_trace_list *list) {
-    size_t length, most = 0;
-    if (!*list->path)
+static void add(struct ct_trace_list *list, const char *trace) {
+    char **longer = realloc(list->traces, (list->count + 1) * sizeof *longer);
+    if (!longer)
         return;
-    list->text = read_all(list->path, &length);
-    (void)unlink(list->path);
-    for (size_t i = 0; i < length; i++)
-        most += list->text[i] == 0;
-    list->traces = calloc(most + 1, sizeof *list->traces);
-    for (size_t at = 0; list->traces && at < length && list->count < most;
-         at += strlen(list->text + at) + 1)
-        if (list->text[at] && is_new(list, list->text + at))
-            list->traces[list->count++] = list->text + at;
+    list->traces = longer;
+    longer[list->count] = strdup(trace);
+    list->count += longer[list->count] != NULL;
+}
+
+// What no NUL ends was never whole.
+void ct_trace_list_take(struct ct_trace_list *list) {
+    char *trace = NULL;
+    size_t room = 0;
+    ssize_t n;
+    FILE *f = *list->path ? fopen(list->path, "re") : NULL;
+    while (f && (n = getdelim(&trace, &room, 0, f)) > 0)
+        if (!trace[n - 1] && *trace && is_new(list, trace))
+            add(list, trace);
+    free(trace);
+    if (f)
+        (void)fclose(f);
+    if (*list->path)
+        (void)unlink(list->path);
 }
 
 void ct_trace_list_free(struct ct_trace_list *list) {
+    for (size_t i = 0; i < list->count; i++)
+        free(list->traces[i]);
     free(list->traces);
-    free(list->text);
 }
 
 // ---- what is said of it -------------------------------------------------------------------------
@@ -125,78 +115,26 @@ static char *find_report(void) {
     return find_in_path("cutrace-report");
 }
 
-_Noreturn static void execute(const char *program, char *const *arguments, int out) {
-    const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-    (void)dup2(null, STDIN_FILENO);
-    (void)dup2(null, STDERR_FILENO);
-    (void)dup2(out, STDOUT_FILENO);
+struct call {
+    const char *program;
+    char **arguments;
+};
+
+static void execute(void *cookie) {
+    const struct call *c = cookie;
     ct_supervise_restore_signals();
-    execv(program, arguments);
-    _exit(127);
+    execv(c->program, c->arguments);
 }
 
-static int is_ending(int signal) {
-    return signal == SIGINT || signal == SIGTERM || signal == SIGHUP || signal == SIGQUIT;
-}
-
-// Waits until there is something to read. Returns -1 if a signal came that ends programs.
-static int wait_for(int out, int signals) {
-    struct pollfd fds[] = {{.fd = out, .events = POLLIN}, {.fd = signals, .events = POLLIN}};
-    for (;;) {
-        struct signalfd_siginfo info;
-        if (poll(fds, 2, -1) < 0 && errno != EINTR)
-            return -1;
-        if (fds[1].revents & POLLIN && read(signals, &info, sizeof info) == sizeof info &&
-            is_ending((int)info.ssi_signo))
-            return -1;
-        if (fds[0].revents)
-            return 0;
-    }
-}
-
-static char *read_output(int out, int signals) {
-    size_t capacity = 1 << 16, n = 0;
-    char *text = malloc(capacity);
-    while (text && wait_for(out, signals) == 0) {
-        const ssize_t more = read(out, text + n, capacity - n - 1);
-        if (more <= 0) {
-            text[n] = 0;
-            return text;
-        }
-        n += (size_t)more;
-        if (n + 1 == capacity) {
-            char *longer = realloc(text, capacity *= 2);
-            if (!longer)
-                free(text);
-            text = longer;
-        }
-    }
-    free(text);
-    return NULL;
-}
-
-// Runs cutrace-report and takes what it writes: its standard output, NUL-terminated and allocated;
-// NULL: it could not be run, or a signal that ends programs came meanwhile, and then it was ended.
-// `arguments`: as of execv. Its standard error is dropped. ct_supervise has blocked the signals.
-static char *call_report(const char *program, char *const *arguments) {
-    int out[2];
-    const int signals = signalfd(-1, ct_supervise_signals(), SFD_CLOEXEC | SFD_NONBLOCK);
-    if (pipe2(out, O_CLOEXEC)) {
-        close(signals);
-        return NULL;
-    }
-    const pid_t pid = fork();
-    if (pid == 0)
-        execute(program, arguments, out[1]);
-    close(out[1]);
-    char *text = pid > 0 ? read_output(out[0], signals) : NULL;
-    close(out[0]);
-    close(signals);
-    if (pid > 0 && !text)
-        (void)kill(pid, SIGKILL);
-    while (pid > 0 && waitpid(pid, NULL, 0) < 0 && errno == EINTR)
-        ;
-    return text;
+// Runs cutrace-report and takes what it writes, for free(); NULL: it could not be run, or a signal
+// that ends programs came meanwhile, and then it was ended. ct_supervise has blocked the signals.
+static char *call_report(const char *program, char **arguments) {
+    struct call call = {program, arguments};
+    struct ct_child c = {.become = execute, .cookie = &call, .most = SIZE_MAX};
+    c.signals = signalfd(-1, ct_supervise_signals(), SFD_CLOEXEC | SFD_NONBLOCK);
+    (void)ct_child_run(&c);
+    close(c.signals);
+    return c.text;
 }
 
 // ---- asking cutrace-report ----------------------------------------------------------------------

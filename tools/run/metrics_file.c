@@ -29,7 +29,7 @@ static const struct {
 #include "base/metrics.def"
 };
 
-enum { VALUE_LETTERS = 40, LABELS_LETTERS = 160 };
+enum { VALUE_LETTERS = 40, LABELS_LETTERS = 160, MOST_SAMPLE = 300, MOST_LINE = 4096 };
 
 static int is_name(const char *name, const char *line, size_t n) {
     return strlen(name) == n && memcmp(line, name, n) == 0;
@@ -75,51 +75,39 @@ static int copy_value(const char *from, char *to) {
     return !*end;
 }
 
-static void end_line(struct ct_metrics_filter *f) {
+// Copies what is kept of a line; 0: nothing is.
+static size_t filter_line(const char *line, char to[MOST_SAMPLE]) {
     char kept_labels[LABELS_LETTERS] = "", value[VALUE_LETTERS];
-    char kept[CT_FILTER_SAMPLE];
-    f->line[f->line_length] = 0;
-    const char *at = f->line + strcspn(f->line, "{ ");
-    const size_t name = (size_t)(at - f->line);
-    const int usable = !f->line_is_cut && is_kept(f->line, name);
-    f->line_length = 0;
-    f->line_is_cut = 0;
-    if (!usable)
-        return;
+    const char *at = line + strcspn(line, "{ ");
+    const size_t name = (size_t)(at - line);
+    if (!is_kept(line, name))
+        return 0;
     if (*at == '{') {
-        copy_labels(f->line, name, kept_labels);
+        copy_labels(line, name, kept_labels);
         at = strrchr(at, '}');
         if (!at++)
-            return;
+            return 0;
     }
     if (!copy_value(at, value))
-        return;
-    const int n =
-        snprintf(kept, sizeof kept, "%.*s%s %s\n", (int)name, f->line, kept_labels, value);
-    if (n > 0 && (size_t)n < sizeof kept && (size_t)n <= sizeof f->kept - f->kept_length) {
-        memcpy(f->kept + f->kept_length, kept, (size_t)n);
-        f->kept_length += (size_t)n;
+        return 0;
+    const int n = snprintf(to, MOST_SAMPLE, "%.*s%s %s\n", (int)name, line, kept_labels, value);
+    return n > 0 && n < MOST_SAMPLE ? (size_t)n : 0;
+}
+
+size_t ct_metrics_filter(char *page, size_t n, char kept[CT_METRICS_KEPT]) {
+    size_t used = 0;
+    for (char *line = page, *end; line < page + n; line = end + 1) {
+        char sample[MOST_SAMPLE];
+        end = memchr(line, '\n', (size_t)(page + n - line));
+        end = end ? end : page + n;
+        *end = 0;
+        const size_t length = end - line < MOST_LINE ? filter_line(line, sample) : 0;
+        if (length <= CT_METRICS_KEPT - used) {
+            memcpy(kept + used, sample, length);
+            used += length;
+        }
     }
-}
-
-void ct_metrics_filter_begin(struct ct_metrics_filter *f) {
-    f->line_length = f->kept_length = 0;
-    f->line_is_cut = 0;
-}
-
-void ct_metrics_filter_add(struct ct_metrics_filter *f, const char *bytes, size_t n) {
-    for (size_t i = 0; i < n; i++) {
-        if (bytes[i] == '\n')
-            end_line(f);
-        else if (f->line_length + 1 < sizeof f->line)
-            f->line[f->line_length++] = bytes[i];
-        else
-            f->line_is_cut = 1;
-    }
-}
-
-void ct_metrics_filter_end(struct ct_metrics_filter *f) {
-    end_line(f);
+    return used;
 }
 
 // ---- the file -----------------------------------------------------------------------------------

@@ -13,20 +13,11 @@
 // are numbers, and its value. Everything else, which can name models, paths, hosts and adapters, is
 // dropped.
 
-enum { CT_FILTER_LINE = 4096, CT_FILTER_SAMPLE = 300, CT_FILTER_KEPT = 1 << 16 };
+enum { CT_METRICS_KEPT = 1 << 16 };
 
-struct ct_metrics_filter {
-    char line[CT_FILTER_LINE]; // that is being read; of a longer one only the begin
-    size_t line_length;
-    int line_is_cut;
-    char kept[CT_FILTER_KEPT]; // lines of samples, each with its end; more are dropped
-    size_t kept_length;
-};
-
-void ct_metrics_filter_begin(struct ct_metrics_filter *f);
-void ct_metrics_filter_add(struct ct_metrics_filter *f, const char *bytes, size_t n);
-// Ends the last line.
-void ct_metrics_filter_end(struct ct_metrics_filter *f);
+// Returns the bytes of `kept`: lines of samples, each with its end; more are dropped. Changes the
+// page, of n bytes and a NUL.
+size_t ct_metrics_filter(char *page, size_t n, char kept[CT_METRICS_KEPT]);
 
 // ---- the file -----------------------------------------------------------------------------------
 

@@ -12,26 +12,28 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/signalfd.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/human.h"
 #include "base/now.h"
 #include "base/parse.h"
-#include "run/fetch_page.h"
 #include "run/metrics_file.h"
+#include "run/run.h"
 
 // Exit codes, as --help lists them.
 enum { DONE = 0, USAGE = 2, NO_CURL = 3, NO_ANSWER = 4, NO_FILE = 5 };
 
 #define SECOND UINT64_C(1000000000)
 #define MIB (UINT64_C(1) << 20)
+#define MOST_BYTES (16 * MIB)                     // of a page; vLLM's has about 100 KiB
 enum { LEAST_PATIENCE = 10, MOST_PATIENCE = 60 }; // seconds for one answer
+enum { NO_EXEC = 127 };                           // of a child that could not become curl
 
 struct recording {
     const char *url, *output;
     uint64_t interval_ns, duration_ns; // duration 0: until a signal
     uint64_t most_bytes;
-    struct ct_metrics_filter filter;
     struct ct_metrics_file file;
     int signals; // signalfd
     uint64_t scrapes;
@@ -93,45 +95,19 @@ static const struct {
      "a size such as 64MiB, at least 64KiB"},
 };
 
-static int set_option(struct recording *r, enum ct_run_word word, const char *value) {
+static int set_word(void *to, int word, const struct ct_words *w) {
+    struct recording *r = to;
     for (size_t k = 0; k < sizeof options / sizeof *options; k++)
-        if (options[k].word == word && options[k].set(r, value)) {
+        if ((int)options[k].word == word && options[k].set(r, w->value)) {
             say("%s needs %s", options[k].name, options[k].value);
             return USAGE;
         }
-    return DONE;
-}
-
-static int set_url(struct recording *r, const char *word) {
-    if (r->url) {
-        say("%s: one URL is enough", word);
+    if (word == CT_WORD_PLAIN && r->url) {
+        say("%s: one URL is enough", w->value);
         return USAGE;
     }
-    r->url = word;
+    r->url = word == CT_WORD_PLAIN ? w->value : r->url;
     return DONE;
-}
-
-// Returns an exit code, or -1: the help was asked for.
-static int read_arguments(struct recording *r, struct ct_words *words) {
-    int code = DONE;
-    while (!code) {
-        const int word = ct_words_next(words);
-        if (word == CT_WORD_END)
-            break;
-        if (word == CT_WORD_HELP)
-            return -1;
-        if (word == CT_WORD_WRONG)
-            code = ct_words_fail_wrong(USAGE, words);
-        else if (word == CT_WORD_PLAIN)
-            code = set_url(r, words->value);
-        else
-            code = set_option(r, (enum ct_run_word)word, words->value);
-    }
-    if (!code && (!r->url || !r->output)) {
-        say("%s is missing; use: cutrace record-metrics URL -o FILE", r->url ? "-o FILE" : "URL");
-        return USAGE;
-    }
-    return code;
 }
 
 // "localhost:8000" becomes "http://localhost:8000/metrics". NULL: it is no URL of HTTP.
@@ -153,10 +129,6 @@ static char *complete_url(const char *url) {
 
 // ---- recording ----------------------------------------------------------------------------------
 
-static void take(void *cookie, const char *bytes, size_t n) {
-    ct_metrics_filter_add(cookie, bytes, n);
-}
-
 // Says a failure once, until it has gone.
 static void say_missing(struct recording *r, const char *why) {
     if (!r->is_missing)
@@ -165,16 +137,17 @@ static void say_missing(struct recording *r, const char *why) {
     r->is_missing = 1;
 }
 
-static void keep(struct recording *r, uint64_t utc_ns) {
-    ct_metrics_filter_end(&r->filter);
-    if (!r->filter.kept_length) {
+static void keep(struct recording *r, uint64_t utc_ns, const struct ct_child *curl) {
+    static char kept[CT_METRICS_KEPT];
+    const size_t n = ct_metrics_filter(curl->text, curl->length, kept);
+    if (!n) {
         say_missing(r, "the answer has none of these metrics; is it the page with the metrics?");
         return;
     }
     if (r->is_missing)
         say("%s: answers", r->url);
     r->is_missing = 0;
-    if (ct_metrics_file_add(&r->file, utc_ns, r->filter.kept, r->filter.kept_length)) {
+    if (ct_metrics_file_add(&r->file, utc_ns, kept, n)) {
         if (!r->is_full)
             say("%s: %s; it is tried again", r->output, strerror(errno));
         r->is_full = 1;
@@ -192,28 +165,70 @@ static unsigned find_patience(const struct recording *r) {
     return seconds < MOST_PATIENCE ? (unsigned)seconds : MOST_PATIENCE;
 }
 
+// Exit codes of curl: man curl.
+static const struct {
+    int code;
+    const char *text;
+} reasons[] = {{5, "the proxy's name is not known"},
+               {6, "the host's name is not known"},
+               {7, "no connection"},
+               {18, "the answer ended in the middle"},
+               {22, "the server answered with an error"},
+               {28, "no answer in time"},
+               {35, "no TLS connection"},
+               {47, "too many redirections"},
+               {52, "an empty answer"},
+               {56, "the connection ended"},
+               {60, "the certificate is not trusted"}};
+
+static const char *reason_of(int code) {
+    for (size_t i = 0; i < sizeof reasons / sizeof *reasons; i++)
+        if (reasons[i].code == code)
+            return reasons[i].text;
+    return "curl failed";
+}
+
+// Becomes curl, which people who run servers have: no library of HTTP is linked. Its configuration
+// file is not read, and a proxy of the environment is not asked for this host.
+static void exec_curl(void *cookie) {
+    const struct recording *r = cookie;
+    char seconds[16];
+    sigset_t none;
+    sigemptyset(&none);
+    (void)sigprocmask(SIG_SETMASK, &none, NULL);
+    (void)snprintf(seconds, sizeof seconds, "%u", find_patience(r));
+    execlp("curl", "curl", "-q", "--silent", "--fail", "--globoff", "--location", "--max-redirs",
+           "3", "--proto", "=http,https", "--max-time", seconds, "--noproxy",
+           "localhost,127.0.0.1,::1", "--url", r->url, (char *)NULL);
+}
+
 // Makes one scrape. Returns -1 if there is no curl, 1 if a signal came.
 static int scrape(struct recording *r) {
-    struct ct_fetch fetch = {.url = r->url,
-                             .seconds = find_patience(r),
-                             .signals = r->signals,
-                             .take = take,
-                             .cookie = &r->filter};
+    struct ct_child curl = {
+        .become = exec_curl, .cookie = r, .signals = r->signals, .most = MOST_BYTES};
+    char why[80];
     const uint64_t utc_ns = ct_now_ns(CLOCK_REALTIME);
-    ct_metrics_filter_begin(&r->filter);
-    switch (ct_fetch_page(&fetch)) {
-    case CT_FETCHED:
-        keep(r, utc_ns);
-        return 0;
-    case CT_FETCH_FAILED:
-        say_missing(r, fetch.why);
-        return 0;
-    case CT_FETCH_STOPPED:
+    const enum ct_child_end end = ct_child_run(&curl);
+    const int code = WIFEXITED(curl.status) ? WEXITSTATUS(curl.status) : -1;
+    if (end == CT_CHILD_STOPPED)
         return 1;
-    default:
+    if (end == CT_CHILD_ENDED && code == NO_EXEC) {
+        free(curl.text);
         say("the program curl is not in PATH; install it (apt-get install curl)");
         return -1;
     }
+    if (end == CT_CHILD_NOT_STARTED)
+        (void)snprintf(why, sizeof why, "fork: %s", strerror(errno));
+    else if (end == CT_CHILD_TOO_MUCH)
+        (void)snprintf(why, sizeof why, "the answer has more than 16 MiB");
+    else
+        (void)snprintf(why, sizeof why, "%s (curl %d)", reason_of(code), code);
+    if (end == CT_CHILD_ENDED && !code)
+        keep(r, utc_ns, &curl);
+    else
+        say_missing(r, why);
+    free(curl.text);
+    return 0;
 }
 
 // Waits until a time of the monotonic clock. Returns 1 if a signal came.
@@ -276,20 +291,21 @@ static int run(struct recording *r) {
 }
 
 int ct_record_metrics_main(int argc, char **argv) {
-    static struct recording r = {.interval_ns = 5 * SECOND, .most_bytes = 64 * MIB};
-    struct ct_words words = ct_words_of(CT_RUN_record_metrics, argc, argv);
-    const int code = read_arguments(&r, &words);
-    if (code < 0)
-        return ct_words_print_help(CT_RUN_record_metrics) ? NO_FILE : DONE;
-    if (code)
+    struct recording r = {.interval_ns = 5 * SECOND, .most_bytes = 64 * MIB};
+    int code;
+    if (ct_words_read(CT_RUN_record_metrics, argc, argv, &code, set_word, &r))
         return code;
+    if (!r.url || !r.output) {
+        say("%s is missing; use: cutrace record-metrics URL -o FILE", r.url ? "-o FILE" : "URL");
+        return USAGE;
+    }
     char *url = complete_url(r.url);
     if (!url) {
         say("%s: is no URL of HTTP; use: http://localhost:8000", r.url);
         return USAGE;
     }
     r.url = url;
-    const int result = run(&r);
+    code = run(&r);
     free(url);
-    return result;
+    return code;
 }

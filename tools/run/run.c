@@ -6,37 +6,27 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "run/left_traces.h"
-#include "run/preload.h"
-#include "run/supervise.h"
+#include "run/run.h"
 
 // Exit codes of its own failures, as env(1) and timeout(1) have them.
 enum { OWN_FAILURE = 125, NOT_EXECUTABLE = 126, NOT_FOUND = 127 };
 
-// Returns 0, or the exit code; -1: the help was asked for.
-static int read_words(struct ct_words *w, struct ct_preload *p) {
-    for (;;) {
-        switch (ct_words_next(w)) {
-        case CT_WORD_RUN_OUTPUT:
-            p->output = w->value;
-            break;
-        case CT_WORD_RUN_QUIET:
-            p->quiet = 1;
-            break;
-        case CT_WORD_RUN_INJECT:
-            p->inject = 1;
-            break;
-        case CT_WORD_PLAIN: // the command, and all after it is its own
-            w->at--;
-            return 0;
-        case CT_WORD_HELP:
-            return -1;
-        case CT_WORD_END:
-            return ct_words_fail(OWN_FAILURE, "run: no command given; see cutrace run --help");
-        default:
-            return ct_words_fail_wrong(OWN_FAILURE, w);
-        }
+struct request {
+    struct ct_preload preload;
+    char **command;
+};
+
+static int set_word(void *to, int word, const struct ct_words *w) {
+    struct request *r = to;
+    if (word == CT_WORD_PLAIN) { // the command, and all after it is its own
+        r->command = w->argv + w->at - 1;
+        return CT_WORDS_ENOUGH;
     }
+    if (word == CT_WORD_RUN_OUTPUT)
+        r->preload.output = w->value;
+    r->preload.quiet |= word == CT_WORD_RUN_QUIET;
+    r->preload.inject |= word == CT_WORD_RUN_INJECT;
+    return 0;
 }
 
 static int set_environment(void *cookie) {
@@ -75,13 +65,12 @@ static int run(char **command, struct ct_preload *p) {
 }
 
 int ct_run_main(int argc, char **argv) {
-    struct ct_words words = ct_words_of(CT_RUN_run, argc, argv);
-    struct ct_preload preload = {.quiet = 0};
-    int code = read_words(&words, &preload);
-    if (code < 0)
-        return ct_words_print_help(CT_RUN_run) ? OWN_FAILURE : 0;
-    if (code)
+    struct request r = {.command = NULL};
+    int code;
+    if (ct_words_read(CT_RUN_run, argc, argv, &code, set_word, &r))
         return code;
+    if (!r.command)
+        return ct_words_fail(OWN_FAILURE, "run: no command given; see cutrace run --help");
     const char *folder = ct_preload_own_folder();
     char *library = ct_preload_find_library();
     if (!folder)
@@ -93,13 +82,13 @@ int ct_run_main(int argc, char **argv) {
             "libcutrace.so is neither in %s nor in the lib folder beside it; install it "
             "there",
             folder);
-    if (!ct_preload_can_hold(library))
+    r.preload.library = library;
+    if (ct_preload_can_hold(library))
+        code = run(r.command, &r.preload);
+    else
         code = ct_words_fail(
             OWN_FAILURE,
             "%s: LD_PRELOAD cannot hold a path with a blank or a colon; move the library", library);
-    preload.library = library;
-    if (!code)
-        code = run(argv + words.at, &preload);
     free(library);
     return code;
 }

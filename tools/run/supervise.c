@@ -4,7 +4,7 @@
 // SIGINT means more than one. A signal that a process sends is passed on. One that was sent to the
 // whole group arrives twice then; nothing tells it from one that was sent to this process alone,
 // and a SIGTERM that does not arrive is worse.
-#include "run/supervise.h"
+#include "run/run.h"
 
 #include <errno.h>
 #include <fcntl.h>

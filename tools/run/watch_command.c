@@ -52,6 +52,11 @@ static int set_log(struct ct_watch_options *o, const char *text) {
     return 0;
 }
 
+static int set_serve(struct ct_watch_options *o, const char *text) {
+    o->serve = text;
+    return 0;
+}
+
 static int set_target(struct ct_watch_options *o, const char *text) {
     if (o->target)
         return ct_words_fail(CT_WATCH_WRONG_USAGE, "watch: one DIR, PID or PATTERN: %.40s", text);
@@ -59,56 +64,23 @@ static int set_target(struct ct_watch_options *o, const char *text) {
     return 0;
 }
 
-// Returns 0, an exit code, or -1: the help was asked for.
-static int read_words(struct ct_watch_options *o, struct ct_words *w) {
-    int code = 0;
-    while (!code) {
-        switch (ct_words_next(w)) {
-        case CT_WORD_WATCH_ONCE:
-            o->once = 1;
-            break;
-        case CT_WORD_WATCH_JSON:
-            o->json = 1;
-            break;
-        case CT_WORD_WATCH_INTERVAL:
-            code = set_interval(o, w->value);
-            break;
-        case CT_WORD_WATCH_SERVE:
-            o->serve = w->value;
-            break;
-        case CT_WORD_WATCH_I_KNOW:
-            o->may_be_public = 1;
-            break;
-        case CT_WORD_WATCH_LOG:
-            code = set_log(o, w->value);
-            break;
-        case CT_WORD_WATCH_COLOR:
-            code = set_color(o, w->value);
-            break;
-        case CT_WORD_WATCH_SEAL:
-            o->keeper.seal = 1;
-            break;
-        case CT_WORD_WATCH_KEEP:
-            code = set_keep(o, w->value);
-            break;
-        case CT_WORD_WATCH_BUNDLE_ON:
-            code = set_bundle_on(o, w->value);
-            break;
-        case CT_WORD_WATCH_DRY_RUN:
-            o->keeper.dry_run = 1;
-            break;
-        case CT_WORD_PLAIN:
-            code = set_target(o, w->value);
-            break;
-        case CT_WORD_HELP:
-            return -1;
-        case CT_WORD_END:
-            return 0;
-        default:
-            return ct_words_fail_wrong(CT_WATCH_WRONG_USAGE, w);
-        }
-    }
-    return code;
+static int set_word(void *to, int word, const struct ct_words *w) {
+    struct ct_watch_options *o = to;
+    int *const flags[CT_RUN_WORDS] = {[CT_WORD_WATCH_ONCE] = &o->once,
+                                      [CT_WORD_WATCH_JSON] = &o->json,
+                                      [CT_WORD_WATCH_I_KNOW] = &o->may_be_public,
+                                      [CT_WORD_WATCH_SEAL] = &o->keeper.seal,
+                                      [CT_WORD_WATCH_DRY_RUN] = &o->keeper.dry_run};
+    static int (*const setters[CT_RUN_WORDS])(struct ct_watch_options * o, const char *text) = {
+        [CT_WORD_WATCH_INTERVAL] = set_interval, [CT_WORD_WATCH_SERVE] = set_serve,
+        [CT_WORD_WATCH_LOG] = set_log,           [CT_WORD_WATCH_COLOR] = set_color,
+        [CT_WORD_WATCH_KEEP] = set_keep,         [CT_WORD_WATCH_BUNDLE_ON] = set_bundle_on};
+    if (word == CT_WORD_PLAIN)
+        return set_target(o, w->value);
+    if (setters[word])
+        return setters[word](o, w->value);
+    *flags[word] = 1;
+    return 0;
 }
 
 // Options that change a folder need one.
@@ -145,12 +117,9 @@ static int check(const struct ct_watch_options *o) {
 }
 
 int ct_watch_main(int argc, char **argv) {
-    struct ct_words words = ct_words_of(CT_RUN_watch, argc, argv);
     struct ct_watch_options o = {.interval_ms = USUAL_MS};
-    const int code = read_words(&o, &words);
-    if (code > 0)
+    int code;
+    if (ct_words_read(CT_RUN_watch, argc, argv, &code, set_word, &o))
         return code;
-    if (code < 0)
-        return ct_words_print_help(CT_RUN_watch) ? CT_WATCH_CANNOT_WRITE : CT_WATCH_DONE;
     return check(&o) ? CT_WATCH_WRONG_USAGE : ct_watch(&o);
 }

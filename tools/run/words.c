@@ -27,11 +27,6 @@ const struct ct_command_line ct_run_table = {
     .option_count = CT_RUN_WORDS,
 };
 
-struct ct_words ct_words_of(enum ct_run_command command, int argc, char **argv) {
-    return (struct ct_words){
-        .table = &ct_run_table, .command = (int)command, .argc = argc, .argv = argv};
-}
-
 // ---- help ---------------------------------------------------------------------------------------
 
 static void print_command(enum ct_run_command command, FILE *out) {
@@ -99,6 +94,31 @@ int ct_words_fail(int code, const char *format, ...) {
     return code;
 }
 
-int ct_words_fail_wrong(int code, const struct ct_words *w) {
-    return ct_words_fail(code, "%s: %s", commands[w->command].name, w->error.text);
+// ---- reading ------------------------------------------------------------------------------------
+
+// Exit codes, as --help lists them: those of `run` are no program's.
+static int wrong_usage(enum ct_run_command command) {
+    return command == CT_RUN_run ? 125 : 2;
+}
+static int cannot_print(enum ct_run_command command) {
+    return command == CT_RUN_run ? 125 : 5;
+}
+
+int ct_words_read(enum ct_run_command command, int argc, char **argv, int *code,
+                  int (*set)(void *to, int word, const struct ct_words *w), void *to) {
+    struct ct_words w = {
+        .table = &ct_run_table, .command = (int)command, .argc = argc, .argv = argv};
+    for (*code = 0; !*code;) {
+        const int word = ct_words_next(&w);
+        if (word == CT_WORD_END)
+            return 0;
+        if (word == CT_WORD_HELP) {
+            *code = ct_words_print_help(command) ? cannot_print(command) : 0;
+            return 1;
+        }
+        *code = word == CT_WORD_WRONG ? ct_words_fail(wrong_usage(command), "%s: %s",
+                                                      commands[command].name, w.error.text)
+                                      : set(to, word, &w);
+    }
+    return *code != CT_WORDS_ENOUGH;
 }

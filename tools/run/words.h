@@ -20,8 +20,13 @@ enum ct_run_word {
 
 extern const struct ct_command_line ct_run_table;
 
-// The words that follow a command.
-struct ct_words ct_words_of(enum ct_run_command command, int argc, char **argv);
+enum { CT_WORDS_ENOUGH = -1 };
+
+// Reads the words that follow a command: `set` is given each option, and each word that is none
+// (CT_WORD_PLAIN). It returns 0, an exit code, or CT_WORDS_ENOUGH: what follows is not read. Prints
+// the help where that is asked for. Returns 0, or 1: the command ends with *code.
+int ct_words_read(enum ct_run_command command, int argc, char **argv, int *code,
+                  int (*set)(void *to, int word, const struct ct_words *w), void *to);
 
 // Prints the help of one command, or of all, on standard output. Returns 0 if that worked.
 int ct_words_print_help(enum ct_run_command command);
@@ -29,8 +34,6 @@ void ct_words_print_all_help(FILE *out);
 
 // Says on stderr, after "cutrace: ", why a command fails, and returns the exit code.
 int ct_words_fail(int code, const char *format, ...) __attribute__((format(printf, 2, 3)));
-// The same of CT_WORD_WRONG.
-int ct_words_fail_wrong(int code, const struct ct_words *w);
 
 // ---- the commands -------------------------------------------------------------------------------
 
