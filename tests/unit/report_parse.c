@@ -3,8 +3,8 @@
 #include <string.h>
 
 #include "../lib/unit.h"
+#include "base/command_line.h"
 #include "base/human.h"
-#include "base/nearest.h"
 #include "base/parse.h"
 
 #define GIB (UINT64_C(1) << 30)

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "../lib/unit.h"
-#include "base/elide.h"
 #include "base/utf8.h"
 #include "base/wrap.h"
 

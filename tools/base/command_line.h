@@ -74,4 +74,17 @@ void ct_command_line_print_option(const struct ct_command_line *table, int optio
 void ct_command_line_print_options(const struct ct_command_line *table, int command, FILE *out);
 void ct_command_line_print_row(const char *name, const char *help, FILE *out);
 
+// ---- mistyped words -----------------------------------------------------------------------------
+
+struct ct_nearest {
+    const char *typed;
+    size_t length;    // of `typed`
+    const char *best; // NULL: no word is near enough
+    size_t edits;
+};
+
+// Looks at one more word that may have been meant. At most 2 insertions, deletions, replacements or
+// exchanges of neighbours are a mistyping, and fewer than the word is long.
+void ct_nearest_try(struct ct_nearest *n, const char *word);
+
 #endif

@@ -3,10 +3,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
+
+#include "base/heap.h"
 
 static int fail(int fd, int error, const char *what, const char **why) {
     if (fd >= 0)
@@ -77,4 +80,20 @@ FILE *ct_input_file_open_seekable(const char *path, const char **why) {
         fd = failed ? fail(-1, failed, strerror(failed), why) : ct_input_file_open(path, &st, why);
     }
     return to_stream(fd, why);
+}
+
+// ---- texts as files -----------------------------------------------------------------------------
+
+int ct_memory_file_make(const void *bytes, size_t n, char path[CT_MEMORY_FILE_PATH]) {
+    const int fd = memfd_create("text", MFD_CLOEXEC);
+    if (fd < 0)
+        ct_heap_exhausted();
+    for (size_t done = 0; done < n;) {
+        const ssize_t written = write(fd, (const char *)bytes + done, n - done);
+        if (written <= 0 && errno != EINTR)
+            ct_heap_exhausted();
+        done += written > 0 ? (size_t)written : 0;
+    }
+    (void)snprintf(path, CT_MEMORY_FILE_PATH, "/proc/self/fd/%d", fd);
+    return fd;
 }

@@ -16,4 +16,14 @@ FILE *ct_input_file_open_stream(const char *path, const char **why);
 // <(command)) is kept in memory, which takes the place of its descriptor.
 FILE *ct_input_file_open_seekable(const char *path, const char **why);
 
+// ---- texts as files -----------------------------------------------------------------------------
+
+// In memory, for functions that open what they read by its path.
+
+enum { CT_MEMORY_FILE_PATH = 40 };
+
+// Writes n bytes into a file in memory. Returns its descriptor; `path` is its path for as long as
+// that is open. Ends the program where there is no memory (heap.h).
+int ct_memory_file_make(const void *bytes, size_t n, char path[CT_MEMORY_FILE_PATH]);
+
 #endif

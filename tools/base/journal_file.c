@@ -1,12 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// Finds a journal, compares its header with this version, and removes it.
+// Finds a journal, compares its header with this version, removes it, and tells who writes to it.
 #include "base/journal_file.h"
 
 #include <cutrace/format/journal.h>
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 enum { FLAGS = O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC };
@@ -90,4 +96,98 @@ int ct_journal_remove(int folder, const char *name, int of) {
     if (ct_journal_links_to_shm(target) && remove_file(AT_FDCWD, target, of) && errno != ENOENT)
         return -1;
     return unlinkat(folder, name, 0);
+}
+
+// ---- who writes to a file -----------------------------------------------------------------------
+
+// A lease for reading (fcntl(2), F_SETLEASE) is granted only where no open file of the inode may
+// write, and a shared mapping keeps its file open until the process has given up its memory. The
+// lease is given back at once. A program that opens the file for writing in between waits for that.
+
+// File systems of which one kernel has all open files. Elsewhere (NFS, FUSE, 9P, a file system in a
+// sandbox) another machine may write, and on an overlay another inode may be the one that is
+// mapped.
+static int is_of_this_kernel(int fd) {
+    enum { XFS = 0x58465342, F2FS = 0xF2F52010 }; // old versions of linux/magic.h lack them
+    struct statfs fs;
+    if (fstatfs(fd, &fs))
+        return 0;
+    const unsigned type = (unsigned)fs.f_type;
+    return type == TMPFS_MAGIC || type == EXT4_SUPER_MAGIC || type == BTRFS_SUPER_MAGIC ||
+           type == (unsigned)XFS || type == (unsigned)F2FS;
+}
+
+enum ct_file_use ct_file_use_find(int fd) {
+    // The signal to a holder whose lease somebody else needs: SIGIO would end the program.
+    if (!is_of_this_kernel(fd) || fcntl(fd, F_SETSIG, SIGURG))
+        return CT_FILE_USE_UNKNOWN;
+    if (fcntl(fd, F_SETLEASE, F_RDLCK))
+        return errno == EAGAIN ? CT_FILE_IN_USE : CT_FILE_USE_UNKNOWN;
+    return fcntl(fd, F_SETLEASE, F_UNLCK) ? CT_FILE_USE_UNKNOWN : CT_FILE_UNUSED;
+}
+
+// ---- processes ----------------------------------------------------------------------------------
+
+// Finds the process of a journal in /proc, by the boot of the machine and its start time.
+
+// Reads a small file of /proc and terminates it with NUL. Returns its length, 0 if it cannot be
+// read.
+static size_t read_text(const char *path, char *to, size_t size) {
+    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    const ssize_t n = fd < 0 ? -1 : read(fd, to, size - 1);
+    if (fd >= 0)
+        close(fd);
+    to[n > 0 ? n : 0] = 0;
+    return n > 0 ? (size_t)n : 0;
+}
+
+uint64_t ct_process_alive_start_time(uint32_t pid) {
+    char path[64], text[1024];
+    (void)snprintf(path, sizeof path, "/proc/%u/stat", pid);
+    read_text(path, text, sizeof text);
+    return ct_journal_process_start(text);
+}
+
+// Whether the process `outer` has the pid `inner` in its own namespace: the last number of NSpid.
+static int has_inner_pid(uint32_t outer, uint32_t inner) {
+    char path[64], text[4096];
+    (void)snprintf(path, sizeof path, "/proc/%u/status", outer);
+    read_text(path, text, sizeof text);
+    const char *at = strstr(text, "\nNSpid:"), *last = NULL;
+    for (at = at ? at + 7 : ""; *at && *at != '\n'; at++)
+        if ((*at == '\t' || *at == ' ') && at[1] >= '0' && at[1] <= '9')
+            last = at + 1;
+    return last && strtoul(last, NULL, 10) == inner;
+}
+
+static int is_of_this_boot(const struct ct_journal *j) {
+    char boot[64] = "";
+    return read_text("/proc/sys/kernel/random/boot_id", boot, sizeof boot) >= sizeof j->boot_id &&
+           memcmp(boot, j->boot_id, sizeof j->boot_id) == 0;
+}
+
+// The pid in the journal is the one in the process's own namespace. Its start time is the same in
+// all of them. This process records nothing: where it has both, it was started in the same tick of
+// the clock, as the first process of another container.
+uint32_t ct_process_alive_pid(const struct ct_journal *j) {
+    if (!j->pid || !j->process_start || !is_of_this_boot(j))
+        return 0;
+    const uint32_t self = (uint32_t)getpid();
+    if (j->pid != self && ct_process_alive_start_time(j->pid) == j->process_start)
+        return j->pid;
+    uint32_t found = 0;
+    DIR *all = opendir("/proc");
+    for (const struct dirent *one; all && !found && (one = readdir(all));) {
+        const uint32_t pid = (uint32_t)strtoul(one->d_name, NULL, 10);
+        if (pid && pid != self && ct_process_alive_start_time(pid) == j->process_start &&
+            has_inner_pid(pid, j->pid))
+            found = pid;
+    }
+    if (all)
+        closedir(all);
+    return found;
+}
+
+int ct_process_alive_records(const struct ct_journal *j, int fd) {
+    return ct_file_use_find(fd) == CT_FILE_IN_USE || ct_process_alive_pid(j);
 }

@@ -12,6 +12,7 @@
 #ifndef CT_WRAP_H
 #define CT_WRAP_H
 
+#include <stddef.h>
 #include <stdio.h>
 
 // The column where continuation lines begin; without one, two columns right of the line's indent.
@@ -31,5 +32,16 @@ struct ct_wrap_style {
 // Opens a stream that lays out text and writes it to `out`, which must stay open; fclose ends it.
 // A write fails if `out` has an error.
 FILE *ct_wrap_open(const struct ct_wrap_style *style, FILE *out);
+
+// ---- names that are too long --------------------------------------------------------------------
+
+// Shortens names of places in code. What tells two of them apart is at their ends: the file, line
+// and function, so the middle goes.
+
+// Shortens a sanitized text to at most `columns` columns, in place and never to more bytes. `mark`
+// ("…" or "...") stands for what is left out: first in the longest name, between its components
+// ("c10::cuda::…::malloc", "torch/…/functional.py:12 f") if they allow it. The text keeps its
+// beginning and its end.
+void ct_elide(char *text, size_t columns, const char *mark);
 
 #endif

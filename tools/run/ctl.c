@@ -18,11 +18,10 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/command_line.h"
 #include "base/human.h"
 #include "base/journal_file.h"
-#include "base/nearest.h"
 #include "base/now.h"
-#include "base/writers.h"
 
 // Exit codes, as --help lists them.
 enum { DONE = 0, USAGE = 2, NOT_THERE = 3, NO_ANSWER = 4, NOT_ALLOWED = 5 };
@@ -51,8 +50,7 @@ static char *parse_maps_line(char *line, char *range, size_t size) {
     size_t n = path ? strlen(path) : 0;
     if (n > sizeof deleted && strcmp(path + n - sizeof deleted + 1, deleted) == 0)
         path[n -= sizeof deleted - 1] = 0;
-    const size_t suffix = sizeof CT_JOURNAL_SUFFIX - 1;
-    if (n <= suffix || strcmp(path + n - suffix, CT_JOURNAL_SUFFIX) != 0)
+    if (!path || !ct_journal_stem(path))
         return NULL;
     (void)snprintf(range, size, "%.*s", (int)strcspn(line, " "), line);
     return path;
@@ -122,12 +120,10 @@ static int find_by_pid(struct target *t, unsigned long pid) {
 
 static int find_journal(struct target *t, const char *what) {
     struct stat st;
-    const size_t n = strlen(what), suffix = sizeof CT_JOURNAL_SUFFIX - 1;
-    if (n && strspn(what, "0123456789") == n)
+    if (*what && !what[strspn(what, "0123456789")])
         return find_by_pid(t, strtoul(what, NULL, 10));
-    const int is_suffixed = n > suffix && strcmp(what + n - suffix, CT_JOURNAL_SUFFIX) == 0;
-    if (snprintf(t->path, sizeof t->path, "%s%s", what, is_suffixed ? "" : CT_JOURNAL_SUFFIX) >=
-        (int)sizeof t->path)
+    if (snprintf(t->path, sizeof t->path, "%s%s", what,
+                 ct_journal_stem(what) ? "" : CT_JOURNAL_SUFFIX) >= (int)sizeof t->path)
         return ct_words_fail(USAGE, "ctl: the path is too long");
     if (lstat(t->path, &st) && access(what, F_OK) == 0)
         return ct_words_fail(NOT_THERE, "ctl: %s has no journal: its process has ended", what);

@@ -30,6 +30,7 @@ struct elf_probe {
     int machine; // EM_*
 };
 
+// The machine that this program runs on.
 #if defined(__x86_64__)
 enum { OWN_MACHINE = EM_X86_64 };
 #elif defined(__aarch64__)
@@ -37,11 +38,6 @@ enum { OWN_MACHINE = EM_AARCH64 };
 #else
 enum { OWN_MACHINE = EM_NONE };
 #endif
-
-// The machine that this program runs on, as in struct elf_probe.
-static int get_own_machine(void) {
-    return OWN_MACHINE;
-}
 
 // "x86-64"; "machine 243" for one without a name here.
 static const char *get_machine_name(const struct elf_probe *p, char *to, int size) {
@@ -163,7 +159,7 @@ static void inspect_privilege(struct ct_findings *f, const char *path, const cha
 // Returns 0 if it is for this machine.
 static int inspect_machine(struct ct_findings *f, const struct elf_probe *p, const char *name) {
     char its[32], own[32];
-    const struct elf_probe here = {.machine = get_own_machine()};
+    const struct elf_probe here = {.machine = OWN_MACHINE};
     if (p->machine == here.machine && p->is_64_bit)
         return 0;
     ct_findings_add(

@@ -2,7 +2,6 @@
 // What tracing needs besides the program.
 #include "run/inspect.h"
 
-#include <cutrace/format/journal.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -14,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/human.h"
+#include "base/journal_file.h"
 #include "run/run.h"
 
 void ct_inspect_library(struct ct_findings *f) {
@@ -193,8 +193,7 @@ static void read_maps(struct mapped *m, unsigned long pid) {
         m->is_readable = 1;
         m->has_library |= file && strstr(file, "/libcutrace.so");
         m->has_driver |= file && strstr(file, "/libcuda.so.");
-        const size_t n = file ? strlen(file) : 0, suffix = sizeof CT_JOURNAL_SUFFIX - 1;
-        if (n > suffix && strcmp(file + n - suffix, CT_JOURNAL_SUFFIX) == 0)
+        if (file && ct_journal_stem(file))
             (void)snprintf(m->journal, sizeof m->journal, "%s", file);
     }
     free(line);

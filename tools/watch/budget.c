@@ -73,8 +73,8 @@ static uint64_t count_bytes(const struct enforcement *e, const struct ct_folder_
     uint64_t bytes = f->bytes;
     for (size_t i = 0; f->kind == CT_FOLDER_TRACE && i < e->folder.count; i++) {
         const struct ct_folder_file *o = &e->folder.files[i];
-        if (o->kind == CT_FOLDER_JOURNAL && strncmp(o->name, f->name, n) == 0 &&
-            strcmp(o->name + n, CT_JOURNAL_SUFFIX) == 0)
+        if (o->kind == CT_FOLDER_JOURNAL && ct_journal_stem(o->name) == n &&
+            memcmp(o->name, f->name, n) == 0)
             bytes += o->bytes;
     }
     return bytes;

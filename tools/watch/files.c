@@ -32,22 +32,14 @@ const char *ct_watch_search_default(char *to, size_t size) {
     return to;
 }
 
-// Cuts ".journal" off. Returns 0 if the name has no such ending.
-static int cut_suffix(char *name) {
-    const size_t n = strlen(name), suffix = sizeof CT_JOURNAL_SUFFIX - 1;
-    if (n <= suffix || strcmp(name + n - suffix, CT_JOURNAL_SUFFIX) != 0)
-        return 0;
-    name[n - suffix] = 0;
-    return 1;
-}
-
 void ct_watch_search_folder(const char *folder, ct_watch_found *found, void *user) {
     DIR *d = opendir(folder);
     const struct dirent *one;
     for (int i = 0; d && i < MOST_FILES && (one = readdir(d)); i++) {
         char name[sizeof one->d_name];
-        (void)snprintf(name, sizeof name, "%s", one->d_name); // (the record is as long as its name)
-        if (cut_suffix(name))
+        const size_t n = ct_journal_stem(one->d_name);
+        (void)snprintf(name, sizeof name, "%.*s", (int)n, one->d_name);
+        if (n)
             found(user, folder, name);
     }
     if (d)
@@ -66,8 +58,8 @@ static void found_path(uint32_t pid, char *path, ct_watch_found *found, void *us
               is_here = lstat(path, &here) == 0 && is_there && here.st_ino == there.st_ino &&
                         here.st_dev == there.st_dev;
     *slash = 0;
-    (void)snprintf(trace, sizeof trace, "%s", slash + 1);
-    if (!cut_suffix(trace))
+    (void)snprintf(trace, sizeof trace, "%.*s", (int)ct_journal_stem(slash + 1), slash + 1);
+    if (!*trace)
         return;
     if (is_here)
         found(user, *path ? path : "/", trace);
@@ -81,9 +73,7 @@ static void found_path(uint32_t pid, char *path, ct_watch_found *found, void *us
 static char *find_path(char *line) {
     char *path = strchr(line, '/');
     line[strcspn(line, "\n")] = 0;
-    const size_t n = path ? strlen(path) : 0, suffix = sizeof CT_JOURNAL_SUFFIX - 1;
-    return n > suffix && n < PATH_SIZE && strcmp(path + n - suffix, CT_JOURNAL_SUFFIX) == 0 ? path
-                                                                                            : NULL;
+    return path && strlen(path) < PATH_SIZE && ct_journal_stem(path) ? path : NULL;
 }
 
 void ct_watch_search_process(uint32_t pid, ct_watch_found *found, void *user) {

@@ -12,7 +12,7 @@
 
 #include "base/hash.h"
 #include "base/heap.h"
-#include "base/writers.h"
+#include "base/journal_file.h"
 #include "question/question.h"
 #include "read/index.h"
 #include "watch/files.h"
@@ -92,7 +92,7 @@ static int is_part_of_bundle(const char *name) {
 }
 
 static enum ct_folder_kind find_kind(int folder, const char *name, int fd) {
-    if (ends_with(name, CT_JOURNAL_SUFFIX))
+    if (ct_journal_stem(name))
         return begins_with(fd, CT_JOURNAL_MAGIC, 8) ? CT_FOLDER_JOURNAL : CT_FOLDER_NONE;
     if (is_part_of_bundle(name) ||
         (ends_with(name, CT_FOLDER_BUNDLE_SUFFIX) && begins_with(fd, "PK\3\4", 4)))

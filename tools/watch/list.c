@@ -10,9 +10,9 @@
 #include <unistd.h>
 
 #include "base/heap.h"
+#include "base/journal_file.h"
 #include "base/now.h"
 #include "base/utf8.h"
-#include "base/writers.h"
 #include "watch/folder.h"
 
 #define SEARCH_NS UINT64_C(30000000000) // between two looks at all of /proc

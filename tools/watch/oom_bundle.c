@@ -14,8 +14,8 @@
 #include <unistd.h>
 
 #include "base/human.h"
+#include "base/journal_file.h"
 #include "base/now.h"
-#include "base/writers.h"
 #include "bundle/bundle.h"
 #include "watch/files.h"
 #include "watch/folder.h"

@@ -15,7 +15,6 @@
 #include "base/human.h"
 #include "base/journal_file.h"
 #include "base/now.h"
-#include "base/writers.h"
 #include "copy/seal_trace.h"
 #include "watch/files.h"
 #include "watch/folder.h"

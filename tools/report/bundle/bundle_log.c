@@ -8,7 +8,6 @@
 
 #include "base/heap.h"
 #include "base/input_file.h"
-#include "base/memory_file.h"
 
 enum { FIRST = 1 << 20, LAST = 4 << 20 };
 

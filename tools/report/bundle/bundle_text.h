@@ -4,7 +4,7 @@
 #ifndef CT_BUNDLE_TEXT_H
 #define CT_BUNDLE_TEXT_H
 
-#include "base/memory_file.h"
+#include "base/input_file.h"
 #include "cli/arguments.h"
 #include "copy/scrub.h"
 #include "views/copy.h"

@@ -2,7 +2,7 @@
 // A zip file on the command line stands for the traces in it, which are read where they lie.
 #include <string.h>
 
-#include "base/memory_file.h"
+#include "base/input_file.h"
 #include "bundle/bundle.h"
 #include "cli/argument_table.h"
 #include "cli/terminal.h"

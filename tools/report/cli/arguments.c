@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/nearest.h"
+#include "base/command_line.h"
 #include "diagnose/kv_arithmetic.h"
 
 enum {

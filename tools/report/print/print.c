@@ -6,7 +6,6 @@
 #include <stdarg.h>
 #include <string.h>
 
-#include "base/elide.h"
 #include "base/heap.h"
 #include "base/utf8.h"
 #include "base/wrap.h"

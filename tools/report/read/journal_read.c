@@ -16,7 +16,6 @@
 #include "base/heap.h"
 #include "base/journal_file.h"
 #include "base/now.h"
-#include "base/writers.h"
 
 #define TRIES 50
 #define OFFSET_MAX (UINT64_C(1) << 48)

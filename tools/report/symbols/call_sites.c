@@ -8,9 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/elide.h"
 #include "base/heap.h"
 #include "base/utf8.h"
+#include "base/wrap.h"
 
 // Of a name in bytes; of the parts of a label in columns.
 enum { MAX_NAME = 4096, MAX_FILE = 120, MAX_FUNCTION = 160 };
