@@ -3,8 +3,9 @@
 
 # All of the report but its main: unit tests and fuzzers link these.
 REPORT_SRCS := $(filter-out tools/base/glibc_start.c,$(wildcard tools/base/*.c tools/report/*/*.c))
-# The page's style and script are a C source that is made from the committed bundle (page/web/README.md).
-REPORT_OBJS := $(REPORT_SRCS:%.c=$(BUILD)/%.o) $(BUILD)/tools/report/page/page_bundle.o
+# The page's style and script are a C source that is made from the committed bundle (page/web/README.md), and so is the text
+# of the licences.
+REPORT_OBJS := $(REPORT_SRCS:%.c=$(BUILD)/%.o) $(BUILD)/tools/report/page/page_bundle.o $(BUILD)/tools/base/licenses_text.o
 
 # C++ and Rust names are demangled by GNU's libiberty (two objects of it, which need only the C library).
 # Where it is not installed (cross builds), names stay mangled.
@@ -52,6 +53,14 @@ page-bundle:
 $(BUILD)/tools/report/page/page_bundle.o: $(GENERATED)/page_bundle.c
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS_ALL) $(DEPFLAGS) -Itools/report -c $< -o $@
+
+$(GENERATED)/licenses.c: tools/base/licenses.txt
+	@mkdir -p $(@D)
+	@(echo '#include "base/licenses.h"'; echo 'const char ct_licenses[] ='; \
+	    sed 's/["\\]/\\&/g; s/.*/    "&\\n"/' $<; echo '    "";') >$@
+$(BUILD)/tools/base/licenses_text.o: $(GENERATED)/licenses.c
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS_ALL) $(DEPFLAGS) -Itools -c $< -o $@
 
 $(BUILD)/cutrace-report: $(BUILD)/tools/report/main.o $(REPORT_OBJS) $(TOOLS_START)
 	$(call link_tool,$(BUILD)/tools/report/main.o $(REPORT_OBJS) $(REPORT_ARCHIVES),-lm -ldl)

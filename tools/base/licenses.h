@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The licences of the libraries that are linked into cutrace, as text.
+// The licences of the libraries that are linked into cutrace (licenses.txt, made into a C source
+// when it is built).
 #ifndef CT_LICENSES_H
 #define CT_LICENSES_H
 
-#include <stdio.h>
-
-void ct_licenses_print(FILE *out);
+extern const char ct_licenses[];
 
 #endif

@@ -37,7 +37,7 @@ static void print_help(const struct ct_arguments *o, const struct ct_terminal *t
         return;
     }
     if (o->topic == CT_HELP_OF_LICENSES) {
-        ct_licenses_print(stdout);
+        fputs(ct_licenses, stdout);
         return;
     }
     FILE *out = ct_terminal_open_text(terminal, stdout);
