@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Manual pages with the macros of man(7).
+// Makes the manual pages (with the macros of man(7)) and the completion of shells from the tables
+// of commands and options. Runs when cutrace is built: make-manual WHAT >FILE
 #include <stdio.h>
+#include <string.h>
 
 #include "base/version.h"
 #include "cli/argument_table.h"
@@ -90,24 +92,17 @@ static void put_examples(const struct ct_command_line *table) {
 }
 
 static void put_environment(void) {
-    static const struct {
-        const char *name, *value, *help;
-    } variables[] = {
-#define CT_OPTION(NAME, TYPE, text, lowest, highest, help) {"CUTRACE_" #NAME, text, help},
-#define CT_INTERNAL(NAME, TYPE, text, lowest, highest, help)
-#include <cutrace/format/options.def>
-    };
     fputs(".SH ENVIRONMENT\n.TP\n\\fBCUTRACE\\fR=0\nSwitches the tracer off.\n", stdout);
-    for (size_t i = 0; i < sizeof variables / sizeof *variables; i++) {
-        fputs(".TP\n\\fB", stdout);
-        put(variables[i].name);
+    for (int i = 0; i < CT_RUN_VARIABLES; i++) {
+        fputs(".TP\n\\fBCUTRACE_", stdout);
+        put(ct_run_variables[i].name);
         fputs("\\fR", stdout);
-        if (*variables[i].value) {
+        if (*ct_run_variables[i].value) {
             putchar('=');
-            put(variables[i].value);
+            put(ct_run_variables[i].value);
         }
         putchar('\n');
-        put_line(variables[i].help);
+        put_line(ct_run_variables[i].help);
     }
 }
 
@@ -130,7 +125,7 @@ static void put_run_command(int c) {
     }
 }
 
-void ct_generate_cutrace_1(void) {
+static void generate_cutrace_1(void) {
     begin("CUTRACE", "1", "record how a program uses GPU memory");
     fputs(".SH SYNOPSIS\n", stdout);
     for (int c = 0; c < CT_RUN_COMMANDS; c++) {
@@ -158,7 +153,7 @@ void ct_generate_cutrace_1(void) {
           stdout);
 }
 
-void ct_generate_cutrace_report_1(void) {
+static void generate_cutrace_report_1(void) {
     begin("CUTRACE-REPORT", "1", "show what filled a GPU's memory");
     fputs(".SH SYNOPSIS\n.B cutrace\\-report\n[\\fICOMMAND\\fR] [\\fIOPTION\\fR...] "
           "\\fITRACE\\fR...\n.SH DESCRIPTION\n",
@@ -195,7 +190,7 @@ void ct_generate_cutrace_report_1(void) {
     fputs(".SH SEE ALSO\n.BR cutrace (1),\n.BR cutrace\\-trace (5)\n", stdout);
 }
 
-void ct_generate_cutrace_trace_5(void) {
+static void generate_cutrace_trace_5(void) {
     begin("CUTRACE-TRACE", "5", "a recording of a process's use of GPU memory");
     fputs(".SH DESCRIPTION\n", stdout);
     put_line(
@@ -221,4 +216,26 @@ void ct_generate_cutrace_trace_5(void) {
     fputs(".SH NOTES\nThe format to the byte is FORMAT.md, in the documentation of cutrace.\n"
           ".SH SEE ALSO\n.BR cutrace (1),\n.BR cutrace\\-report (1),\n.BR zstd (1)\n",
           stdout);
+}
+
+// ---- all that is made ---------------------------------------------------------------------------
+
+static const struct {
+    const char *name;
+    void (*generate)(void);
+} outputs[] = {{"cutrace.1", generate_cutrace_1},
+               {"cutrace-report.1", generate_cutrace_report_1},
+               {"cutrace-trace.5", generate_cutrace_trace_5},
+               {"cutrace.bash", ct_generate_bash},
+               {"_cutrace", ct_generate_zsh}};
+
+int main(int argc, char **argv) {
+    for (size_t i = 0; argc == 2 && i < sizeof outputs / sizeof *outputs; i++)
+        if (strcmp(outputs[i].name, argv[1]) == 0) {
+            outputs[i].generate();
+            return fflush(stdout) != 0;
+        }
+    fputs("usage: make-manual cutrace.1|cutrace-report.1|cutrace-trace.5|cutrace.bash|_cutrace\n",
+          stderr);
+    return 2;
 }

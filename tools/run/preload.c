@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "run/run.h"
-
 #include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
@@ -10,18 +8,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static const char *get_default_output(void) {
-    static const struct {
-        const char *name, *value;
-    } variables[] = {
-#define CT_OPTION(NAME, TYPE, text, lowest, highest, help) {#NAME, text},
-#include <cutrace/format/options.def>
-    };
-    for (size_t i = 0; i < sizeof variables / sizeof *variables; i++)
-        if (strcmp(variables[i].name, "OUTPUT") == 0)
-            return variables[i].value;
-    return "";
-}
+#include "run/run.h"
+#include "run/words.h"
 
 const char *ct_preload_own_folder(void) {
     static char self[PATH_MAX];
@@ -101,7 +89,7 @@ static int set_output(const char *asked) {
     const char *set = getenv("CUTRACE_OUTPUT");
     if (!asked && set && *set)
         return 0;
-    char *path = make_absolute(asked ? asked : get_default_output());
+    char *path = make_absolute(asked ? asked : ct_run_variables[CT_VARIABLE_OUTPUT].value);
     const int rc = path ? setenv("CUTRACE_OUTPUT", path, 1) : -1;
     free(path);
     return rc;

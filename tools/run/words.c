@@ -19,6 +19,12 @@ static const struct ct_option_row options[CT_RUN_WORDS] = {
 #include "run/commands.def"
 };
 
+const struct ct_run_variable ct_run_variables[CT_RUN_VARIABLES] = {
+#define CT_OPTION(NAME, TYPE, text, lowest, highest, help) {#NAME, text, help},
+#define CT_INTERNAL(NAME, TYPE, text, lowest, highest, help)
+#include <cutrace/format/options.def>
+};
+
 const struct ct_command_line ct_run_table = {
     .program = "cutrace",
     .commands = commands,
@@ -39,17 +45,11 @@ static void print_command(enum ct_run_command command, FILE *out) {
 }
 
 static void print_environment(FILE *out) {
-    static const struct {
-        const char *name, *value, *help;
-    } variables[] = {
-#define CT_OPTION(NAME, TYPE, text, lowest, highest, help) {#NAME, text, help},
-#define CT_INTERNAL(NAME, TYPE, text, lowest, highest, help)
-#include <cutrace/format/options.def>
-    };
     fputs("\nenvironment (CUTRACE=0 switches the tracer off):\n", out);
-    for (size_t i = 0; i < sizeof variables / sizeof *variables; i++)
-        fprintf(out, "  CUTRACE_%s%s%s\n      " CT_WRAP_HANG "%s\n", variables[i].name,
-                *variables[i].value ? "=" : "", variables[i].value, variables[i].help);
+    for (const struct ct_run_variable *v = ct_run_variables;
+         v < ct_run_variables + CT_RUN_VARIABLES; v++)
+        fprintf(out, "  CUTRACE_%s%s%s\n      " CT_WRAP_HANG "%s\n", v->name, *v->value ? "=" : "",
+                v->value, v->help);
 }
 
 static FILE *open_text(FILE *out) {

@@ -20,6 +20,18 @@ enum ct_run_word {
 
 extern const struct ct_command_line ct_run_table;
 
+// Variables that users set, without "CUTRACE_".
+enum {
+#define CT_OPTION(NAME, TYPE, text, lowest, highest, help) CT_VARIABLE_##NAME,
+#define CT_INTERNAL(NAME, TYPE, text, lowest, highest, help)
+#include <cutrace/format/options.def>
+    CT_RUN_VARIABLES
+};
+struct ct_run_variable {
+    const char *name, *value, *help; // value: that it has if it is not set
+};
+extern const struct ct_run_variable ct_run_variables[CT_RUN_VARIABLES];
+
 enum { CT_WORDS_ENOUGH = -1 };
 
 // Reads the words that follow a command: `set` is given each option, and each word that is none
