@@ -14,6 +14,8 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
+#include "run/run.h"
+
 // ---- what the head of a program file says -------------------------------------------------------
 
 // Which machine it is for, and which loader starts it. Reads nothing but heads, and trusts none of
@@ -283,25 +285,6 @@ static void inspect_wrapper(struct ct_findings *f, char *const *command, int dep
 
 // ---- a command ----------------------------------------------------------------------------------
 
-// The file that execvp would execute; NULL: there is none. Allocated.
-static char *find_file(const char *name) {
-    const char *path = getenv("PATH");
-    if (strchr(name, '/'))
-        return access(name, F_OK) ? NULL : strdup(name);
-    for (const char *at = path ? path : "/bin:/usr/bin"; *at; at += *at == ':') {
-        struct stat st;
-        const int n = (int)strcspn(at, ":");
-        char *file = NULL;
-        if (asprintf(&file, "%.*s%s%s", n, at, n ? "/" : "./", name) < 0)
-            return NULL;
-        if (stat(file, &st) == 0 && S_ISREG(st.st_mode) && access(file, X_OK) == 0)
-            return file;
-        free(file);
-        at += n;
-    }
-    return NULL;
-}
-
 // A script runs as "INTERPRETER [ARGUMENT] SCRIPT": env takes its argument apart if it begins with
 // -S.
 static void inspect_script(struct ct_findings *f, const struct elf_probe *p, const char *file,
@@ -344,7 +327,8 @@ static void inspect(struct ct_findings *f, char *const *command, int depth) {
                         "%s: too many scripts and commands behind each other", command[0]);
         return;
     }
-    char *file = find_file(command[0]);
+    char *file = strchr(command[0], '/') ? access(command[0], F_OK) ? NULL : strdup(command[0])
+                                         : ct_preload_find_program(command[0], 0);
     if (!file)
         ct_findings_add(f, CT_FINDING_FAIL, "program", "check its name, and PATH",
                         "%s is not found", command[0]);

@@ -88,21 +88,6 @@ struct left {
 
 // ---- running cutrace-report ---------------------------------------------------------------------
 
-static char *find_in_path(const char *name) {
-    const char *path = getenv("PATH");
-    for (const char *at = path ? path : ""; *at; at += *at == ':') {
-        const int n = (int)strcspn(at, ":");
-        char *candidate = NULL;
-        if (asprintf(&candidate, "%.*s/%s", n, at, name) < 0)
-            return NULL;
-        if (*candidate == '/' && n && access(candidate, X_OK) == 0)
-            return candidate;
-        free(candidate);
-        at += n;
-    }
-    return NULL;
-}
-
 // The program: beside this one, or in PATH. NULL: it is not there. Allocated.
 static char *find_report(void) {
     const char *folder = ct_preload_own_folder();
@@ -112,7 +97,7 @@ static char *find_report(void) {
             return beside;
         free(beside);
     }
-    return find_in_path("cutrace-report");
+    return ct_preload_find_program("cutrace-report", 1);
 }
 
 struct call {

@@ -44,6 +44,23 @@ char *ct_preload_find_library(void) {
     return NULL;
 }
 
+char *ct_preload_find_program(const char *name, int is_sure) {
+    const char *path = getenv("PATH");
+    for (const char *at = path ? path : "/bin:/usr/bin"; *at; at += *at == ':') {
+        struct stat st;
+        const int n = (int)strcspn(at, ":");
+        char *file = NULL;
+        if (asprintf(&file, "%.*s%s%s", n, at, n ? "/" : "./", name) < 0)
+            return NULL;
+        if ((*file == '/' || !is_sure) && stat(file, &st) == 0 && S_ISREG(st.st_mode) &&
+            access(file, X_OK) == 0)
+            return file;
+        free(file);
+        at += n;
+    }
+    return NULL;
+}
+
 int ct_preload_can_hold(const char *library) {
     return !strpbrk(library, " :");
 }

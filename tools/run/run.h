@@ -17,6 +17,9 @@ const char *ct_preload_own_folder(void);
 // The absolute path of libcutrace.so: beside this program, or where `make install` puts it. NULL:
 // it is nowhere. Allocated.
 char *ct_preload_find_library(void);
+// The file in PATH that execvp would execute; NULL: there is none. `is_sure`: not one in a folder
+// that depends on where this program was started. Allocated.
+char *ct_preload_find_program(const char *name, int is_sure);
 // Whether LD_PRELOAD can hold the path: blanks and colons separate its entries.
 int ct_preload_can_hold(const char *library);
 

@@ -354,16 +354,8 @@ static void read_incidents(struct reader *x) {
 
 static int is_judged_before(const struct reader *x) {
     const struct ct_watch_details *b = x->of->before, *d = x->to;
-    return b && b->scenario && b->all_incidents == d->all_incidents && b->failed == d->failed;
-}
-
-static void set_verdict(struct ct_watch_details *d, const char *scenario, const char *title,
-                        const char *summary, double confidence, const char *sureness) {
-    d->scenario = ct_heap_copy_text(scenario);
-    d->title = ct_heap_copy_text(title);
-    d->summary = ct_heap_copy_text(summary);
-    d->confidence = confidence;
-    d->sureness = sureness;
+    return b && b->verdict.summary && b->all_incidents == d->all_incidents &&
+           b->failed == d->failed;
 }
 
 // The verdict that cutrace-report would begin with.
@@ -383,8 +375,9 @@ static void judge(struct reader *x) {
     ct_summary_read(s, &v);
     if (s->verdicts.count) {
         const struct ct_verdict *first = &s->verdicts.list[0];
-        set_verdict(x->to, ct_scenario_name(first->scenario), ct_scenario_title(first->scenario),
-                    first->summary, first->confidence, ct_verdict_sureness(first));
+        x->to->verdict =
+            (struct ct_watch_verdict){ct_heap_copy_text(first->summary), first->scenario,
+                                      first->confidence, ct_verdict_sureness(first)};
     }
     ct_summary_free(s);
     free(s);
@@ -395,10 +388,12 @@ static void read_verdict(struct reader *x) {
     const struct ct_watch_details *b = x->of->before;
     if (!x->to->all_incidents)
         return;
-    if (is_judged_before(x))
-        set_verdict(x->to, b->scenario, b->title, b->summary, b->confidence, b->sureness);
-    else
+    if (!is_judged_before(x)) {
         judge(x);
+        return;
+    }
+    x->to->verdict = b->verdict;
+    x->to->verdict.summary = ct_heap_copy_text(b->verdict.summary);
 }
 
 // ---- all of it ----------------------------------------------------------------------------------

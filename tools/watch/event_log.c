@@ -49,36 +49,37 @@ static void end_json(struct ct_json *j) {
 
 // Of one that PyTorch's repetition healed there is no verdict.
 static int has_verdict(const struct ct_watch_details *d, const struct ct_watch_incident *i) {
-    return d->scenario && i->outcome != CT_WATCH_RETRIED;
+    return d->verdict.summary && i->outcome != CT_WATCH_RETRIED;
 }
 
 static void put_incident_text(const struct log *l, const struct ct_watch_process *p,
                               const struct ct_watch_incident *i) {
-    const struct ct_watch_details *d = &p->details;
+    const struct ct_watch_verdict *v = &p->details.verdict;
     begin_text(l, p, i->t_ns);
     fprintf(l->out, "%s: a request of %s ", ct_watch_text_device(i->device).text,
             i->bytes_known ? ct_human_bytes(i->bytes, CT_UNITS_IEC).text : "unknown size");
     if (i->outcome == CT_WATCH_RETRIED)
         fputs("ran out of memory, and succeeded when PyTorch repeated it\n", l->out);
-    else if (has_verdict(d, i))
+    else if (has_verdict(&p->details, i))
         fprintf(l->out, "%s: %s (%s%s%s)\n",
-                i->outcome == CT_WATCH_FAILED ? "failed" : "failed at first", d->title, d->scenario,
-                d->sureness ? ", " : "", d->sureness ? d->sureness : "");
+                i->outcome == CT_WATCH_FAILED ? "failed" : "failed at first",
+                ct_scenario_title(v->scenario), ct_scenario_name(v->scenario),
+                v->sureness ? ", " : "", v->sureness ? v->sureness : "");
     else
         fputs("failed\n", l->out);
 }
 
 static void put_incident_json(const struct log *l, const struct ct_watch_process *p,
                               const struct ct_watch_incident *i) {
-    const struct ct_watch_details *d = &p->details;
+    const struct ct_watch_verdict *v = &p->details.verdict;
     struct ct_json j = begin_json(l, p, i->t_ns, "incident", i->device);
     ct_json_number(&j, "event", i->event);
     ct_json_number_or_null(&j, "requested_bytes", i->bytes_known, i->bytes);
     ct_json_text(&j, "outcome", ct_watch_outcome_name(i->outcome));
-    if (has_verdict(d, i)) {
-        ct_json_text(&j, "scenario", d->scenario);
-        ct_json_text(&j, "title", d->title);
-        ct_json_ratio(&j, "confidence", (uint64_t)(d->confidence * 10000 + 0.5), 10000);
+    if (has_verdict(&p->details, i)) {
+        ct_json_text(&j, "scenario", ct_scenario_name(v->scenario));
+        ct_json_text(&j, "title", ct_scenario_title(v->scenario));
+        ct_json_ratio(&j, "confidence", (uint64_t)(v->confidence * 10000 + 0.5), 10000);
     } else {
         ct_json_null(&j, "scenario");
         ct_json_null(&j, "title");

@@ -78,9 +78,12 @@ static void free_all(struct ct_looker *l) {
     pthread_mutex_destroy(&l->lock);
 }
 
-int ct_looker_begin(struct ct_looker *l) {
+int ct_looker_begin(struct ct_looker *l, int (*look)(void *user), void *user,
+                    unsigned interval_ms) {
     pthread_attr_t attributes;
     pthread_condattr_t clock;
+    *l = (struct ct_looker){
+        .look = look, .user = user, .interval_ns = interval_ms * UINT64_C(1000000)};
     pthread_mutex_init(&l->lock, NULL);
     pthread_condattr_init(&clock);
     pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);

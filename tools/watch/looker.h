@@ -20,8 +20,8 @@ struct ct_looker {
     int is_paused, is_stopping, has_ended, code;
 };
 
-// With the first three fields set. Returns 0 or an error number.
-int ct_looker_begin(struct ct_looker *l);
+// Returns 0 or an error number.
+int ct_looker_begin(struct ct_looker *l, int (*look)(void *user), void *user, unsigned interval_ms);
 void ct_looker_lock(struct ct_looker *l);
 void ct_looker_unlock(struct ct_looker *l);
 // That something is new.

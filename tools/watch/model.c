@@ -2,7 +2,6 @@
 #include "watch/model.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 const struct ct_watch_part_row ct_watch_parts[CT_WATCH_PARTS] = {
 #define CT_WATCH_PART(ID, key, letter, color, title) {key, color, title, letter},
@@ -32,9 +31,7 @@ void ct_watch_details_free(struct ct_watch_details *d) {
         free(d->sites[i].label);
     free(d->devices);
     free(d->phase);
-    free(d->scenario);
-    free(d->title);
-    free(d->summary);
+    free(d->verdict.summary);
     *d = (struct ct_watch_details){0};
 }
 
@@ -71,17 +68,12 @@ uint64_t ct_watch_tracked(const struct ct_watch_process *p) {
 
 // ---- what is new --------------------------------------------------------------------------------
 
-static enum ct_scenario find_scenario(const char *name) {
-    for (int i = 0; name && i < CT_SCENARIOS; i++)
-        if (strcmp(ct_scenario_name((enum ct_scenario)i), name) == 0)
-            return (enum ct_scenario)i;
-    return CT_SCENARIO_UNKNOWN;
-}
-
 // A verdict is about the request that made the program fail; one that a retry healed is no part of
 // it.
 static enum ct_scenario judge_now(const struct ct_watch_details *d, enum ct_watch_outcome outcome) {
-    return outcome == CT_WATCH_RETRIED ? CT_SCENARIO_RECOVERED : find_scenario(d->scenario);
+    if (outcome == CT_WATCH_RETRIED)
+        return CT_SCENARIO_RECOVERED;
+    return d->verdict.summary ? d->verdict.scenario : CT_SCENARIO_UNKNOWN;
 }
 
 static void note_incidents(struct ct_watch_news *n, const struct ct_watch_details *d) {

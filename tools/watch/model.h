@@ -83,6 +83,14 @@ struct ct_watch_fresh {
 
 enum { CT_WATCH_SITES = 32, CT_WATCH_INCIDENTS = 8 };
 
+// The verdict about the incidents, by cutrace-report's rules.
+struct ct_watch_verdict {
+    char *summary; // NULL: there is no verdict
+    enum ct_scenario scenario;
+    double confidence;
+    const char *sureness; // in a word; NULL: none
+};
+
 // What the events tell.
 struct ct_watch_details {
     uint64_t start_ns, t_ns; // of the recording; of the moment: the last event
@@ -100,11 +108,8 @@ struct ct_watch_details {
     size_t incident_count;
     uint64_t all_incidents, failed;
     struct ct_watch_fresh fresh;
-    // The verdict about the incidents, by cutrace-report's rules; NULL: there is none.
-    char *scenario, *title, *summary;
-    double confidence;
-    const char *sureness; // in a word; NULL: none
-    uint64_t cost_ns;     // processor time that reading took
+    struct ct_watch_verdict verdict;
+    uint64_t cost_ns; // processor time that reading took
 };
 
 struct ct_watch_process {

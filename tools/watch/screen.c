@@ -140,37 +140,27 @@ static void put_title(const struct screen *s, FILE *out) {
     put_line(out, title, (size_t)n, s->tty.columns);
 }
 
-static void put_row(const struct screen *s, FILE *out, size_t i, int is_chosen) {
-    char *line = NULL;
-    size_t n = 0;
-    FILE *text = ct_heap_open_text(&line, &n);
-    fputs(is_chosen ? sgr(s, "\033[7m") : "", text);
-    putc(is_chosen ? '>' : ' ', text);
-    ct_rows_print(text, &s->list->entries[s->rows.order[i]].process, s->tty.columns);
-    ct_heap_close_text(text);
-    put_line(out, line, n, s->tty.columns);
-    free(line);
-}
-
 static void put_list(const struct screen *s, FILE *out) {
-    const size_t height = list_height(s);
+    const size_t height = list_height(s), width = s->tty.columns;
     size_t row, n = 0;
-    char *head = NULL;
+    char *lines = NULL;
+    FILE *text = ct_heap_open_text(&lines, &n);
     (void)find_chosen(s, &row);
-    FILE *text = ct_heap_open_text(&head, &n);
     fputs(s->terminal.bold, text);
-    ct_rows_print_head(text, &s->rows, s->tty.columns);
+    ct_rows_print_head(text, &s->rows, width);
+    for (size_t i = s->first; i < s->first + height; i++) {
+        fprintf(text, "\n%s%c", i == row ? sgr(s, "\033[7m") : "", i == row ? '>' : ' ');
+        ct_rows_print(text, &s->list->entries[s->rows.order[i]].process, width);
+    }
     ct_heap_close_text(text);
-    put_line(out, head, n, s->tty.columns);
-    free(head);
-    for (size_t i = s->first; i < s->first + height; i++)
-        put_row(s, out, i, i == row);
+    (void)put_lines(out, lines, 0, height + 1, width);
+    free(lines);
 }
 
-static char *format_details(const struct screen *s, const struct ct_watch_entry *e) {
+// What stands below the list, or in its place. `e`: the chosen process; NULL: there is none.
+static char *format_body(const struct screen *s, const struct ct_watch_entry *e) {
     char *text = NULL;
     size_t n = 0;
-    FILE *memory = ct_heap_open_text(&text, &n);
     const struct ct_wrap_style wrap = {.width = s->tty.columns,
                                        .mark = s->terminal.utf8 ? "…" : "..."};
     const struct ct_watch_style style = {.width = s->tty.columns,
@@ -178,28 +168,16 @@ static char *format_details(const struct screen *s, const struct ct_watch_entry 
                                          .sites = s->mode == DETAILS ? CT_WATCH_SITES : 10,
                                          .incidents = s->mode == DETAILS ? CT_WATCH_INCIDENTS : 3,
                                          .now_ns = ct_now_ns(CLOCK_MONOTONIC)};
-    FILE *out = memory ? ct_wrap_open(&wrap, memory) : NULL;
-    if (!out)
-        ct_heap_exhausted();
-    ct_watch_text_process(out, &e->process, &style);
-    ct_heap_close_text(out);
-    ct_heap_close_text(memory);
-    return text;
-}
-
-static char *format_help(const struct screen *s) {
-    char *text = NULL;
-    size_t n = 0;
-    FILE *memory = ct_heap_open_text(&text, &n);
-    const struct ct_wrap_style wrap = {.width = s->tty.columns,
-                                       .mark = s->terminal.utf8 ? "…" : "..."};
-    FILE *out = memory ? ct_wrap_open(&wrap, memory) : NULL;
-    if (!out)
-        ct_heap_exhausted();
-    fputs(help, out);
-    if (s->list->skips)
-        putc('\n', out);
-    ct_watch_text_skipped(out, s->list);
+    FILE *memory = ct_heap_open_text(&text, &n), *out = ct_wrap_open(&wrap, memory);
+    if (s->mode == HELP) {
+        fputs(help, out);
+        fputs(s->list->skips ? "\n" : "", out);
+        ct_watch_text_skipped(out, s->list);
+    } else if (e) {
+        ct_watch_text_process(out, &e->process, &style);
+    } else {
+        fputs(CT_WRAP_ROW "\n" CT_WRAP_ROW "  no traced process yet\n", out);
+    }
     ct_heap_close_text(out);
     ct_heap_close_text(memory);
     return text;
@@ -222,15 +200,7 @@ static void put_text(struct screen *s, FILE *out, const char *text, size_t left)
     (void)put_lines(out, text, s->top, left, s->tty.columns);
 }
 
-static size_t count_lines(const char *text) {
-    size_t n = 0;
-    for (; *text; text++)
-        n += *text == '\n';
-    return n;
-}
-
 static void put_body(struct screen *s, FILE *out) {
-    static const char nothing[] = "\n  no traced process yet\n";
     size_t row;
     const struct ct_watch_entry *e = find_chosen(s, &row);
     const size_t height = s->mode == LIST ? list_height(s) + 2 : 0;
@@ -239,10 +209,8 @@ static void put_body(struct screen *s, FILE *out) {
         put_list(s, out);
     if (s->mode == LIST && e)
         put_line(out, "", 0, s->tty.columns);
-    char *text = s->mode == HELP ? format_help(s)
-                 : e             ? format_details(s, e)
-                                 : ct_heap_copy_text(nothing);
-    s->lines = count_lines(text);
+    char *text = format_body(s, e);
+    s->lines = put_lines(out, text, 0, 0, s->tty.columns); // none is written yet
     put_text(s, out, text, left);
     free(text);
 }
@@ -426,12 +394,10 @@ static int run(struct screen *s) {
 }
 
 static int begin_looking(struct screen *s) {
-    s->looker.look = look;
-    s->looker.user = s->list->lock_user = s;
+    s->list->lock_user = s;
     s->list->lock = lock;
     s->list->unlock = unlock;
-    s->looker.interval_ns = s->options->interval_ms * UINT64_C(1000000);
-    return ct_looker_begin(&s->looker);
+    return ct_looker_begin(&s->looker, look, s, s->options->interval_ms);
 }
 
 int ct_screen_run(struct ct_watch_list *list, const struct ct_watch_options *options) {

@@ -61,10 +61,10 @@ static int may_seal(const struct seal *s) {
 
 enum { FLAGS = O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC };
 
-// Whether a process has the trace open for writing: another sealer, or a recorder that has taken
-// the name.
-static int is_trace_in_use(const struct seal *s) {
-    const int fd = openat(s->folder, s->name, O_RDONLY | FLAGS);
+// Whether a process has a file open for writing: the trace another sealer, or a recorder that has
+// taken the name.
+static int is_in_use(const struct seal *s, const char *name) {
+    const int fd = openat(s->folder, name, O_RDONLY | FLAGS);
     const int in_use = fd >= 0 && ct_file_use_find(fd) == CT_FILE_IN_USE;
     if (fd >= 0)
         close(fd);
@@ -122,17 +122,13 @@ static int is_passing(const struct seal *s) {
     (void)snprintf(name, sizeof name, "%s%s", s->name, CT_JOURNAL_SUFFIX);
     // A sealer and a recorder that ends have the trace open while they remove a journal in memory,
     // its file before the link. So this comes first: if neither has, a link that is there stays.
-    const int trace_in_use = is_trace_in_use(s);
+    const int trace_in_use = is_in_use(s, s->name);
     if (fstatat(s->folder, name, &st, AT_SYMLINK_NOFOLLOW))
         return 1;
     const int64_t made_ns = st.st_ctim.tv_sec * INT64_C(1000000000) + st.st_ctim.tv_nsec;
     if (S_ISLNK(st.st_mode)) // (the recorder makes the link before the file)
         return trace_in_use || (int64_t)ct_now_ns(CLOCK_REALTIME) - made_ns < MAKING_NS;
-    const int fd = openat(s->folder, name, O_RDONLY | FLAGS);
-    const int in_use = fd >= 0 && ct_file_use_find(fd) == CT_FILE_IN_USE;
-    if (fd >= 0)
-        close(fd);
-    return in_use;
+    return is_in_use(s, name);
 }
 
 // ---- sealing ------------------------------------------------------------------------------------
@@ -173,7 +169,7 @@ static enum ct_seal_result seal(struct seal *s) {
     // Else the trace would be written, again and again.
     if (faccessat(s->folder, ".", W_OK, AT_EACCESS))
         return fail(s, strerror(errno));
-    if (is_trace_in_use(s))
+    if (is_in_use(s, s->name))
         return CT_SEAL_NOTHING;
     if (open_trace(s, why))
         return fail(s, why);

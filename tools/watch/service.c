@@ -197,10 +197,7 @@ static int begin_server(struct service *s) {
 }
 
 static int begin_looking(struct service *s) {
-    s->looker.look = look;
-    s->looker.user = s;
-    s->looker.interval_ns = s->options->interval_ms * UINT64_C(1000000);
-    const int error = ct_looker_begin(&s->looker);
+    const int error = ct_looker_begin(&s->looker, look, s, s->options->interval_ms);
     if (!error)
         return CT_WATCH_DONE;
     fprintf(stderr, "cutrace: watch: no thread: %s\n", strerror(error));

@@ -170,9 +170,11 @@ static void print_incidents(FILE *out, const struct ct_watch_details *d,
             ct_human_count(d->failed).text);
     for (size_t i = 0; i < d->incident_count && i < style->incidents; i++)
         print_incident(out, &d->incidents[i], d);
-    if (d->scenario)
-        fprintf(out, "verdict: " CT_WRAP_HANG "%s (%s%s%s): %s\n", d->title, d->scenario,
-                d->sureness ? ", " : "", d->sureness ? d->sureness : "", d->summary);
+    const struct ct_watch_verdict *v = &d->verdict;
+    if (v->summary)
+        fprintf(out, "verdict: " CT_WRAP_HANG "%s (%s%s%s): %s\n", ct_scenario_title(v->scenario),
+                ct_scenario_name(v->scenario), v->sureness ? ", " : "",
+                v->sureness ? v->sureness : "", v->summary);
 }
 
 // ---- the process --------------------------------------------------------------------------------

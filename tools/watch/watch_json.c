@@ -104,12 +104,13 @@ static void add_incidents(struct ct_json *j, const struct ct_watch_details *d) {
         ct_json_close(j, '}');
     }
     ct_json_close(j, ']');
-    if (!ct_json_open_or_null(j, "verdict", d->scenario != 0, '{'))
+    const struct ct_watch_verdict *v = &d->verdict;
+    if (!ct_json_open_or_null(j, "verdict", v->summary != NULL, '{'))
         return;
-    ct_json_text(j, "scenario", d->scenario);
-    ct_json_text(j, "title", d->title);
-    ct_json_ratio(j, "confidence", (uint64_t)(d->confidence * 10000 + 0.5), 10000);
-    ct_json_text(j, "summary", d->summary);
+    ct_json_text(j, "scenario", ct_scenario_name(v->scenario));
+    ct_json_text(j, "title", ct_scenario_title(v->scenario));
+    ct_json_ratio(j, "confidence", (uint64_t)(v->confidence * 10000 + 0.5), 10000);
+    ct_json_text(j, "summary", v->summary);
     ct_json_close(j, '}');
 }
 
