@@ -196,16 +196,6 @@ static void read_parts(struct ct_watch_device *to, const struct ct_live_totals *
     part[CT_WATCH_FREE] = m->free;
 }
 
-static void read_pool(struct reader *x, struct ct_watch_device *to) {
-    const struct ct_replay *r = &x->scan.end;
-    const struct ct_torch_pool_totals t = ct_torch_pool_totals(&r->pool, &r->live, to->ordinal);
-    to->pool = (struct ct_watch_pool){.known = t.known && t.reported,
-                                      .allocated = t.allocated,
-                                      .reserved = t.reserved,
-                                      .largest_free = t.free.largest,
-                                      .held_open = t.held_open_bytes};
-}
-
 static int is_starting(enum ct_phase phase) {
     return phase >= CT_PHASE_INIT && phase <= CT_PHASE_GRAPHS && phase != CT_PHASE_LORA_LOAD;
 }
@@ -239,7 +229,7 @@ static void read_device(struct reader *x, int index) {
     ct_live_at_read(&live, &x->scan.end, index, CT_ROWS_BY_BLOCK);
     read_parts(to, &live);
     ct_live_at_free(&live);
-    read_pool(x, to);
+    to->pool = ct_torch_pool_totals(&x->scan.end.pool, &x->scan.end.live, index);
     read_trends(x, to);
 }
 

@@ -165,14 +165,14 @@ static void put_of_header(const struct page *p, enum metric m, const struct ct_w
 
 static void put_of_device(const struct page *p, enum metric m, const struct ct_watch_entry *e,
                           const struct ct_watch_device *d) {
-    if (!d || !(m == CAPACITY || m == FREE ? d->is_read : d->pool.known))
+    if (!d || !(m == CAPACITY || m == FREE ? d->is_read : d->pool.known && d->pool.reported))
         return;
     const uint64_t values[METRICS] = {[CAPACITY] = d->total,
                                       [FREE] = d->part[CT_WATCH_FREE],
                                       [TORCH_ALLOCATED] = d->pool.allocated,
                                       [TORCH_RESERVED] = d->pool.reserved,
-                                      [TORCH_LARGEST] = d->pool.largest_free,
-                                      [TORCH_HELD] = d->pool.held_open};
+                                      [TORCH_LARGEST] = d->pool.free.largest,
+                                      [TORCH_HELD] = d->pool.held_open_bytes};
     begin_of_device(p, m, &e->process, d->ordinal);
     end_sample(p, values[m]);
 }

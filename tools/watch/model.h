@@ -14,6 +14,7 @@
 
 #include "base/error.h"
 #include "diagnose/verdicts.h"
+#include "replay/torch_pool.h"
 #include "watch/trend.h"
 
 enum ct_watch_part {
@@ -35,21 +36,14 @@ enum ct_watch_state {
     CT_WATCH_ENDED,   // in good order: the journal is gone
 };
 
-// PyTorch's pool, as analyze/POOL.md defines its figures.
-struct ct_watch_pool {
-    int known;                    // blocks were seen
-    uint64_t allocated, reserved; // as PyTorch reported them
-    uint64_t largest_free, held_open;
-};
-
 struct ct_watch_device {
     int ordinal; // CT_MAX_DEVICES: unknown
     char name[64];
     uint64_t capacity; // 0: unknown
     int is_read;       // the parts add up to `total`; else those up to MEMPOOL_IDLE to `tracked`
     uint64_t total, tracked, part[CT_WATCH_PARTS];
-    uint64_t managed; // in no part, because it migrates
-    struct ct_watch_pool pool;
+    uint64_t managed;                 // in no part, because it migrates
+    struct ct_torch_pool_totals pool; // to be told where it is known and reported
     struct ct_trend own, whole; // of what the process has allocated; of what is used of the device
     int has_full;
     struct ct_trend_full full;

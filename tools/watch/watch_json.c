@@ -45,13 +45,13 @@ void ct_watch_json_add_growth(struct ct_json *j, const struct ct_watch_device *d
     add_full(j, d);
 }
 
-static void add_pool(struct ct_json *j, const struct ct_watch_pool *p) {
-    if (!ct_json_open_or_null(j, "pool", p->known, '{'))
+static void add_pool(struct ct_json *j, const struct ct_torch_pool_totals *p) {
+    if (!ct_json_open_or_null(j, "pool", p->known && p->reported, '{'))
         return;
     ct_json_number(j, "allocated_bytes", p->allocated);
     ct_json_number(j, "reserved_bytes", p->reserved);
-    ct_json_number(j, "largest_free_bytes", p->largest_free);
-    ct_json_number(j, "held_open_bytes", p->held_open);
+    ct_json_number(j, "largest_free_bytes", p->free.largest);
+    ct_json_number(j, "held_open_bytes", p->held_open_bytes);
     ct_json_close(j, '}');
 }
 
