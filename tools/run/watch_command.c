@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "run/words.h"
 
-#include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -12,44 +11,30 @@ enum { LEAST_MS = 100, USUAL_MS = 1000, MOST_MS = 3600000 };
 
 static int set_interval(struct ct_watch_options *o, const char *text) {
     struct ct_time t;
-    if (ct_parse_time(text, &t) || t.kind != CT_TIME_ELAPSED ||
-        t.ns < LEAST_MS * UINT64_C(1000000) || t.ns > MOST_MS * UINT64_C(1000000))
-        return ct_words_fail(CT_WATCH_WRONG_USAGE,
-                             "watch: --interval needs a time from 100ms to 1h: %.40s", text);
-    o->interval_ms = (unsigned)(t.ns / 1000000);
-    return 0;
+    if (ct_parse_time(text, &t) || t.kind != CT_TIME_ELAPSED)
+        return -1;
+    o->interval_ms = t.ns <= MOST_MS * UINT64_C(1000000) ? (unsigned)(t.ns / 1000000) : 0;
+    return o->interval_ms < LEAST_MS ? -1 : 0;
 }
 
 static int set_color(struct ct_watch_options *o, const char *text) {
     o->color = ct_parse_choice(text, "auto|always|never"); // enum ct_choice
-    if (o->color < 0)
-        return ct_words_fail(CT_WATCH_WRONG_USAGE, "watch: --color is auto, always or never: %.40s",
-                             text);
-    return 0;
+    return o->color < 0 ? -1 : 0;
 }
 
 static int set_keep(struct ct_watch_options *o, const char *text) {
-    if (ct_keeper_set_keep(&o->keeper, text))
-        return ct_words_fail(CT_WATCH_WRONG_USAGE,
-                             "watch: --keep is a number of traces (5), a time (7d) or a size "
-                             "(4GiB): %.40s",
-                             text);
-    return 0;
+    return ct_keeper_set_keep(&o->keeper, text);
 }
 
 static int set_bundle_on(struct ct_watch_options *o, const char *text) {
-    if (ct_parse_choice(text, "oom"))
-        return ct_words_fail(CT_WATCH_WRONG_USAGE, "watch: --bundle-on is oom: %.40s", text);
     o->keeper.bundle_on_oom = 1;
-    return 0;
+    return ct_parse_choice(text, "oom");
 }
 
 static int set_log(struct ct_watch_options *o, const char *text) {
     const int choice = text ? ct_parse_choice(text, "text|json") : 0;
-    if (choice < 0)
-        return ct_words_fail(CT_WATCH_WRONG_USAGE, "watch: --log is text or json: %.40s", text);
     o->log = choice ? CT_WATCH_LOG_JSON : CT_WATCH_LOG_TEXT;
-    return 0;
+    return choice < 0 ? -1 : 0;
 }
 
 static int set_serve(struct ct_watch_options *o, const char *text) {
@@ -57,12 +42,19 @@ static int set_serve(struct ct_watch_options *o, const char *text) {
     return 0;
 }
 
-static int set_target(struct ct_watch_options *o, const char *text) {
-    if (o->target)
-        return ct_words_fail(CT_WATCH_WRONG_USAGE, "watch: one DIR, PID or PATTERN: %.40s", text);
-    o->target = text;
-    return 0;
-}
+// By word: how an option with a value is set (-1: it is none of it), and what is said then.
+static const struct {
+    int (*set)(struct ct_watch_options *o, const char *text);
+    const char *needs;
+} setters[CT_RUN_WORDS] = {
+    [CT_WORD_WATCH_INTERVAL] = {set_interval, "--interval needs a time from 100ms to 1h"},
+    [CT_WORD_WATCH_SERVE] = {set_serve, ""},
+    [CT_WORD_WATCH_LOG] = {set_log, "--log is text or json"},
+    [CT_WORD_WATCH_COLOR] = {set_color, "--color is auto, always or never"},
+    [CT_WORD_WATCH_KEEP] = {set_keep, "--keep is a number of traces (5), a time (7d) or a size "
+                                      "(4GiB)"},
+    [CT_WORD_WATCH_BUNDLE_ON] = {set_bundle_on, "--bundle-on is oom"},
+};
 
 static int set_word(void *to, int word, const struct ct_words *w) {
     struct ct_watch_options *o = to;
@@ -71,15 +63,16 @@ static int set_word(void *to, int word, const struct ct_words *w) {
                                       [CT_WORD_WATCH_I_KNOW] = &o->may_be_public,
                                       [CT_WORD_WATCH_SEAL] = &o->keeper.seal,
                                       [CT_WORD_WATCH_DRY_RUN] = &o->keeper.dry_run};
-    static int (*const setters[CT_RUN_WORDS])(struct ct_watch_options * o, const char *text) = {
-        [CT_WORD_WATCH_INTERVAL] = set_interval, [CT_WORD_WATCH_SERVE] = set_serve,
-        [CT_WORD_WATCH_LOG] = set_log,           [CT_WORD_WATCH_COLOR] = set_color,
-        [CT_WORD_WATCH_KEEP] = set_keep,         [CT_WORD_WATCH_BUNDLE_ON] = set_bundle_on};
+    if (word == CT_WORD_PLAIN && o->target)
+        return ct_words_fail(CT_WATCH_WRONG_USAGE, "watch: one DIR, PID or PATTERN: %.40s",
+                             w->value);
     if (word == CT_WORD_PLAIN)
-        return set_target(o, w->value);
-    if (setters[word])
-        return setters[word](o, w->value);
-    *flags[word] = 1;
+        o->target = w->value;
+    else if (!setters[word].set)
+        *flags[word] = 1;
+    else if (setters[word].set(o, w->value))
+        return ct_words_fail(CT_WATCH_WRONG_USAGE, "watch: %s: %.40s", setters[word].needs,
+                             w->value);
     return 0;
 }
 

@@ -5,7 +5,6 @@
 #include "watch/model.h"
 
 #include <cutrace/model/device_use.h>
-#include <inttypes.h>
 
 #include "analyze/capacity.h"
 #include "answer/summary_read.h"

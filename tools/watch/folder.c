@@ -265,5 +265,6 @@ enum ct_failures ct_failures_find(struct ct_map *known, const struct ct_folder *
     uint64_t *failures = ct_map_add(known, ct_folder_hash(f));
     if (!*failures)
         *failures = ct_failures_read(folder->fd, path, f->name);
-    return (enum ct_failures) * failures;
+    const uint64_t found = *failures;
+    return (enum ct_failures)found;
 }

@@ -72,6 +72,7 @@ enum ct_failures {
     CT_FAILURES_LASTING,
 };
 
+// By the trace with its journal; none also where they cannot be read.
 enum ct_failures ct_failures_read(int folder, const char *path, const char *name);
 // The same of a finished trace. `known` remembers it by the hash of the file.
 enum ct_failures ct_failures_find(struct ct_map *known, const struct ct_folder *folder,

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "watch/list.h"
 
-#include <dirent.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -6,7 +6,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/resource.h>
@@ -14,7 +13,6 @@
 #include <unistd.h>
 
 #include "base/human.h"
-#include "base/journal_file.h"
 #include "base/now.h"
 #include "bundle/bundle.h"
 #include "watch/files.h"

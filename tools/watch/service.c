@@ -2,10 +2,8 @@
 // cutrace watch without a terminal: looks in one thread, and serves in another.
 #include "watch/watch.h"
 
-#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/signalfd.h>
 #include <unistd.h>

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "watch/watch.h"
 
-#include <signal.h>
 #include <stdlib.h>
 #include <unistd.h>
 
