@@ -296,26 +296,19 @@ static enum ct_watch_outcome find_outcome(const struct ct_incidents *n, size_t i
     return n->list[i].recovered ? CT_WATCH_RECOVERED : CT_WATCH_FAILED;
 }
 
-static uint64_t get_first_event(const struct ct_incidents *n, size_t i, uint64_t *t_ns) {
-    const struct ct_oom_event *first = &n->ooms[n->list[i].first];
-    *t_ns = first->t_ns;
-    return first->event;
-}
-
 static void read_fresh(struct reader *x) {
     const struct ct_incidents *n = &x->scan.incidents;
     struct ct_watch_fresh *f = &x->to->fresh;
     f->next_event = x->of->fresh_from;
     for (size_t i = 0; i < n->count && !f->is_open; i++) {
-        uint64_t t_ns;
-        const uint64_t event = get_first_event(n, i, &t_ns);
-        if (event < x->of->fresh_from)
+        const struct ct_oom_event *first = &n->ooms[n->list[i].first];
+        if (first->event < x->of->fresh_from)
             continue;
-        f->is_open = x->of->now_ns && t_ns + SETTLED_NS > x->of->now_ns;
+        f->is_open = x->of->now_ns && first->t_ns + SETTLED_NS > x->of->now_ns;
         if (f->is_open)
             return;
         f->count[find_outcome(n, i)]++;
-        f->next_event = event + 1;
+        f->next_event = first->event + 1;
     }
 }
 
@@ -328,15 +321,9 @@ static void read_incidents(struct reader *x) {
         d->failed += find_outcome(n, i) == CT_WATCH_FAILED;
     for (size_t back = 0; back < n->count && back < CT_WATCH_INCIDENTS; back++) {
         const size_t i = n->count - 1 - back;
-        const struct ct_oom_event *o = ct_incidents_head(n, i);
-        uint64_t first_ns;
         d->incidents[d->incident_count++] =
-            (struct ct_watch_incident){.event = o->event,
-                                       .t_ns = o->t_ns,
-                                       .first_event = get_first_event(n, i, &first_ns),
-                                       .device = o->device < CT_MAX_DEVICES ? o->device : -1,
-                                       .bytes_known = o->bytes_known,
-                                       .bytes = o->bytes,
+            (struct ct_watch_incident){.head = *ct_incidents_head(n, i),
+                                       .first_event = n->ooms[n->list[i].first].event,
                                        .outcome = find_outcome(n, i)};
     }
 }

@@ -55,9 +55,10 @@ static int has_verdict(const struct ct_watch_details *d, const struct ct_watch_i
 static void put_incident_text(const struct log *l, const struct ct_watch_process *p,
                               const struct ct_watch_incident *i) {
     const struct ct_watch_verdict *v = &p->details.verdict;
-    begin_text(l, p, i->t_ns);
-    fprintf(l->out, "%s: a request of %s ", ct_watch_text_device(i->device).text,
-            i->bytes_known ? ct_human_bytes(i->bytes, CT_UNITS_IEC).text : "unknown size");
+    begin_text(l, p, i->head.t_ns);
+    fprintf(l->out, "%s: a request of %s ", ct_watch_text_device(i->head.device).text,
+            i->head.bytes_known ? ct_human_bytes(i->head.bytes, CT_UNITS_IEC).text
+                                : "unknown size");
     if (i->outcome == CT_WATCH_RETRIED)
         fputs("ran out of memory, and succeeded when PyTorch repeated it\n", l->out);
     else if (has_verdict(&p->details, i))
@@ -72,9 +73,9 @@ static void put_incident_text(const struct log *l, const struct ct_watch_process
 static void put_incident_json(const struct log *l, const struct ct_watch_process *p,
                               const struct ct_watch_incident *i) {
     const struct ct_watch_verdict *v = &p->details.verdict;
-    struct ct_json j = begin_json(l, p, i->t_ns, "incident", i->device);
-    ct_json_number(&j, "event", i->event);
-    ct_json_number_or_null(&j, "requested_bytes", i->bytes_known, i->bytes);
+    struct ct_json j = begin_json(l, p, i->head.t_ns, "incident", i->head.device);
+    ct_json_number(&j, "event", i->head.event);
+    ct_json_number_or_null(&j, "requested_bytes", i->head.bytes_known, i->head.bytes);
     ct_json_text(&j, "outcome", ct_watch_outcome_name(i->outcome));
     if (has_verdict(&p->details, i)) {
         ct_json_text(&j, "scenario", ct_scenario_name(v->scenario));

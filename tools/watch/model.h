@@ -12,9 +12,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "analyze/incidents.h"
 #include "base/error.h"
 #include "diagnose/verdicts.h"
-#include "replay/torch_pool.h"
 #include "watch/trend.h"
 
 enum ct_watch_part {
@@ -59,11 +59,8 @@ struct ct_watch_site {
 enum ct_watch_outcome { CT_WATCH_FAILED, CT_WATCH_RECOVERED, CT_WATCH_RETRIED, CT_WATCH_OUTCOMES };
 
 struct ct_watch_incident {
-    uint64_t event, t_ns;
-    uint64_t first_event; // of its first failed call, which never changes
-    int device;           // -1: unknown
-    int bytes_known;
-    uint64_t bytes;
+    struct ct_oom_event head; // which describes it
+    uint64_t first_event;     // of its first failed call, which never changes
     enum ct_watch_outcome outcome;
 };
 

@@ -154,10 +154,12 @@ static void print_incident(FILE *out, const struct ct_watch_incident *i,
     static const char *const outcomes[] = {"failed", "succeeded when it was repeated later",
                                            "PyTorch's repeated call got it"};
     fprintf(out, "  %s #%" PRIu64 " " CT_WRAP_HANG,
-            ct_human_elapsed(i->t_ns > d->start_ns ? i->t_ns - d->start_ns : 0).text, i->event);
-    if (i->device >= 0)
-        fprintf(out, "GPU %d, ", i->device);
-    fprintf(out, "%s: %s\n", i->bytes_known ? bytes_of(i->bytes).text : "a request of unknown size",
+            ct_human_elapsed(i->head.t_ns > d->start_ns ? i->head.t_ns - d->start_ns : 0).text,
+            i->head.event);
+    if (i->head.device < CT_MAX_DEVICES)
+        fprintf(out, "%s, ", ct_watch_text_device(i->head.device).text);
+    fprintf(out, "%s: %s\n",
+            i->head.bytes_known ? bytes_of(i->head.bytes).text : "a request of unknown size",
             outcomes[i->outcome]);
 }
 

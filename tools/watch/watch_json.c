@@ -96,10 +96,11 @@ static void add_incidents(struct ct_json *j, const struct ct_watch_details *d) {
     for (size_t k = 0; k < d->incident_count; k++) {
         const struct ct_watch_incident *i = &d->incidents[k];
         ct_json_open(j, NULL, '{');
-        ct_json_number(j, "event", i->event);
-        ct_json_number(j, "t_ns", i->t_ns);
-        ct_json_number_or_null(j, "device", i->device >= 0, (uint64_t)i->device);
-        ct_json_number_or_null(j, "requested_bytes", i->bytes_known, i->bytes);
+        ct_json_number(j, "event", i->head.event);
+        ct_json_number(j, "t_ns", i->head.t_ns);
+        ct_json_number_or_null(j, "device", i->head.device < CT_MAX_DEVICES,
+                               (uint64_t)i->head.device);
+        ct_json_number_or_null(j, "requested_bytes", i->head.bytes_known, i->head.bytes);
         ct_json_text(j, "outcome", ct_watch_outcome_name(i->outcome));
         ct_json_close(j, '}');
     }
