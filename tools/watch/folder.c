@@ -48,11 +48,11 @@ int ct_folder_open_own(int folder, const char *name, struct stat *st) {
     return -1;
 }
 
-int ct_folder_has_journal(int folder, const char *name) {
-    char journal[512];
+int ct_folder_has(int folder, const char *name, const char *suffix) {
+    char path[512];
     struct stat st;
-    (void)snprintf(journal, sizeof journal, "%s%s", name, CT_JOURNAL_SUFFIX);
-    return fstatat(folder, journal, &st, AT_SYMLINK_NOFOLLOW) == 0;
+    (void)snprintf(path, sizeof path, "%s%s", name, suffix);
+    return fstatat(folder, path, &st, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
 int ct_folder_is_unused(int folder, const char *name) {
@@ -101,8 +101,9 @@ static enum ct_folder_kind find_kind(int folder, const char *name, int fd) {
     if (magic == CT_TRACE_MAGIC_CHUNK)
         return CT_FOLDER_TRACE;
     // A trace that has nothing yet, or nothing any more, is one by its journal.
-    return magic != CT_TRACE_MAGIC_NONE && ct_folder_has_journal(folder, name) ? CT_FOLDER_TRACE
-                                                                               : CT_FOLDER_NONE;
+    return magic != CT_TRACE_MAGIC_NONE && ct_folder_has(folder, name, CT_JOURNAL_SUFFIX)
+               ? CT_FOLDER_TRACE
+               : CT_FOLDER_NONE;
 }
 
 // ---- the list -----------------------------------------------------------------------------------
@@ -205,7 +206,7 @@ int ct_finished_is(int folder, const char *path, const char *name) {
     const int fd = ct_folder_open_own(folder, name, &st);
     if (fd < 0)
         return 0;
-    const int is_over = ct_folder_has_journal(folder, name)
+    const int is_over = ct_folder_has(folder, name, CT_JOURNAL_SUFFIX)
                             ? has_left_journal(path, name)
                             : has_end(fd, (uint64_t)st.st_size, name);
     // The last question: a recorder whose host has closed its descriptor never has to wait for it.
@@ -240,7 +241,8 @@ enum ct_failures ct_failures_read(int folder, const char *path, const char *name
     const int fd = ct_folder_open_own(folder, name, &st);
     if (fd < 0)
         return found;
-    if (ct_folder_has_journal(folder, name) && ct_watch_journal_open(&j, path, name, why)) {
+    if (ct_folder_has(folder, name, CT_JOURNAL_SUFFIX) &&
+        ct_watch_journal_open(&j, path, name, why)) {
         close(fd);
         return found;
     }

@@ -46,8 +46,9 @@ struct ct_folder {
 int ct_folder_read(struct ct_folder *f, const char *path);
 // Opens a file of this user, if it is a regular one. -1: it is none.
 int ct_folder_open_own(int folder, const char *name, struct stat *st);
-// Whether FOLDER/NAME.journal is there: a file, or a link, wherever that leads.
-int ct_folder_has_journal(int folder, const char *name);
+// Whether a file lies there that has the name of a trace with this ending: a file, or a link,
+// wherever that leads.
+int ct_folder_has(int folder, const char *name, const char *suffix);
 // Whether it is such a file, and no process has it open for writing or mapped.
 int ct_folder_is_unused(int folder, const char *name);
 // Of a file as it is now: another one after each change.

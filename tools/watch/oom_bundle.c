@@ -69,15 +69,9 @@ static int needs_one_running(const struct look *l, const struct ct_folder_file *
     return ct_failures_read(l->folder.fd, l->path, f->name) == CT_FAILURES_LASTING;
 }
 
-static int has_bundle(const struct look *l, const char *name) {
-    char bundle[512];
-    struct stat st;
-    (void)snprintf(bundle, sizeof bundle, "%s%s", name, CT_FOLDER_BUNDLE_SUFFIX);
-    return fstatat(l->folder.fd, bundle, &st, AT_SYMLINK_NOFOLLOW) == 0;
-}
-
 static int needs_one(const struct look *l, const struct ct_folder_file *f) {
-    if (f->kind != CT_FOLDER_TRACE || strlen(f->name) > 200 || has_bundle(l, f->name))
+    if (f->kind != CT_FOLDER_TRACE || strlen(f->name) > 200 ||
+        ct_folder_has(l->folder.fd, f->name, CT_FOLDER_BUNDLE_SUFFIX))
         return 0;
     if (!ct_finished_is(l->folder.fd, l->path, f->name))
         return needs_one_running(l, f);
@@ -137,8 +131,8 @@ static int begin(struct look *l, const struct ct_folder_file *f) {
     b->name = b->trace + strlen(l->path) + 1;
     b->hash = ct_folder_hash(f);
     b->lock = ct_folder_open_own(l->folder.fd, f->name, &st);
-    if (b->lock < 0 || flock(b->lock, LOCK_EX | LOCK_NB) || has_bundle(l, f->name) ||
-        pipe2(out, O_CLOEXEC)) {
+    if (b->lock < 0 || flock(b->lock, LOCK_EX | LOCK_NB) ||
+        ct_folder_has(l->folder.fd, f->name, CT_FOLDER_BUNDLE_SUFFIX) || pipe2(out, O_CLOEXEC)) {
         if (b->lock >= 0)
             close(b->lock);
         return -1;
