@@ -133,7 +133,11 @@ static void advise_room(const struct ct_text_facts *f, struct ct_verdict *v) {
     const enum ct_framework program = ct_text_facts_program(f);
     const struct ct_server s = {.is = ct_server_has_options(program) ? program : CT_FRAMEWORK_VLLM,
                                 .log = f};
-    ct_plain_advice_option(v, &s, CT_OPTION_RANKS, NULL, "or spread the weights over more GPUs");
+    const struct ct_server_option *o = ct_server_option_find(s.is, CT_OPTION_RANKS);
+    if (o)
+        ct_verdict_add_setting(v, o->name,
+                               ct_text_advice_setting(f, CT_TEXT_FLAG_TENSOR_PARALLEL_SIZE), NULL,
+                               o->versions, "or spread the weights over more GPUs");
     ct_plain_advice_option(v, &s, CT_OPTION_QUANTIZATION, NULL, "or load quantized weights");
 }
 
@@ -188,9 +192,13 @@ static void judge_sglang(struct judged *j) {
 // take up to 2 GiB: more is another program's.
 static void judge_less_free(struct judged *j) {
     struct ct_figures *n = &j->n;
-    const int64_t desired = j->e->values[CT_TEXT_DESIRED].value, free = n->free;
+    const int64_t desired = j->e->values[CT_TEXT_DESIRED].value,
+                  free = j->e->values[CT_TEXT_FREE].value;
+    int64_t *const said[] = {&n->free, &n->total, &n->desired};
     j->oom = NULL;
     n->held = n->total > free && free >= 0 ? n->total - free : 0;
+    for (size_t i = 0; i < sizeof said / sizeof *said; i++)
+        *said[i] = *said[i] > 0 ? *said[i] : 0; // (a line can say less than nothing)
     const int by_others = n->held > 2 * GIB;
     for (int i = 0; i < 2; i++) {
         const int co_tenant = (i == 0) == by_others;
