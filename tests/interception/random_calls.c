@@ -15,7 +15,7 @@ struct world {
     CUstream stream;
     CUmemoryPool pool;
     CUdeviceptr device[SLOTS], async[SLOTS], va[SLOTS];
-    size_t va_size[SLOTS];
+    size_t va_size[SLOTS], mapped[SLOTS]; // mapped: bytes at the start of the range
     CUmemGenericAllocationHandle handle[SLOTS];
     CUarray array[SLOTS];
     CUmipmappedArray mipmap[SLOTS];
@@ -123,6 +123,7 @@ static void vmm(struct world *w) {
     CUdeviceptr p = 0;
     const int i = (int)roll(w, SLOTS), j = (int)roll(w, SLOTS);
     const size_t size = (size_t)(1 + roll(w, 4)) * 2 * MIB + (roll(w, 15) ? 0 : 1);
+    size_t n;
     memset(&prop, 0, sizeof prop);
     memset(&access, 0, sizeof access);
     prop.type = CU_MEM_ALLOCATION_TYPE_PINNED;
@@ -143,13 +144,16 @@ static void vmm(struct world *w) {
         break;
     case 2:
     case 3:
-        N(cuMemMap, w->va[i], roll(w, 6) ? 2 * MIB : w->va_size[i], 0, w->handle[j], 0);
+        n = roll(w, 6) ? 2 * MIB : w->va_size[i];
+        if (N(cuMemMap, w->va[i], n, 0, w->handle[j], 0))
+            w->mapped[i] = n;
         break;
     case 4:
         N(cuMemSetAccess, w->va[i], 2 * MIB, &access, 1);
         break;
-    case 5:
-        N(cuMemUnmap, w->va[i], roll(w, 3) ? 2 * MIB : w->va_size[i]);
+    case 5: // what is mapped, and all of it: an unmap is final (tentative.h), also one that fails
+        if (N(cuMemUnmap, w->va[i], w->mapped[i] ? w->mapped[i] : 2 * MIB))
+            w->mapped[i] = 0;
         break;
     case 6:
         if (N(cuMemRetainAllocationHandle, &h, (void *)(uintptr_t)w->va[i]) && roll(w, 2))
