@@ -98,10 +98,12 @@ def same_blocks(done, more=0):
 
 
 def the_end_of_it(done, more=0, wrapped=True):
-    """Of a trace whose beginning was overwritten."""
+    """Of a trace whose beginning was overwritten, but for chunks around a failure, which may stay."""
     (path,), (want,) = done.traces.values(), written_down(done).values()
     events = dumped(path)
-    out = lost(path) + ([] if events[0]["event"] or not wrapped else ["nothing was overwritten"])
+    gaps = [i for i, e in enumerate(events) if e["event"] != (events[i - 1]["event"] + 1 if i else 0)]
+    out = lost(path) + ([] if gaps or not wrapped else ["nothing was overwritten"])
+    events = events[gaps[-1] if gaps else 0:]
     for device, all_reports in want.items():
         got = reports(events).get(device, [])
         at = [n for n in range(more + 1) if got[:len(got) - n][-1000:] == all_reports[-1000:]]
