@@ -389,8 +389,10 @@ def crossing_rules():
 def layers_of_frameworks_are_hidden():
     t = Trace()
     traces.begin(t)
-    for at, layers in enumerate(([("__pyx_f_4cupy_4cuda_6memory_alloc", "/x/memory.so"), ("empty", "/x/cupy/_creation/basic.py", 34)],
-                                 [("tsl::BFCAllocator::Extend", "/x/xla_cuda_plugin.so"), ("bind", "/x/jax/_src/core.py", 731)])):
+    cupy, jax = "/v/site-packages/cupy/", "/v/site-packages/jax"
+    for at, layers in enumerate((
+            [("__pyx_f_4cupy_4cuda_6memory_alloc", cupy + "cuda/memory.so"), ("empty", cupy + "_creation/basic.py", 34)],
+            [("tsl::BFCAllocator::Extend", jax + "_plugins/xla_cuda_plugin.so"), ("bind", jax + "/_src/core.py", 731)])):
         t.event("alloc", (51 + at) * traces.S, api="cuMemAlloc_v2", bytes=1 << 20, ptr=0x10000000 << at, device=0, result=0,
                 space="device", stack=[("cuMemAlloc_v2", "/usr/lib/libcuda.so.1"), *layers, ("main", "/m/user.py", 15 + at)])
     path = t.save(scratch("layers.zst"))
