@@ -9,7 +9,7 @@ from tap import case, main  # noqa: E402
 from ways import *  # noqa: E402,F403
 
 SEQUENCES, CALLS = 250, 20  # of one process
-PROCESSES = 400 if FULL else 10
+PROCESSES = 160 if FULL else 10
 GROUP = 40 if FULL else 5
 FIRST = int(os.environ.get("WAYS_SEED", 1))
 

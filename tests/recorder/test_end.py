@@ -29,7 +29,7 @@ def alone(where):
 def dies(kind, status, end, argument="0", **env):
     """Repeated, since most of these are races."""
     problems = []
-    for i in range(20 if FULL else 1):
+    for i in range(8 if FULL else 1):
         where, seen = run(program("exit_kinds"), kind, argument, env=env)
         if seen != status:
             problems.append(f"exit status {seen}, not {status}: {said(where)[:500]}")

@@ -17,38 +17,38 @@ from tap import SIM, case, note, repeat, report  # noqa: E402
 SMALL = {"CUTRACE_MAX_SIZE": "1M", "CUTRACE_FLUSH_MS": "10", "CUTRACE_STACK_DEPTH": "1", "CUTRACE_FREE_STACKS": "1",
          "CUTRACE_TICK_NS": "1"}  # much on the disk for an event
 MEMORY = {"CUTRACE_MEMORY": "1"}
-ROUND = 360000 if FULL else 150000  # calls: SMALL has room for 120,000, in memory for twice as many
+ROUND = 150000  # calls: SMALL has room for 120,000, in memory for twice as many
 CUPTI = os.path.join(SIM, "cupti")
 # The driver loads the library, and CUPTI shows it the calls.
 INJECTED = {"LD_PRELOAD": None, "CUDA_INJECTION64_PATH": LIBRARY, "LD_LIBRARY_PATH": f"{CUPTI}:{SIM}"}
 OFTEN = {"CUTRACE_FLUSH_MS": "40", "CUTRACE_UPDATE_MS": "10"}  # of chunks that are not complete yet
 # name: (arguments of worker, calls at most before the kill, environment, kills of a full run)
 CASES = {
-    "1 thread, full rate": ("worker 1 0 64 0", 12000, {}, 50),
-    "2 threads, full rate": ("worker 2 0 64 0", 12000, {}, 60),
-    "8 threads, full rate": ("worker 8 0 64 0", 12000, {}, 60),
-    "1 thread, 1 call a millisecond": ("worker 1 1000 64 0", 300, {}, 20),
-    "2 threads, 1 call a millisecond": ("worker 2 1000 64 0", 300, {}, 20),
-    "8 threads, 1 call a millisecond": ("worker 8 1000 64 0", 1200, {}, 20),
-    "chunks all the time": ("worker 2 20 64 0", 8000, {"CUTRACE_FLUSH_MS": "10"}, 40),
-    "provisional chunks all the time": ("worker 2 200 64 0", 3000, OFTEN, 40),
-    "many chunks, rings that go round": ("worker 2 0 64 0", 80000 if FULL else 20000, {"CUTRACE_STACKS": "off"}, 12),
-    "calls of all kinds": ("random", 6000, {}, 20),
-    "a group of processes": ("group 2 0 64 0", 8000, {}, 20),
-    "the file goes round": ("worker 2 0 4000 0", ROUND, SMALL, 6),
+    "1 thread, full rate": ("worker 1 0 64 0", 12000, {}, 20),
+    "2 threads, full rate": ("worker 2 0 64 0", 12000, {}, 24),
+    "8 threads, full rate": ("worker 8 0 64 0", 12000, {}, 24),
+    "1 thread, 1 call a millisecond": ("worker 1 1000 64 0", 300, {}, 8),
+    "2 threads, 1 call a millisecond": ("worker 2 1000 64 0", 300, {}, 8),
+    "8 threads, 1 call a millisecond": ("worker 8 1000 64 0", 1200, {}, 8),
+    "chunks all the time": ("worker 2 20 64 0", 8000, {"CUTRACE_FLUSH_MS": "10"}, 16),
+    "provisional chunks all the time": ("worker 2 200 64 0", 3000, OFTEN, 16),
+    "many chunks, rings that go round": ("worker 2 0 64 0", 80000 if FULL else 20000, {"CUTRACE_STACKS": "off"}, 4),
+    "calls of all kinds": ("random", 6000, {}, 8),
+    "a group of processes": ("group 2 0 64 0", 8000, {}, 8),
+    "the file goes round": ("worker 2 0 4000 0", ROUND, SMALL, 3),
     "the file goes round, with provisional chunks":
-        ("worker 8 100 4000 0", ROUND, {**SMALL, **OFTEN, "CUTRACE_STACKS": "off"}, 6),
-    "checkpoints of many allocations": ("worker 2 0 20000 0", ROUND, SMALL, 6),
-    "checkpoints with sums only": ("worker 2 0 30000 0", ROUND, SMALL, 6),
-    "in memory": ("worker 2 0 64 0", 12000, {**MEMORY, "CUTRACE_FLUSH_MS": "10"}, 40),
-    "in memory, nothing is written": ("worker 8 10 64 0", 12000, {**MEMORY, "WORKER_REFUSALS": "0"}, 20),
-    "in memory, which goes round": ("worker 2 0 4000 0", 2 * ROUND, {**SMALL, **MEMORY, "WORKER_REFUSALS": "0"}, 6),
+        ("worker 8 100 4000 0", ROUND, {**SMALL, **OFTEN, "CUTRACE_STACKS": "off"}, 3),
+    "checkpoints of many allocations": ("worker 2 0 20000 0", ROUND, SMALL, 3),
+    "checkpoints with sums only": ("worker 2 0 30000 0", ROUND, SMALL, 3),
+    "in memory": ("worker 2 0 64 0", 12000, {**MEMORY, "CUTRACE_FLUSH_MS": "10"}, 16),
+    "in memory, nothing is written": ("worker 8 10 64 0", 12000, {**MEMORY, "WORKER_REFUSALS": "0"}, 8),
+    "in memory, which goes round": ("worker 2 0 4000 0", 2 * ROUND, {**SMALL, **MEMORY, "WORKER_REFUSALS": "0"}, 3),
     "in memory, which goes round and is written now and then":
-        ("worker 2 0 4000 0", 2 * ROUND, {**SMALL, **MEMORY, "WORKER_REFUSALS": "20000"}, 6),
+        ("worker 2 0 4000 0", 2 * ROUND, {**SMALL, **MEMORY, "WORKER_REFUSALS": "20000"}, 3),
     **{f"8 new threads {how}": ("worker 8 0 64 0", 12000, {"WORKER_LEAVES": what}, 40)
        for what, how in (("files", "after all descriptors were closed"), ("root", "after chroot"), ("user", "after setuid"))
        if what == "files" or os.geteuid() == 0},
-    "in memory, a group of processes": ("group 2 0 64 0", 8000, MEMORY, 12),
+    "in memory, a group of processes": ("group 2 0 64 0", 8000, MEMORY, 4),
     **({"injected alone": ("worker 2 0 64 0", 12000, INJECTED, 40)} if os.path.exists(CUPTI + "/libcupti.so.13") else {}),
 }
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Traces that wrap many times: the state at each checkpoint that is left, the final state and the history agree with
-the program's own log of every call (ring_checker.py). With CUTRACE_FULL=1: 10 million events in a file of 16 MiB."""
+the program's own log of every call (ring_checker.py). With CUTRACE_FULL=1: 5 million events in a file of 8 MiB."""
 import glob
 import json
 import os
@@ -14,7 +14,7 @@ import ring_checker  # noqa: E402
 from death import *  # noqa: E402,F403
 from tap import case, note, read_json  # noqa: E402
 
-CALLS, SIZE = (10_000_000, "16M") if FULL else (300_000, "1M")
+CALLS, SIZE = (5_000_000, "8M") if FULL else (300_000, "1M")
 # Failures on the way, so that checkpoints come between a give-back and its failure, too.
 FAILURES = ",".join(f"cuMemFree_v2:{n}-{n + 3}:1" for n in range(CALLS // 64, CALLS // 2, CALLS // 64))
 

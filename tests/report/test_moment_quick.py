@@ -128,7 +128,7 @@ def whole_traces():
         n = len(whole.records)
         edges = sorted(r.sample(range(n // 4, n - 1), 3))
         made = noted(b"".join(make_checkpoint.insert(whole, edges)), os.path.basename(os.path.dirname(path)) + ".zst")
-        for moment in [elapsed(whole, r.randrange(n)) for _ in range(8 if FULL else 2)] + ["--at=end"]:
+        for moment in [elapsed(whole, r.randrange(n)) for _ in range(3 if FULL else 2)] + ["--at=end"]:
             found, checkpoint = compare(made, moment)
             problems, begun, count = problems + found, begun + (checkpoint is not None), count + 1
     check(0 < begun and (begun < count or not FULL), "%d of %d began at a checkpoint" % (begun, count))
@@ -186,7 +186,7 @@ def behind_damage():
 @case("of events and times: the bytes are the model's, from checkpoints in one part and in several")
 def programs():
     begun = 0
-    for seed in range(30 if FULL else 3):
+    for seed in range(10 if FULL else 3):
         p = Program(seed, parts=1 + seed % 3)
         path = noted(p.trace.bytes(), "program-%d.zst" % seed)
         for event in (0, 299, 300, 366, 668, p.random.randrange(1200), 1199):

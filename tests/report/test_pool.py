@@ -829,7 +829,7 @@ def wrapped(seed, n):
 def short_runs():
     requests, retries = {o: dict.fromkeys(("not_enough_free", "fragmented", "fit_unused"), 0) for o in ("growth_causes", "oom_causes")}, 0
     named = refused = 0
-    for seed in range(20 if FULL else 5):
+    for seed in range(10 if FULL else 5):
         r, refusals, n = whole(seed, 1800 if seed % 2 else 1000, 2)
         named += n
         refused += len(refusals)
@@ -1099,7 +1099,7 @@ def recorded():
 
 @case("traces that begin with a checkpoint")
 def checkpoints():
-    for seed in range(40 if FULL else 4):
+    for seed in range(14 if FULL else 4):
         wrapped(seed, 2100)
 
 

@@ -142,7 +142,7 @@ def namesake():
 
 @case("while sealers of two containers look all the time, processes record and are killed: each trace is its ledger")
 def kills():
-    where, n = folder(), 200 if FULL else 7
+    where, n = folder(), 60 if FULL else 7
     choice = dice()
     kinds = ({}, {"CUTRACE_MEMORY": "1"}, {"CUTRACE_FLUSH_MS": "10"}, {"CUTRACE_FLUSH_MS": "40", "CUTRACE_UPDATE_MS": "10"})
     sealer = [CUTRACE, "watch", "--seal", "--interval=100ms", where]

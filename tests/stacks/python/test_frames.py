@@ -118,7 +118,7 @@ def skip(reason):
 
 
 def main():
-    stacks = 1000 if not FULL else 11000 if sanitizer() else 110000
+    stacks = 1000 if not FULL else 5000 if sanitizer() else 50000
     fetch()
     for number, (version, kind, command) in enumerate(interpreters()):
         for name, part, times in cases_of(number, (version, kind, command)):

@@ -16,7 +16,7 @@ import tap  # noqa: E402
 from tap import BUILD, FULL, REPORT, SIM  # noqa: E402
 from test_frames import HERE, fetch, interpreters, traced  # noqa: E402
 
-ALLOCATIONS = 20000 if FULL else 200
+ALLOCATIONS = 8000 if FULL else 200
 DRIVER = os.path.join(SIM, "libcuda.so.1")
 # What lies between two Python frames, where the symbols of the interpreter are there to tell.
 BETWEEN = {"sorted": "sort", "map": "map_next|list_", "reduce": "reduce", "callback": "ffi|closure|_CallPythonObject",

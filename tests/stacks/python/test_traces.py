@@ -15,7 +15,7 @@ import test_frames  # noqa: E402
 from tap import FULL, SIM  # noqa: E402
 from test_frames import HERE, traced  # noqa: E402
 
-STACKS = 20000 if FULL else 100
+STACKS = 8000 if FULL else 100
 LAST = 1 << 21  # as in traced.py
 
 

@@ -4,7 +4,7 @@
 event of a block, in random runs with several settings; and what the model says of other settings, against a real run of
 the same requests with these. test_model.py [WORD]... runs the cases whose names contain one of the words.
 
-CUTRACE_MODEL_RUNS: runs of each setting (3; with CUTRACE_FULL=1 200)."""
+CUTRACE_MODEL_RUNS: runs of each setting (3; with CUTRACE_FULL=1 80)."""
 import collections
 import concurrent.futures
 import functools
@@ -21,7 +21,7 @@ import test_blocks  # noqa: E402
 import wheels  # noqa: E402
 
 PROGRAM = os.path.join(tap.BUILD, "tests/unit/programs/allocator_program")
-RUNS = int(os.environ.get("CUTRACE_MODEL_RUNS", "200" if tap.FULL else "3"))
+RUNS = int(os.environ.get("CUTRACE_MODEL_RUNS", "80" if tap.FULL else "3"))
 OPERATIONS = 2000
 BOUND = 20  # thousandths of the largest reserve: the bound of the issue, and that of the report
 

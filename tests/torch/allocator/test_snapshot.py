@@ -25,7 +25,7 @@ VIEWER = os.path.join(HERE, "../export/viewer.js")
 CASES = [c for c in test_blocks.CASES if tap.FULL or c[0] in (
     "one stream, more than fits", "blocks that another stream uses", "expandable segments, several streams",
     "private pools and captures", "refusals by the driver", "threads on two devices")]
-MOMENTS = 12 if tap.FULL else 4  # of each run
+MOMENTS = 6 if tap.FULL else 4  # of each run
 
 
 def export(run, *options):
