@@ -55,11 +55,12 @@ static inline int ct_noise_matches(const char *pattern, const char *name) {
 // name.
 static inline int ct_noise_row_matches(const struct ct_noise_row *row,
                                        enum ct_noise_subject subject, const char *name) {
-    const char *slash = strrchr(name, '/');
     if (row->subject != subject)
         return 0;
-    if (subject == CT_NOISE_MODULE && slash && !strchr(row->pattern, '/'))
-        name = slash + 1;
+    if (subject == CT_NOISE_MODULE && !strchr(row->pattern, '/')) {
+        const char *slash = strrchr(name, '/');
+        name = slash ? slash + 1 : name;
+    }
     return ct_noise_matches(row->pattern, name);
 }
 
