@@ -72,20 +72,14 @@ static void print_notes(struct ct_view *v, const struct ct_program_pools *p) {
         fputs("  not all that the program said of its pools is in the trace: the figures are of a "
               "part of it, and what is unused is not known\n",
               v->out);
-    if (p->complete && (p->unknown_count || p->replaced_count))
-        fprintf(
-            v->out,
-            "  %s a pool took back what it had not handed out, %s it handed out what it had not "
-            "taken back\n",
-            ct_human_counted(p->unknown_count, "time").text,
-            ct_human_counted(p->replaced_count, "time").text);
-    else if (p->unknown_count || p->replaced_count)
-        fprintf(
-            v->out,
-            "  %s a pool took back what this part does not show as handed out, %s it handed out "
-            "what this part does not show as taken back\n",
-            ct_human_counted(p->unknown_count, "time").text,
-            ct_human_counted(p->replaced_count, "time").text);
+    if (p->unknown_count || p->replaced_count)
+        fprintf(v->out,
+                p->complete ? "  %s a pool took back what it had not handed out, %s it handed out "
+                              "what it had not taken back\n"
+                            : "  %s a pool took back what this part does not show as handed out, "
+                              "%s it handed out what this part does not show as taken back\n",
+                ct_human_counted(p->unknown_count, "time").text,
+                ct_human_counted(p->replaced_count, "time").text);
 }
 
 void ct_frag_program_print(struct ct_view *v, const struct ct_program_pools *p) {
