@@ -51,13 +51,13 @@ struct name_entry {
     char name[];
 };
 
-void ct_read_folder(int fd, int (*visit)(void *user, const char *name, unsigned type), void *user) {
-    // Static: the host's thread may have a small stack.
-    static _Alignas(struct name_entry) char buffer[32 << 10];
+void ct_read_folder(int fd, struct ct_folder_room *room,
+                    int (*visit)(void *user, const char *name, unsigned type), void *user) {
+    const char *const from = room->bytes;
     long n;
-    while ((n = ct_getdents(fd, buffer, sizeof buffer)) > 0)
-        for (long at = 0; at < n; at += ((const struct name_entry *)(buffer + at))->bytes) {
-            const struct name_entry *const e = (const void *)(buffer + at);
+    while ((n = ct_getdents(fd, room->bytes, sizeof room->bytes)) > 0)
+        for (long at = 0; at < n; at += ((const struct name_entry *)(from + at))->bytes) {
+            const struct name_entry *const e = (const void *)(from + at);
             if (visit(user, e->name, e->type))
                 return;
         }

@@ -18,9 +18,16 @@ int ct_read_number_after(const char *text, const char *label, uint64_t *number);
 // The part of a path after the last slash.
 const char *ct_base_name(const char *path);
 
+// Where a folder's entries lie while they are visited: the caller's, because the host's thread may
+// have a small stack, and because two threads may read folders at the same time.
+struct ct_folder_room {
+    _Alignas(uint64_t) char bytes[16 << 10];
+};
+
 // Calls `visit` for each name in the open folder, "." and ".." too, with its type (DT_*), until it
-// returns other than 0. One thread at a time: the one that opens the trace, then the writer thread.
-void ct_read_folder(int fd, int (*visit)(void *user, const char *name, unsigned type), void *user);
+// returns other than 0.
+void ct_read_folder(int fd, struct ct_folder_room *room,
+                    int (*visit)(void *user, const char *name, unsigned type), void *user);
 
 // A mapping of a file. The path is cut if it is very long, and valid during the visit alone.
 struct ct_mapping {

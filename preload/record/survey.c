@@ -148,12 +148,13 @@ static int add_children_of_task(void *user, const char *name, unsigned type) {
 // Each thread has children of its own. Returns whether the kernel tells them.
 static int add_children_of(unsigned pid, struct pids *p) {
     struct threads t = {.to = p, .pid = pid};
+    struct ct_folder_room room;
     char path[64];
     ct_print(path, sizeof path, "/proc/%u/task", pid);
     const int fd = ct_open(path, O_RDONLY | O_DIRECTORY);
     if (fd < 0)
         return 0;
-    ct_read_folder(fd, add_children_of_task, &t);
+    ct_read_folder(fd, &room, add_children_of_task, &t);
     ct_close(fd);
     return t.is_told;
 }

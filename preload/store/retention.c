@@ -266,14 +266,15 @@ static int open_folder(const char *file) {
 }
 
 void ct_retention_remove_old(const char *pattern, const char *file, uint64_t max_traces) {
-    static struct folder f;
+    static struct folder f; // under the drain lock, as the room
+    static struct ct_folder_room room;
     f = (struct folder){.fd = open_folder(file),
                         .has_counter = ct_file_pattern_has_counter(pattern)};
     if (f.fd < 0)
         return;
     f.trace = ct_pages_map(ENTRIES_MAX * sizeof *f.trace);
     if (f.trace && !parse_pattern(pattern, &f.glob))
-        ct_read_folder(f.fd, add_entry, &f);
+        ct_read_folder(f.fd, &room, add_entry, &f);
     while (f.traces > max_traces)
         remove_oldest(&f);
     if (f.trace)

@@ -178,9 +178,10 @@ static int add_counted_name(void *names, const char *name, unsigned type) {
 }
 
 static void read_names(int fd) {
+    struct ct_folder_room room;
     uint32_t names = 0;
     memset(found, 0, sizeof found);
-    ct_read_folder(fd, add_counted_name, &names);
+    ct_read_folder(fd, &room, add_counted_name, &names);
 }
 
 void ct_package_versions_publish(const char *key, const char *version) {
