@@ -38,7 +38,8 @@ static void node_exit(struct ct_hook_call *call, CUresult r, const CUgraphNodePa
     ct_hook_alloc_exit(call, r);
 }
 
-#define ON_ADD_NODE(symbol, params, args)                           \
+#define CT_HOOK(symbol, base, abi, ptsz, params, args)
+#define CT_NODE_HOOK(symbol, base, abi, ptsz, params, args)         \
     CUresult ct_on_##symbol(ct_fn_##symbol *real, CT_ARGS params) { \
         struct ct_hook_call call;                                   \
         if (!enter_node(&call, CT_ID_##symbol, nodeParams))         \
@@ -47,24 +48,8 @@ static void node_exit(struct ct_hook_call *call, CUresult r, const CUgraphNodePa
         node_exit(&call, r, nodeParams);                            \
         return r;                                                   \
     }
-ON_ADD_NODE(cuGraphAddNode,
-            (CUgraphNode * phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies,
-             size_t numDependencies, CUgraphNodeParams *nodeParams),
-            (phGraphNode, hGraph, dependencies, numDependencies, nodeParams))
+#include "intercept/hooks.def"
 
-#endif
-
-#define ON_ADD_NODE_WITH_EDGES(symbol)                                                       \
-    ON_ADD_NODE(symbol,                                                                      \
-                (CUgraphNode * phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, \
-                 const CUgraphEdgeData *dependencyData, size_t numDependencies,              \
-                 CUgraphNodeParams *nodeParams),                                             \
-                (phGraphNode, hGraph, dependencies, dependencyData, numDependencies, nodeParams))
-#if CUDA_VERSION >= 12030
-ON_ADD_NODE_WITH_EDGES(cuGraphAddNode_v2)
-#endif
-#if CUDA_VERSION >= 13040
-ON_ADD_NODE_WITH_EDGES(cuGraphAddNode_v3)
 #endif
 
 // ---- calls at which a graph gets or returns memory ------------------------------------------
