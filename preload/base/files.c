@@ -345,6 +345,9 @@ static int close_file(int fd);
         return (result)call((struct call){.what = DO_##name, MEMBERS members}); \
     }
 CALLS(CALL)
+#undef CALL
+#undef MEMBERS
+#undef CALLS
 
 int ct_open(const char *path, int flags) {
     return ct_openat(AT_FDCWD, path, flags);

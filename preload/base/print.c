@@ -187,7 +187,9 @@ size_t ct_print(char *buffer, size_t size, const char *format, ...) {
     return n;
 }
 
-size_t ct_print_utf8(char *to, uint32_t c) {
+size_t ct_print_utf8(char *to, uint32_t c, uint32_t otherwise) {
+    if (c > 0x10FFFF || (c >= 0xD800 && c <= 0xDFFF))
+        c = otherwise;
     if (c < 0x80) {
         to[0] = (char)c;
         return 1;

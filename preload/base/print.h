@@ -16,8 +16,9 @@ size_t ct_print(char *buffer, size_t size, const char *format, ...)
 size_t ct_print_va(char *buffer, size_t size, const char *format, va_list arguments)
     __attribute__((format(printf, 3, 0)));
 
-// Writes a character as UTF-8, in at most 4 bytes. Returns their number.
-size_t ct_print_utf8(char *to, uint32_t c);
+// Writes a character as UTF-8, in at most 4 bytes; what is none (a surrogate, a number above
+// 0x10FFFF) as the other one. Returns the number of bytes.
+size_t ct_print_utf8(char *to, uint32_t c, uint32_t otherwise);
 
 // Writes a line to stderr by one write(2) and ignores errors. Raises no SIGPIPE and keeps errno.
 // Writes nothing where descriptor 2 may have become a file of the program's own: it must lead to

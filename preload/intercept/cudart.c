@@ -8,7 +8,6 @@
 #include <link.h>
 #include <stdatomic.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/read_file.h"
@@ -105,12 +104,9 @@ static void publish_version(const char *path) {
     void *handle = is_runtime(path) ? dlopen(path, RTLD_NOLOAD | RTLD_LAZY) : NULL;
     void *address = handle ? ct_real_dlsym_get_libc()(handle, "cudaRuntimeGetVersion") : NULL;
     cudaError_t(CUDARTAPI * get_version)(int *) = (cudaError_t(CUDARTAPI *)(int *))address;
-    char key[96];
     int version;
-    if (!get_version || get_version(&version) != cudaSuccess)
-        return;
-    snprintf(key, sizeof key, "cuda.runtime.%s", ct_base_name(path));
-    ct_info_set(key, "%d", version);
+    if (get_version && get_version(&version) == cudaSuccess)
+        ct_info_set_number((uint64_t)version, "cuda.runtime.%s", ct_base_name(path));
 }
 
 static void *search_with_copy(const char *symbol, const void *caller, struct copy **copy) {

@@ -93,10 +93,8 @@ uint32_t ct_nvtx_names_read_wide(const wchar_t *text) {
     size_t n = 0;
     if (!text)
         return 0;
-    for (; *text && n < WIDE_BYTES; text++) {
-        const uint32_t c = (uint32_t)*text;
-        n += ct_print_utf8(line + n, c > 0x10FFFF || (c >= 0xD800 && c < 0xE000) ? '?' : c);
-    }
+    for (; *text && n < WIDE_BYTES; text++)
+        n += ct_print_utf8(line + n, (uint32_t)*text, '?');
     return ct_name_intern_copy(line, n);
 }
 

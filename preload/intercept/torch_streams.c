@@ -82,8 +82,10 @@ static int visit_object(struct dl_phdr_info *info, size_t size, void *user) {
         if (info->dlpi_phdr[i].p_type == PT_TLS)
             s->local_bytes = info->dlpi_phdr[i].p_memsz;
     const ElfW(Phdr) *const segment = ct_real_dlsym_find_segment(info, p);
-    s->start = info->dlpi_addr + (segment ? segment->p_vaddr : 0);
-    s->end = s->start + (segment ? segment->p_memsz : 0);
+    if (segment) {
+        s->start = info->dlpi_addr + segment->p_vaddr;
+        s->end = s->start + segment->p_memsz;
+    }
     return 0;
 }
 

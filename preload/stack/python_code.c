@@ -135,7 +135,7 @@ static size_t put_utf8(uint8_t *to, uint32_t c) {
         to[0] = (uint8_t)c;
         return 1;
     }
-    return ct_print_utf8((char *)to, c > 0x10FFFF || (c >= 0xD800 && c <= 0xDFFF) ? 0xFFFD : c);
+    return ct_print_utf8((char *)to, c, 0xFFFD);
 }
 
 // Returns the number of bytes. A name that is too long is cut after the last character that fits.

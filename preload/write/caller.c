@@ -69,8 +69,7 @@ struct ct_loaded_module *ct_caller_find_module(uint32_t stack, uint32_t *frame) 
         const enum ct_frame_rank rank = f ? rank_caller(f) : CT_FRAME_OURS;
         if (rank == CT_FRAME_NAMED)
             break;
-        if (rank == CT_FRAME_NAMELESS && f->state == CT_SYMBOL_NEW && !f->module->symbols &&
-            !f->module->no_symbols)
+        if (rank == CT_FRAME_NAMELESS && ct_frame_awaits_table(f))
             return f->module;
     }
     return NULL;

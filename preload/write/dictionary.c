@@ -460,7 +460,7 @@ void ct_dictionary_begin_resolving(void) {
 struct ct_loaded_module *ct_dictionary_next_unloaded_module(size_t *n) {
     for (; *n < frames_used; ++*n) {
         const struct ct_frame *f = &frames[*n];
-        if (f->state == CT_SYMBOL_NEW && f->module && !f->module->symbols && !f->module->no_symbols)
+        if (ct_frame_awaits_table(f))
             return f->module;
     }
     return NULL;

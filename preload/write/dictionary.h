@@ -37,7 +37,7 @@ void ct_dictionary_prefetch(const struct ct_event *e);
 enum ct_symbol_state { CT_SYMBOL_NEW, CT_SYMBOL_FOUND, CT_SYMBOL_MISSING };
 
 struct ct_frame {
-    uint64_t word; // as in cutrace/journal.h
+    uint64_t word; // as in cutrace/format/journal.h
     struct ct_loaded_module *module;
     const char *symbol;
     uint32_t symbol_bytes;
@@ -45,6 +45,11 @@ struct ct_frame {
     uint64_t symbol_offset;
     uint32_t id, generation;
 };
+
+// Whether its symbol may be in a table that its module has not loaded yet.
+static inline int ct_frame_awaits_table(const struct ct_frame *f) {
+    return f->state == CT_SYMBOL_NEW && f->module && !f->module->symbols && !f->module->no_symbols;
+}
 
 // The frame of a word of a stack, which is added if it is new; NULL: there is no room.
 struct ct_frame *ct_dictionary_intern_frame(uint64_t word);
