@@ -85,10 +85,6 @@ int64_t ct_text_advice_ranks(const struct ct_text_facts *f) {
     return ranks > INT32_MAX ? INT32_MAX : ranks;
 }
 
-static struct ct_human_text size(int64_t bytes) {
-    return ct_human_bytes(bytes > 0 ? (uint64_t)bytes : 0, CT_UNITS_IEC);
-}
-
 // Hundredths of a device's capacity, rounded up.
 static int64_t hundredths(int64_t bytes, int64_t capacity) {
     return (int64_t)(((__int128)bytes * 100 + capacity - 1) / capacity);
@@ -110,13 +106,13 @@ static struct ct_advice *add_without_value(struct ct_verdict *v, int64_t missing
     if (capacity)
         return ct_verdict_add_advice(
             v, "%s%s it by %.2f (its value is not in the text), to %s; %s of %s is missing", or,
-            how, (double)hundredths(bytes, capacity) / 100, why, size(bytes).text,
-            size(capacity).text);
+            how, (double)hundredths(bytes, capacity) / 100, why, ct_text_size(bytes).text,
+            ct_text_size(capacity).text);
     return ct_verdict_add_advice(
         v,
         "%s%s it, to %s; %s is missing (%.2f of a device of 24 GiB, %.2f of 80 GiB; the text does "
         "not say how large the device is)",
-        or, how, why, size(bytes).text, (double)hundredths(bytes, 24 * GIB) / 100,
+        or, how, why, ct_text_size(bytes).text, (double)hundredths(bytes, 24 * GIB) / 100,
         (double)hundredths(bytes, 80 * GIB) / 100);
 }
 
@@ -124,7 +120,7 @@ static struct ct_advice *add_without_value(struct ct_verdict *v, int64_t missing
 static void add_without_option(struct ct_verdict *v, int64_t missing, const char *why) {
     if (missing > 0)
         (void)ct_verdict_add_advice(v, "%s%s; %s was missing", or_before(v), why,
-                                    size(missing).text);
+                                    ct_text_size(missing).text);
     else
         (void)ct_verdict_add_advice(v, "%s%s", or_before(v), why);
 }
@@ -154,14 +150,15 @@ void ct_text_advice_budget(const struct ct_text_facts *f, struct ct_verdict *v, 
     if (moved <= 0 || moved > 98 * CENT) {
         (void)ct_verdict_add_advice(
             v, "%s alone does not help: it is %s, and the %s that %s are %.2f of %s", o->name, from,
-            size(bytes).text, missing < 0 ? "it would have to give" : "it would have to leave",
-            (double)cents / 100, size(total).text);
+            ct_text_size(bytes).text,
+            missing < 0 ? "it would have to give" : "it would have to leave", (double)cents / 100,
+            ct_text_size(total).text);
         return;
     }
     (void)snprintf(to, sizeof to, "%.2f", (double)moved / MILLION);
-    struct ct_advice *a =
-        ct_verdict_add_advice(v, "%s%s; %s is missing, at most %.2f of %s", or_before(v), why,
-                              size(bytes).text, (double)cents / 100, size(total).text);
+    struct ct_advice *a = ct_verdict_add_advice(v, "%s%s; %s is missing, at most %.2f of %s",
+                                                or_before(v), why, ct_text_size(bytes).text,
+                                                (double)cents / 100, ct_text_size(total).text);
     ct_advice_set(a, o->name, from, to, o->versions);
 }
 
@@ -180,7 +177,8 @@ void ct_text_advice_least_budget(const struct ct_text_facts *f, struct ct_verdic
             "raise it to at least %.2f, because %s is missing before the first "
             "block of the KV cache "
             "fits; one request of max_model_len may need more",
-            (double)(share + hundredths(missing, total) * CENT) / MILLION, size(missing).text);
+            (double)(share + hundredths(missing, total) * CENT) / MILLION,
+            ct_text_size(missing).text);
     else
         a = add_without_value(
             v, -missing,
@@ -223,15 +221,16 @@ static void advise_tokens(const struct ct_text_facts *f, struct ct_verdict *v,
     enum { STEP = 256 };
     const struct ct_server server = find_server(f);
     const struct ct_server_option *o = ct_server_option_find(server.is, CT_OPTION_STEP_TOKENS);
-    const int64_t now = o ? f->settings[o->flag].number.value / MILLION : 0,
+    const int is_read = o && o->flag != CT_TEXT_FLAGS;
+    const int64_t now = is_read ? f->settings[o->flag].number.value / MILLION : 0,
                   fits = scale_down(now, STEP, oom);
     char to[24], why[200] = "lower it, because the buffers of a step grow with it";
     if (fits)
         (void)snprintf(why, sizeof why,
                        "the buffers of a step grow with it, and %s of the %s was free; later "
                        "ones may need a lower value",
-                       size(oom->values[CT_TEXT_FREE].value).text,
-                       size(oom->values[CT_TEXT_TRIED].value).text);
+                       ct_text_size(oom->values[CT_TEXT_FREE].value).text,
+                       ct_text_size(oom->values[CT_TEXT_TRIED].value).text);
     (void)snprintf(to, sizeof to, "%" PRId64, fits);
     ct_plain_advice_option(v, &server, CT_OPTION_STEP_TOKENS, fits ? to : NULL, why);
 }

@@ -12,12 +12,10 @@
 #define MILLION 1000000
 
 // Kinds whose text names the scenario.
-static const struct {
-    enum ct_text_kind kind;
-    enum ct_rule rule;
-} rows[] = {
+static const int rule_of[CT_TEXT_KINDS] = {
+    // + 1; 0: none
 #define CT_KIND_RULE(KIND, SCENARIO, confidence, summary, evidence, advice, refuted_by) \
-    {CT_TEXT_KIND_##KIND, CT_RULE_KIND_##KIND},
+    [CT_TEXT_KIND_##KIND] = CT_RULE_KIND_##KIND + 1,
 #include "diagnose/rules.def"
 };
 
@@ -28,10 +26,6 @@ struct judged {
     struct ct_figures n;
     struct ct_rule_source rules;
 };
-
-static struct ct_human_text size(int64_t bytes) {
-    return ct_human_bytes(bytes > 0 ? (uint64_t)bytes : 0, CT_UNITS_IEC);
-}
 
 static struct ct_verdict *add(const struct judged *j, enum ct_rule rule) {
     return ct_rule_add(&j->rules, rule);
@@ -47,16 +41,16 @@ static void add_shares(const void *self, struct ct_verdict *v) {
     if (shares)
         (void)ct_verdict_add_text(
             v, "line %" PRIu64 ": weights %s, activations %s, outside of PyTorch %s", shares->line,
-            size(shares->values[CT_TEXT_WEIGHTS].value).text,
-            size(shares->values[CT_TEXT_ACTIVATION].value).text,
-            size(shares->values[CT_TEXT_NON_TORCH].value).text);
+            ct_text_size(shares->values[CT_TEXT_WEIGHTS].value).text,
+            ct_text_size(shares->values[CT_TEXT_ACTIVATION].value).text,
+            ct_text_size(shares->values[CT_TEXT_NON_TORCH].value).text);
     else if (loaded)
         (void)ct_verdict_add_text(v, "line %" PRIu64 ": the weights took %s", loaded->line,
-                                  size(loaded->values[CT_TEXT_WEIGHTS].value).text);
+                                  ct_text_size(loaded->values[CT_TEXT_WEIGHTS].value).text);
     if (kv && kv->values[CT_TEXT_KV].value < 0)
         (void)ct_verdict_add_text(
             v, "line %" PRIu64 ": the budget was %s too small for what comes before the KV cache",
-            kv->line, size(-kv->values[CT_TEXT_KV].value).text);
+            kv->line, ct_text_size(-kv->values[CT_TEXT_KV].value).text);
 }
 
 // The profile run takes in proportion to its tokens, as far as activations are known.
@@ -65,19 +59,18 @@ static void advise_profile(const struct ct_text_facts *f, const struct ct_text_s
     const struct ct_text_setting *set = &f->settings[CT_TEXT_FLAG_MAX_NUM_BATCHED_TOKENS];
     const char *from = ct_text_advice_setting(f, CT_TEXT_FLAG_MAX_NUM_BATCHED_TOKENS);
     const int64_t tokens = set->number.value / MILLION, took = s->activation.value;
-    int64_t fits = 0;
+    const int64_t fits =
+        from && s->activation.known ? ct_plain_advice_scale(tokens, 256, took, took - missing) : 0;
     char to[24] = "";
     struct ct_advice *a;
-    if (from && s->activation.known && missing > 0 && took > missing && tokens > 0)
-        fits = (int64_t)((__int128)tokens * (took - missing) / took) / 256 * 256;
-    if (fits > 0) {
+    if (fits) {
         (void)snprintf(to, sizeof to, "%" PRId64, fits);
         a = ct_verdict_add_advice(v,
                                   "or lower it, so that the profile run takes less; %" PRId64
                                   " tokens took %s (line %" PRIu64 "), and %s less is in "
                                   "proportion %s tokens",
-                                  tokens, size(took).text, s->activation.line, size(missing).text,
-                                  to);
+                                  tokens, ct_text_size(took).text, s->activation.line,
+                                  ct_text_size(missing).text, to);
     } else
         a = ct_verdict_add_advice(v, "or lower it, so that the profile run takes less; %s",
                                   s->activation.known
@@ -253,11 +246,8 @@ static void advise_kind(const void *self, struct ct_verdict *v) {
 }
 
 static void judge_by_row(const struct judged *j) {
-    size_t i = 0;
-    while (i < sizeof rows / sizeof *rows && rows[i].kind != j->e->kind)
-        i++;
-    if (i < sizeof rows / sizeof *rows)
-        (void)add(j, rows[i].rule);
+    if (rule_of[j->e->kind])
+        (void)add(j, (enum ct_rule)(rule_of[j->e->kind] - 1));
     else if (ct_template_role(j->e->kind) == CT_TEXT_ROLE_WRAPPER)
         (void)add(j, CT_RULE_TEXT_WRAPPER);
 }

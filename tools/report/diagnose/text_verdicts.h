@@ -12,6 +12,10 @@ void ct_text_verdicts_find(const struct ct_text_facts *f, struct ct_verdicts *v)
 // The out-of-memory message with the most figures, or NULL.
 const struct ct_text_fact *ct_text_verdicts_main_oom(const struct ct_text_facts *f);
 
+static inline struct ct_human_text ct_text_size(int64_t bytes) {
+    return ct_iec(bytes > 0 ? (uint64_t)bytes : 0);
+}
+
 // What to change, by the settings and figures that a text has. A value is only named where the text
 // has what it is computed from.
 

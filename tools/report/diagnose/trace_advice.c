@@ -19,10 +19,6 @@ static struct ct_setting find_setting(const struct ct_judged *j, enum ct_text_fl
     return ct_server_settings_find(j->c->facts, j->c->log, flag);
 }
 
-static const char *text_of(const struct ct_setting *s) {
-    return s->source == CT_SETTING_UNKNOWN ? NULL : s->text;
-}
-
 // The server that made the KV cache.
 static enum ct_framework find_owner(const struct ct_judged *j) {
     const struct ct_live_totals *live = j->c->live;
@@ -201,7 +197,7 @@ static void lower_share(const struct ct_judged *j, struct ct_verdict *v,
         *to ? ct_verdict_add_advice(v, "%smake the KV cache smaller by %s%s",
                                     v->advice_count ? "or " : "", ct_iec(bytes).text, purpose)
             : add_difference(j, v, cents, bytes, purpose, s.source != CT_SETTING_UNKNOWN);
-    ct_advice_set(a, o->name, text_of(&s), to, o->versions);
+    ct_advice_set(a, o->name, s.text, to, o->versions);
 }
 
 // Lowers the budget or the size of the cache to what fit calls safe. Returns 0 where fit does not
@@ -228,7 +224,7 @@ static int lower_to_bound(const struct ct_judged *j, struct ct_verdict *v, const
                                     "the largest size fit (cutrace-report fit has the arithmetic)",
                                     or, less.text)
             : ct_verdict_add_advice(v, "%slower it; how far is not known", or);
-    ct_advice_set(a, flag, text_of(s->now), to.text, versions);
+    ct_advice_set(a, flag, s->now->text, to.text, versions);
     return 1;
 }
 
@@ -257,7 +253,7 @@ void ct_trace_advice_room(const struct ct_judged *j, struct ct_verdict *v) {
     if (!o)
         return;
     const struct ct_setting now = has_size ? kv : find_setting(j, o->flag);
-    ct_verdict_add_setting(v, has_size ? kv_flag : o->name, text_of(&now), NULL,
+    ct_verdict_add_setting(v, has_size ? kv_flag : o->name, now.text, NULL,
                            has_size ? kv_versions : o->versions,
                            "lower it by more than the %s that was missing for this request, "
                            "because what that code would have asked for next is not known",
@@ -331,7 +327,7 @@ static void lower_tokens_to_bound(const struct ct_judged *j, struct ct_verdict *
     struct ct_advice *a = ct_verdict_add_advice(
         v, "%s%s; the largest takes %s to %s", begin_lower(v, to.text), why, ct_iec(step).text,
         ct_iec(ct_vllm_budget_pieces(step, CT_VLLM_PIECES_ANY)).text);
-    ct_advice_set(a, s->flag, text_of(s->now), to.text, versions);
+    ct_advice_set(a, s->flag, s->now->text, to.text, versions);
 }
 
 // vLLM refuses fewer tokens in a step than requests.
@@ -355,11 +351,9 @@ static void advise_tokens(const struct ct_judged *j, struct ct_verdict *v, const
         lower_tokens_to_bound(j, v, bound, why, o->versions);
     if (!o || bound)
         return;
-    if (now > 0 && step > room) {
-        const int64_t fits = (int64_t)((__int128)now * (__int128)room / (__int128)step);
-        if (fits >= STEP && fits >= find_least_tokens(j))
-            (void)snprintf(to, sizeof to, "%" PRId64, fits / STEP * STEP);
-    }
+    const int64_t fits = ct_plain_advice_scale(now, STEP, ct_figure(step), ct_figure(room));
+    if (fits && fits >= find_least_tokens(j))
+        (void)snprintf(to, sizeof to, "%" PRId64, fits);
     const char *begin = begin_lower(v, to);
     struct ct_advice *a =
         is_known
@@ -369,7 +363,7 @@ static void advise_tokens(const struct ct_judged *j, struct ct_verdict *v, const
                                     *to ? "; the value is an estimate, because the step "
                                           "failed before it had asked for all of its buffers"
                                         : "");
-    ct_advice_set(a, o->name, text_of(&s), to, o->versions);
+    ct_advice_set(a, o->name, s.text, to, o->versions);
 }
 
 // ---- by scenario -------------------------------------------------------------------------------
