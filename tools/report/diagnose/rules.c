@@ -100,7 +100,7 @@ static const char *find_close(const char *t) {
 static void write_number(FILE *out, const char *type, int64_t v) {
     switch (*type) {
     case 'b': // bytes
-        (void)fputs(ct_human_bytes((uint64_t)v, CT_UNITS_IEC).text, out);
+        (void)fputs(ct_iec((uint64_t)v).text, out);
         break;
     case 'c': // count
         (void)fputs(ct_human_count((uint64_t)v).text, out);

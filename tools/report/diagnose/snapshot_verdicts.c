@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "diagnose/snapshot_verdicts.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -200,8 +199,10 @@ static const struct {
 
 static void advise_vllm(const void *self, struct ct_verdict *v) {
     const struct judged *j = self;
+    if (j->c->phase.framework != CT_FRAMEWORK_VLLM)
+        return;
     for (size_t i = 0; i < sizeof of_vllm / sizeof *of_vllm; i++) {
-        if (of_vllm[i].scenario != v->scenario || j->c->phase.framework != CT_FRAMEWORK_VLLM)
+        if (of_vllm[i].scenario != v->scenario)
             continue;
         struct ct_figures n = j->n;
         n.what = of_vllm[i].text;

@@ -36,7 +36,6 @@ struct place {
 struct judged {
     const struct ct_text_facts *f;
     const struct ct_text_fact *oom;
-    struct ct_verdicts *v;
     struct ct_figures n;
     struct told told;
     struct place place;
@@ -246,8 +245,7 @@ void ct_text_oom_add_evidence(const struct ct_text_facts *f, const struct ct_tex
     struct judged j = {.f = f, .oom = oom};
     read_figures(&j);
     add_request(&j, v);
-    if (v->scenario == CT_SCENARIO_WARMUP)
-        add_meaning(&j, v);
+    add_meaning(&j, v);
 }
 
 // The advice of the scenario.
@@ -504,7 +502,7 @@ static void add_excluded(const void *self, struct ct_verdict *v) {
     const struct ct_figures *n = &j->n;
     // What others can have held at most: all that is neither free nor this process's.
     const int64_t wanted = n->missing > 0 ? n->missing : n->tried, others = n->most_others;
-    if (n->tried > n->unallocated && !ct_verdicts_find(j->v, CT_SCENARIO_FRAGMENTATION))
+    if (n->tried > n->unallocated && !ct_verdicts_find(j->rules.to, CT_SCENARIO_FRAGMENTATION))
         say(j, v,
             "excluded: fragmentation of PyTorch's pool (<unallocated:bytes> was idle in it, "
             "<tried:bytes> was asked for)");
@@ -667,7 +665,7 @@ static double find_best(const struct ct_verdicts *v, size_t from) {
 
 static void judge(struct judged *j) {
     const enum ct_text_kind kind = j->oom->kind;
-    const size_t before = j->v->count;
+    const size_t before = j->rules.to->count;
     const int has_figures = kind == CT_TEXT_KIND_TORCH_OOM || kind == CT_TEXT_KIND_ASYNC_OOM ||
                             kind == CT_TEXT_KIND_OTHER_OOM || kind == CT_TEXT_KIND_POOL_LIMIT;
     if (kind == CT_TEXT_KIND_GPU_OOM || is_of_addresses(j->oom)) {
@@ -684,9 +682,9 @@ static void judge(struct judged *j) {
         judge_phase(j, others || (planned && !has_place(j)) ? 0.3
                        : budget && is_serving(j)            ? 0.22
                                                             : 0);
-        if (find_best(j->v, before) < 0.5)
+        if (find_best(j->rules.to, before) < 0.5)
             judge_held(j);
-        if (find_best(j->v, before) < 0.5)
+        if (find_best(j->rules.to, before) < 0.5)
             judge_rest(j);
     }
 }
@@ -704,7 +702,7 @@ void ct_text_oom_judge(const struct ct_text_facts *f, const struct ct_text_fact 
                                                 {"plain", advise_plainly},
                                                 {"text", advise_text},
                                                 {NULL, NULL}};
-    struct judged j = {.f = f, .oom = oom, .v = v};
+    struct judged j = {.f = f, .oom = oom};
     struct ct_figures *n = &j.n;
     read_figures(&j);
     j.place = find_place(f, oom, n);

@@ -199,15 +199,18 @@ static int is_of_no_use(const struct ct_verdict *first, const struct ct_verdict 
            (first->device >= 0 && other->device >= 0 && first->device != other->device);
 }
 
+// Adds evidence of another source or process.
+static void add_said(struct ct_verdict *to, const char *who, const struct ct_evidence *e) {
+    struct ct_evidence *added = ct_verdict_add_text(to, "%s: %s", who, e->text);
+    added->bytes_known = e->bytes_known;
+    added->bytes = e->bytes;
+}
+
 // Moves the evidence of a verdict to another one of its scenario. Two sources that agree are worth
 // more than one.
 static void merge(struct ct_verdict *to, struct ct_verdict *from, const char *source) {
-    for (size_t i = 0; i < from->evidence_count; i++) {
-        const struct ct_evidence *e = &from->evidence[i];
-        struct ct_evidence *added = ct_verdict_add_text(to, "%s: %s", source, e->text);
-        added->bytes_known = e->bytes_known;
-        added->bytes = e->bytes;
-    }
+    for (size_t i = 0; i < from->evidence_count; i++)
+        add_said(to, source, &from->evidence[i]);
     to->confidence = 1 - (1 - to->confidence) * (1 - from->confidence / 2);
 }
 
@@ -294,11 +297,8 @@ enum { MOST_REQUESTS = 3 }; // evidence of other processes
 static void take_in(struct ct_verdict *to, struct ct_verdict *from, const struct ct_process *p) {
     char name[CT_PROCESS_NAME];
     ct_process_name(p, name);
-    if (to->process_count <= MOST_REQUESTS && from->evidence_count) {
-        struct ct_evidence *e = ct_verdict_add_text(to, "%s: %s", name, from->evidence[0].text);
-        e->bytes_known = from->evidence[0].bytes_known;
-        e->bytes = from->evidence[0].bytes;
-    }
+    if (to->process_count <= MOST_REQUESTS && from->evidence_count)
+        add_said(to, name, &from->evidence[0]);
     for (size_t i = 0; i < to->advice_count; i++)
         if (is_less(&from->advice[i], &to->advice[i])) {
             const struct ct_advice less = from->advice[i];
@@ -334,10 +334,8 @@ static void add_list(struct ct_verdicts *to, struct ct_verdicts *list,
             add_process(same, process);
             continue;
         }
-        CT_HEAP_GROW(to->list, to->count, to->room);
-        to->list[to->count] = *v;
-        *v = (struct ct_verdict){.scenario = v->scenario};
-        add_process(&to->list[to->count++], process);
+        take(to, v, v->confidence);
+        add_process(&to->list[to->count - 1], process);
     }
     ct_verdicts_free(list);
 }

@@ -86,7 +86,7 @@ static void count_block(struct pass *p, const struct ct_event *e) {
     if (CT_HAS(e, result) && e->result)
         return;
     if (e->op == CT_OP_BLOCK_ALLOC && CT_HAS(e, ptr) && e->ptr && is_wanted(p, index))
-        add_allocated(&p->stats->of[index][CT_STATS_BLOCKS], CT_HAS(e, bytes) ? e->bytes : 0);
+        add_allocated(&p->stats->of[index][CT_STATS_BLOCKS], CT_GET(e, bytes));
     if (e->op != CT_OP_BLOCK_FREE || !CT_HAS(e, ptr) ||
         !(o = ct_live_find(&p->replay->live, CT_KIND_BLOCK, e->ptr)))
         return;
@@ -130,7 +130,7 @@ static size_t find_call(struct ct_allocation_stats *s, uint32_t api, uint32_t op
 
 // The calls of an event. Mostly they are those of the operation's last event.
 static struct ct_call_stats *get_call(struct pass *p, const struct ct_event *e) {
-    const uint32_t api = CT_HAS(e, api) ? e->api : 0;
+    const uint32_t api = CT_GET(e, api);
     size_t *latest = &p->latest_call[e->op];
     if (!*latest || p->stats->calls[*latest - 1].api != api)
         *latest = find_call(p->stats, api, e->op);
@@ -146,7 +146,7 @@ static void count_call(struct pass *p, const struct ct_event *e) {
     c->count++;
     c->failed += (uint64_t)failed;
     c->out_of_memory += (uint64_t)ct_event_is_oom(e);
-    c->bytes += !failed && CT_HAS(e, bytes) ? e->bytes : 0;
+    c->bytes += failed ? 0 : CT_GET(e, bytes);
     if (!CT_HAS(e, duration_ns))
         return;
     c->timed++;

@@ -3,7 +3,6 @@
 // so that the number of values, and with it all memory, is bounded.
 #include "snapshot/pickle_read.h"
 
-#include <inttypes.h>
 #include <string.h>
 
 #include "base/heap.h"

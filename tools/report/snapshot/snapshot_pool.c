@@ -5,7 +5,6 @@
 #include "snapshot/snapshot.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/heap.h"
 #include "replay/range_list.h"
