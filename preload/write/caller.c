@@ -15,9 +15,9 @@ static enum ct_frame_rank rank_caller(const struct ct_frame *f) {
                    ? ct_caller_rank_native(f->module->path,
                                            f->state == CT_SYMBOL_FOUND ? f->symbol : NULL,
                                            f->symbol_bytes)
-                   : CT_FRAME_OURS;
+                   : CT_RANK_OURS;
     if (!ct_frame_word_text(f->word) || ct_stack_table_read_code_name(f->word, &t))
-        return CT_FRAME_OURS;
+        return CT_RANK_OURS;
     return ct_caller_rank_python(t.file, t.file_bytes, t.function, t.function_bytes);
 }
 
@@ -25,8 +25,8 @@ static enum ct_frame_rank rank_caller(const struct ct_frame *f) {
 static const struct ct_frame *find_caller(uint32_t stack) {
     const struct ct_stack_entry *e = ct_stack_table_get(stack);
     const struct ct_frame *best = NULL;
-    enum ct_frame_rank rank, best_rank = CT_FRAME_OURS;
-    for (uint32_t i = 0; e && i < e->frames && best_rank != CT_FRAME_NAMED; i++) {
+    enum ct_frame_rank rank, best_rank = CT_RANK_OURS;
+    for (uint32_t i = 0; e && i < e->frames && best_rank != CT_RANK_NAMED; i++) {
         const struct ct_frame *f = ct_dictionary_intern_frame(e->frame[i]);
         if (f && (rank = rank_caller(f)) < best_rank) {
             best = f;
@@ -66,10 +66,10 @@ struct ct_loaded_module *ct_caller_find_module(uint32_t stack, uint32_t *frame) 
     const struct ct_stack_entry *e = ct_stack_table_get(stack);
     for (; e && *frame < e->frames; (*frame)++) {
         const struct ct_frame *f = ct_dictionary_intern_frame(e->frame[*frame]);
-        const enum ct_frame_rank rank = f ? rank_caller(f) : CT_FRAME_OURS;
-        if (rank == CT_FRAME_NAMED)
+        const enum ct_frame_rank rank = f ? rank_caller(f) : CT_RANK_OURS;
+        if (rank == CT_RANK_NAMED)
             break;
-        if (rank == CT_FRAME_NAMELESS && ct_frame_awaits_table(f))
+        if (rank == CT_RANK_NAMELESS && ct_frame_awaits_table(f))
             return f->module;
     }
     return NULL;

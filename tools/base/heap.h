@@ -83,4 +83,8 @@ static inline void ct_heap_close_text(FILE *out) {
         }                                                                         \
     } while (0)
 
+// The same, so long that it has an element `index`: twice as long as before, if that is enough.
+#define CT_HEAP_REACH(array, count, index) \
+    CT_HEAP_EXTEND(array, count, (count)*2 > (index) + (size_t)1 ? (count)*2 : (index) + (size_t)64)
+
 #endif

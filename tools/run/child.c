@@ -79,9 +79,13 @@ enum ct_child_end ct_child_run(struct ct_child *c) {
     const pid_t pid = fork();
     if (!pid)
         become(c, out[1]);
-    const int error = errno;
+    enum ct_child_end end = CT_CHILD_NOT_STARTED;
+    int error = errno;
     close(out[1]);
-    const enum ct_child_end end = pid > 0 ? take_output(c, out[0]) : CT_CHILD_NOT_STARTED;
+    if (pid > 0) {
+        end = take_output(c, out[0]);
+        error = errno;
+    }
     close(out[0]);
     if (pid > 0 && end != CT_CHILD_ENDED)
         (void)kill(pid, SIGKILL);

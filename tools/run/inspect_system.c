@@ -133,7 +133,8 @@ static void load_driver(struct driver *d) {
 
 // In the child. What the driver's library prints must not be taken for the answer.
 static void tell_driver(void *cookie) {
-    const int out = dup(STDOUT_FILENO);
+    // (What the driver starts must not keep it open.)
+    const int out = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
     (void)dup2(STDERR_FILENO, STDOUT_FILENO);
     load_driver(cookie);
     const ssize_t n = write(out, cookie, sizeof(struct driver));

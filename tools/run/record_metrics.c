@@ -218,7 +218,7 @@ static int scrape(struct recording *r) {
         return -1;
     }
     if (end == CT_CHILD_NOT_STARTED)
-        (void)snprintf(why, sizeof why, "fork: %s", strerror(errno));
+        (void)snprintf(why, sizeof why, "cannot start curl: %s", strerror(errno));
     else if (end == CT_CHILD_TOO_MUCH)
         (void)snprintf(why, sizeof why, "the answer has more than 16 MiB");
     else

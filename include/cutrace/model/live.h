@@ -125,8 +125,10 @@ CT_COLD struct ct_found ct_live_find_freed_other(const struct ct_live *l,
     const uint64_t ptr = ct_event_key(e, CT_KIND_ADDRESS), handle = ct_event_key(e, CT_KIND_ARRAY);
     const unsigned kind = ct_op_ends(e->op);
     struct ct_found f;
+    if (e->op != CT_OP_FREE && (!kind || (kind == CT_KIND_POOL && !CT_HAS(e, pool))))
+        return nothing; // (0 is the key of a default pool, too)
     if (e->op != CT_OP_FREE)
-        return kind ? ct_slot_index_lookup(l, kind, ct_event_key(e, kind)) : nothing;
+        return ct_slot_index_lookup(l, kind, ct_event_key(e, kind));
     if (handle) // frees what any kind of allocation returned
         return ct_slot_index_lookup(l, CT_KIND_ARRAY, handle);
     if (!ptr)

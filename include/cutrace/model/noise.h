@@ -51,23 +51,12 @@ static inline int ct_noise_matches(const char *pattern, const char *name) {
     return open_end ? strncmp(name, pattern, n - 1) == 0 : strcmp(name, pattern) == 0;
 }
 
-// Whether a row is about a name. A module has the path of its file; most patterns want its base
-// name.
-static inline int ct_noise_row_matches(const struct ct_noise_row *row,
-                                       enum ct_noise_subject subject, const char *name) {
-    if (row->subject != subject)
-        return 0;
-    if (subject == CT_NOISE_MODULE && !strchr(row->pattern, '/')) {
-        const char *slash = strrchr(name, '/');
-        name = slash ? slash + 1 : name;
-    }
-    return ct_noise_matches(row->pattern, name);
-}
-
 // The group of the first row whose pattern matches a name (NUL-terminated), CT_NOISE_NONE if there
 // is none or its names are kept. *kept: whether they are.
 static inline enum ct_noise_group ct_noise_look_up(enum ct_noise_subject subject, const char *name,
                                                    int *kept) {
+    // A module has the path of its file; most patterns want its base name.
+    const char *slash = subject == CT_NOISE_MODULE ? strrchr(name, '/') : NULL;
     size_t count;
     const struct ct_noise_row *rows = ct_noise_rows(&count);
     unsigned group = CT_NOISE_NONE;
@@ -75,7 +64,11 @@ static inline enum ct_noise_group ct_noise_look_up(enum ct_noise_subject subject
     for (size_t i = 0; i < count; i++) {
         if (!rows[i].pattern) {
             group++;
-        } else if (ct_noise_row_matches(&rows[i], subject, name)) {
+            continue;
+        }
+        const int is_base = slash && !strchr(rows[i].pattern, '/');
+        if (rows[i].subject == subject &&
+            ct_noise_matches(rows[i].pattern, is_base ? slash + 1 : name)) {
             *kept = rows[i].keep;
             return rows[i].keep ? CT_NOISE_NONE : (enum ct_noise_group)group;
         }
@@ -173,22 +166,22 @@ static inline void ct_noise_plain_name(const char *symbol, size_t length, char *
 
 // How well a frame names a call site; lower is better.
 enum ct_frame_rank {
-    CT_FRAME_NAMED = 1, // a function of the program, or of a library that allocates for itself
-    CT_FRAME_PACKAGE,   // a native function of an installed package of Python's
-    CT_FRAME_NAMELESS,  // a native function of any of them whose name is not known
-    CT_FRAME_WRAPPER,   // a line of Python that is noise
-    CT_FRAME_NOISE,     // a native function that is
-    CT_FRAME_OURS,      // cutrace's own, or no frame at all
-    CT_FRAME_RANKS,
+    CT_RANK_NAMED = 1, // a function of the program, or of a library that allocates for itself
+    CT_RANK_PACKAGE,   // a native function of an installed package of Python's
+    CT_RANK_NAMELESS,  // a native function of any of them whose name is not known
+    CT_RANK_WRAPPER,   // a line of Python that is noise
+    CT_RANK_NOISE,     // a native function that is
+    CT_RANK_OURS,      // cutrace's own, or no frame at all
+    CT_RANKS,
 };
 
 // The rank of a native frame with a name.
 static inline enum ct_frame_rank ct_noise_rank(enum ct_noise_group group) {
     if (group == CT_NOISE_NONE)
-        return CT_FRAME_NAMED;
+        return CT_RANK_NAMED;
     if (group == CT_NOISE_PACKAGES)
-        return CT_FRAME_PACKAGE;
-    return group == CT_NOISE_OURS ? CT_FRAME_OURS : CT_FRAME_NOISE;
+        return CT_RANK_PACKAGE;
+    return group == CT_NOISE_OURS ? CT_RANK_OURS : CT_RANK_NOISE;
 }
 
 // The recorder's line about a failed allocation ranks frames as the report does, except that
@@ -217,8 +210,7 @@ static inline enum ct_frame_rank ct_caller_rank_python(const char *file, size_t 
     char path[CT_CALLER_FILE], name[CT_CALLER_FUNCTION];
     ct_caller_copy_path(file, file_bytes, path, sizeof path);
     ct_caller_copy(function, function_bytes, name, sizeof name);
-    return ct_noise_classify_python(path, name) == CT_NOISE_NONE ? CT_FRAME_NAMED
-                                                                 : CT_FRAME_WRAPPER;
+    return ct_noise_classify_python(path, name) == CT_NOISE_NONE ? CT_RANK_NAMED : CT_RANK_WRAPPER;
 }
 
 // Ranks a native frame by the path of its module and its symbol (NULL: not known).
@@ -230,8 +222,8 @@ static inline enum ct_frame_rank ct_caller_rank_native(const char *module, const
     const enum ct_noise_group group = ct_noise_classify_native(module, function);
     const enum ct_frame_rank rank = ct_noise_rank(group);
     if (group == CT_NOISE_CUDA)
-        return CT_FRAME_OURS;
-    return !symbol && rank <= CT_FRAME_PACKAGE ? CT_FRAME_NAMELESS : rank;
+        return CT_RANK_OURS;
+    return !symbol && rank <= CT_RANK_PACKAGE ? CT_RANK_NAMELESS : rank;
 }
 
 #endif

@@ -180,8 +180,7 @@ void ct_live_at_free(struct ct_live_totals *t) {
 // copies nothing.
 
 void ct_peak_totals_grow(struct ct_stacks_at_peak *p, uint32_t stack) {
-    const size_t wanted = p->count * 2 > stack + 1u ? p->count * 2 : stack + 64u;
-    CT_HEAP_EXTEND(p->list, p->count, wanted);
+    CT_HEAP_REACH(p->list, p->count, stack);
 }
 
 void ct_peak_totals_capture(struct ct_peak_totals *p, enum ct_totals_moment moment,

@@ -25,8 +25,7 @@ static int is_wanted(const struct ct_scan *s, int index) {
 // ---- totals by stack ----------------------------------------------------------------------------
 
 CT_COLD void grow_totals(struct ct_stack_totals *t, uint32_t stack) {
-    const size_t wanted = t->count * 2 > stack + 1u ? t->count * 2 : stack + 64u;
-    CT_HEAP_EXTEND(t->list, t->count, wanted);
+    CT_HEAP_REACH(t->list, t->count, stack);
 }
 
 // Adds to what a stack has allocated, or subtracts from it.

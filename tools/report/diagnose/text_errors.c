@@ -13,7 +13,7 @@
 
 // Kinds whose text names the scenario.
 static const int rule_of[CT_TEXT_KINDS] = {
-    // + 1; 0: none
+// + 1; 0: none
 #define CT_KIND_RULE(KIND, SCENARIO, confidence, summary, evidence, advice, refuted_by) \
     [CT_TEXT_KIND_##KIND] = CT_RULE_KIND_##KIND + 1,
 #include "diagnose/rules.def"

@@ -17,7 +17,7 @@ static enum ct_frame_rank rank_frame(const struct ct_definitions *n, const struc
     if (f->kind == CT_FRAME_PYTHON)
         return ct_caller_rank_python(file->at, file->length, function->at, function->length);
     if (f->kind != CT_FRAME_NATIVE || !f->module || !module->length)
-        return CT_FRAME_OURS;
+        return CT_RANK_OURS;
     ct_caller_copy_path(module->at, module->length, path, sizeof path);
     return ct_caller_rank_native(path, f->function ? function->at : NULL, function->length);
 }
@@ -25,8 +25,8 @@ static enum ct_frame_rank rank_frame(const struct ct_definitions *n, const struc
 // The frame that names the call site: the innermost one of the best rank. NULL: none does.
 static const struct ct_frame *find_caller(const struct ct_definitions *n, uint32_t stack) {
     const struct ct_frame *best = NULL;
-    enum ct_frame_rank best_rank = CT_FRAME_OURS;
-    for (uint32_t i = n->stacks[stack]; i && best_rank != CT_FRAME_NAMED; i = n->nodes[i].parent) {
+    enum ct_frame_rank best_rank = CT_RANK_OURS;
+    for (uint32_t i = n->stacks[stack]; i && best_rank != CT_RANK_NAMED; i = n->nodes[i].parent) {
         const struct ct_frame *f = ct_definitions_node_frame(n, i);
         const enum ct_frame_rank rank = rank_frame(n, f);
         if (rank < best_rank) {

@@ -497,8 +497,9 @@ static int open_next_chunk(struct ct_trace *t) {
     return 1;
 }
 
-// Whether an operation allocates memory or addresses, or gets a reference to them: others that ask
-// for something only look at what is there. (By constants, as it is asked of each event.)
+// Whether an operation allocates memory or addresses, or imports them: others that ask for
+// something look at what is there, or name it once more. (By constants, as it is asked of each
+// event.)
 static int op_acquires(uint32_t op) {
 #define CT_OP_DOES(OP, MAKES, ENDS, ASKS) \
     | (uint64_t)(CT_REQUEST_##ASKS != CT_REQUEST_NONE) << CT_OP_##OP

@@ -101,9 +101,7 @@ static unsigned find_kind(const struct ct_event *e, uint64_t *key) {
 }
 
 // The object was freed by calls that may still turn out to have failed.
-static void free_restored(struct digest_replay *r, const struct ct_event *object) {
-    uint64_t key;
-    const unsigned kind = find_kind(object, &key);
+static void free_restored(struct digest_replay *r, unsigned kind, uint64_t key) {
     for (size_t i = 0; i < r->freed_count && kind; i++) {
         struct ct_event e = r->freed[i];
         const struct ct_found f = ct_slot_index_lookup(&r->live, kind, key);
@@ -127,7 +125,7 @@ static void restore_object(struct digest_replay *r, struct ct_event *e) {
     const unsigned kind = find_kind(e, &key);
     if (!r->freed_count || !ct_slot_index_lookup(&r->live, kind, key).what) {
         ct_checkpoint_apply(&r->live, &r->readings, e);
-        free_restored(r, e);
+        free_restored(r, kind, key);
     }
     r->freed_count = 0;
 }

@@ -90,7 +90,7 @@ static enum ct_frame_rank rank_function(struct ct_call_sites *s, uint32_t functi
 static uint32_t find_named_location(struct ct_call_sites *s, const struct ct_frame *f, uint32_t i) {
     for (; i < f->location_count; i++) {
         const uint32_t function = s->definitions->locations[f->first_location + i].function;
-        if (function && (s->all_frames || rank_function(s, function) == CT_FRAME_NAMED))
+        if (function && (s->all_frames || rank_function(s, function) == CT_RANK_NAMED))
             break;
     }
     return i;
@@ -107,14 +107,14 @@ static enum ct_frame_rank rank_native(struct ct_call_sites *s, const struct ct_f
     const enum ct_noise_group of_module = ct_noise_classify(CT_NOISE_MODULE, module);
     const int may_stay = of_module == CT_NOISE_TORCH || of_module == CT_NOISE_PACKAGES;
     if (may_stay && !f->function && !f->location_count)
-        return CT_FRAME_NAMELESS; // what it is called may be a name that stays
-    if (rank != CT_FRAME_NAMED && of_module != CT_NOISE_NONE)
+        return CT_RANK_NAMELESS; // what it is called may be a name that stays
+    if (rank != CT_RANK_NAMED && of_module != CT_NOISE_NONE)
         return rank;
     if (!f->module && !f->function)
-        return CT_FRAME_NOISE;
+        return CT_RANK_NOISE;
     if (find_named_location(s, f, 0) < f->location_count)
-        return CT_FRAME_NAMED;
-    return f->function ? rank : CT_FRAME_NAMELESS;
+        return CT_RANK_NAMED;
+    return f->function ? rank : CT_RANK_NAMELESS;
 }
 
 static enum ct_frame_rank rank_python(const struct ct_call_sites *s, const struct ct_frame *f) {
@@ -130,9 +130,9 @@ static enum ct_frame_rank compute_rank(struct ct_call_sites *s, const struct ct_
     case CT_FRAME_PYTHON:
         return rank_python(s, f);
     case CT_FRAME_THREAD:
-        return CT_FRAME_NAMED;
+        return CT_RANK_NAMED;
     default:
-        return CT_FRAME_OURS;
+        return CT_RANK_OURS;
     }
 }
 
@@ -146,7 +146,7 @@ static enum ct_frame_rank rank_frame(struct ct_call_sites *s, uint32_t frame) {
 int ct_call_sites_hides_frame(struct ct_call_sites *s, uint32_t frame) {
     const enum ct_frame_rank rank = rank_frame(s, frame);
     return s->definitions->frames[frame].kind != CT_FRAME_END &&
-           (rank == CT_FRAME_PACKAGE || rank >= CT_FRAME_WRAPPER);
+           (rank == CT_RANK_PACKAGE || rank >= CT_RANK_WRAPPER);
 }
 
 // ---- call sites ---------------------------------------------------------------------------------
@@ -154,7 +154,7 @@ int ct_call_sites_hides_frame(struct ct_call_sites *s, uint32_t frame) {
 // Finds the nearest node, from this one outwards, whose frame has that rank or a better one; 0 if
 // there is none. Each node is visited once, because the answer is stored for all nodes on the way.
 static uint32_t find_nearest(struct ct_call_sites *s, uint32_t node, enum ct_frame_rank rank) {
-    CT_ASSERT(rank >= CT_FRAME_NAMED && rank < CT_FRAME_RANKS);
+    CT_ASSERT(rank >= CT_RANK_NAMED && rank < CT_RANKS);
     const struct ct_call_tree_node *nodes = s->definitions->nodes;
     uint32_t found = node;
     CT_HEAP_EXTEND(s->nearest[rank].node, s->nearest[rank].count, s->definitions->node_count);
@@ -183,9 +183,9 @@ static void set_node(struct ct_shown_frames *a, uint32_t node) {
 
 struct ct_shown_frames ct_call_sites_shown_frames(struct ct_call_sites *s, uint32_t stack) {
     const uint32_t node = s->definitions->stacks[stack];
-    struct ct_shown_frames a = {.sites = s, .stack = stack, .rank = CT_FRAME_OURS};
+    struct ct_shown_frames a = {.sites = s, .stack = stack, .rank = CT_RANK_OURS};
     uint32_t found = s->all_frames ? node : 0;
-    for (int rank = CT_FRAME_NAMED; rank < CT_FRAME_OURS && !found; rank++) {
+    for (int rank = CT_RANK_NAMED; rank < CT_RANK_OURS && !found; rank++) {
         a.rank = (enum ct_frame_rank)rank;
         found = find_nearest(s, node, a.rank);
     }
@@ -204,7 +204,7 @@ void ct_call_sites_next_frame(struct ct_shown_frames *a) {
         a->location = location;
         return;
     }
-    if (a->rank == CT_FRAME_NOISE) // show one frame of noise only
+    if (a->rank == CT_RANK_NOISE) // show one frame of noise only
         next = 0;
     else if (!a->sites->all_frames)
         next = find_nearest(a->sites, next, a->rank);

@@ -37,7 +37,7 @@ struct ct_call_sites {
     struct {
         uint32_t *node; // by node of the call tree: the nearest of that rank or better, + 1
         size_t count;
-    } nearest[CT_FRAME_RANKS];
+    } nearest[CT_RANKS];
 };
 
 void ct_call_sites_init(struct ct_call_sites *s, const struct ct_definitions *definitions);
