@@ -3,20 +3,8 @@
 #ifndef CT_FRAME_TABLE_H
 #define CT_FRAME_TABLE_H
 
-#include "base/id_set.h"
+#include "base/names.h"
 #include "export/export.h"
-
-// Texts with numbers (1 and up), each stored once.
-
-struct ct_names {
-    char **list; // of number i at i - 1
-    size_t count, room;
-    struct ct_id_set set;
-};
-
-// The number of a text, which is added if it is new: then it is the highest one.
-uint32_t ct_names_add(struct ct_names *n, const char *text);
-void ct_names_free(struct ct_names *n);
 
 struct ct_export_frame {
     char *name;       // of the function, or of what stands for a missing one; never empty

@@ -5,7 +5,7 @@
 
 #include "analyze/untracked_curve.h"
 #include "answer/summary_read.h"
-#include "export/frame_table.h"
+#include "base/names.h"
 #include "page/device_series.h"
 #include "views/processes.h"
 

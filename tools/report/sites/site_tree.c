@@ -23,21 +23,9 @@ struct builder {
 
 // ---- nodes --------------------------------------------------------------------------------------
 
-static int is_label(const void *owner, uint32_t id, const void *key) {
-    const struct ct_site_tree *t = owner;
-    return strcmp(t->labels[id - 1], key) == 0;
-}
-
 static const char *intern_label(struct ct_site_tree *t, const char *label) {
-    const size_t n = strlen(label);
-    uint32_t *slot = ct_id_set_slot(&t->label_set, ct_hash_bytes(label, n), is_label, t, label);
-    if (!*slot) {
-        CT_HEAP_GROW(t->labels, t->label_count, t->label_capacity);
-        t->labels[t->label_count] = ct_heap_resize(NULL, n + 1, 1);
-        memcpy(t->labels[t->label_count], label, n + 1);
-        *slot = (uint32_t)++t->label_count;
-    }
-    return t->labels[*slot - 1];
+    const uint32_t number = ct_names_add(&t->labels, label); // (may move the list)
+    return t->labels.list[number - 1];
 }
 
 static int is_node(const void *owner, uint32_t id, const void *key) {
@@ -240,12 +228,9 @@ void ct_site_tree_build(struct ct_site_tree *t, struct ct_call_sites *sites,
 }
 
 void ct_site_tree_free(struct ct_site_tree *t) {
-    for (size_t i = 0; i < t->label_count; i++)
-        free(t->labels[i]);
-    free(t->labels);
+    ct_names_free(&t->labels);
     free(t->nodes);
     free(t->order);
     ct_id_set_free(&t->set);
-    ct_id_set_free(&t->label_set);
     *t = (struct ct_site_tree){0};
 }

@@ -5,6 +5,7 @@
 #define CT_SITE_TREE_H
 
 #include "analyze/live_at.h"
+#include "base/names.h"
 #include "symbols/call_sites.h"
 
 // Deeper nodes count in the one at this level. A level is a node that has brothers or holds
@@ -28,9 +29,7 @@ struct ct_site_tree {
     size_t count, capacity;
     uint32_t *order; // children side by side, the most bytes first
     struct ct_id_set set;
-    char **labels;
-    size_t label_count, label_capacity;
-    struct ct_id_set label_set;
+    struct ct_names labels;
 };
 
 // Builds the tree of holdings, of frames that views show. `rows`: how many rows are shown, those
