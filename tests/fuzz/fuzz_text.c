@@ -48,7 +48,7 @@ static void show(const struct ct_text_facts *f, const struct ct_verdicts *l) {
     struct ct_json json = {.out = v.out}, *j = &json;
     ct_json_open(j, NULL, '{');
     ct_verdicts_add_json(j, l, NULL);
-    ct_log_add_json(j, "log", f, &o);
+    ct_log_add_json(j, f, &o);
     ct_json_close(j, '}');
     fclose(v.out);
     check_printed(text, n);

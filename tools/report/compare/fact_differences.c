@@ -2,7 +2,7 @@
 // The pairs of INFO whose keys say what was run, and not what happened in the run.
 #include "compare/fact_differences.h"
 
-#include <stdio.h>
+#include <string.h>
 
 static const struct {
     const char *prefix; // or a whole key

@@ -136,14 +136,10 @@ size_t ct_export_string(const struct ct_export *x, uint32_t string, char *to) {
 int ct_export_driver(const struct ct_export *x, char *to) {
     const struct ct_string *release =
         ct_definitions_info(&x->trace->definitions, "nvidia.driver_version");
-    char text[CT_EXPORT_NAME];
-    const int n = snprintf(text, sizeof text, "NVIDIA driver ");
     if (!release)
         return 0;
-    const size_t room = sizeof text - (size_t)n;
-    const size_t length = release->length < room ? release->length : room;
-    memcpy(text + n, release->at, length);
-    (void)ct_export_text(to, text, (size_t)n + length);
+    const int n = snprintf(to, CT_EXPORT_NAME, "NVIDIA driver ");
+    (void)ct_utf8_sanitize(to + n, CT_EXPORT_NAME - (size_t)n, release->at, release->length);
     return 1;
 }
 

@@ -47,10 +47,11 @@ static void end_block(struct ct_torch_snapshot *s, struct ct_listed_range *block
         end_synthetic(s, start);
 }
 
-// Ends all blocks that overlap a range.
+// Ends all blocks that overlap a range. (A synthetic one goes with its block.)
 static void end_blocks(struct ct_torch_snapshot *s, const struct ct_listed_range *in) {
+    const uint64_t start = in->start, bytes = in->bytes;
     struct ct_listed_range *block;
-    while ((block = ct_range_list_find_overlap(&s->blocks, in->start, in->bytes)))
+    while ((block = ct_range_list_find_overlap(&s->blocks, start, bytes)))
         end_block(s, block);
 }
 

@@ -186,7 +186,7 @@ void ct_companions_add_json(struct ct_json *j, const struct ct_view *v,
     const struct ct_companions *c = v->companions;
     if (!ct_json_open_or_null(j, "companions", c && (c->has_log || c->has_metrics), '{'))
         return;
-    ct_log_add_json(j, "log", c->has_log ? &c->log : NULL, v->options);
+    ct_log_add_json(j, c->has_log ? &c->log : NULL, v->options);
     ct_json_number_or_null(j, "left_out_lines", c->has_log, c->left_out_lines);
     add_error(j, v, incidents);
     add_metrics(j, v, incidents);
@@ -428,9 +428,9 @@ static void add_waste(struct ct_json *j, const struct ct_text_facts *f,
     ct_json_close(j, '}');
 }
 
-void ct_log_add_json(struct ct_json *j, const char *key, const struct ct_text_facts *f,
+void ct_log_add_json(struct ct_json *j, const struct ct_text_facts *f,
                      const struct ct_arguments *o) {
-    if (!ct_json_open_or_null(j, key, f != NULL, '{'))
+    if (!ct_json_open_or_null(j, "log", f != NULL, '{'))
         return;
     ct_json_number(j, "lines", f->lines);
     ct_json_number(j, "text_bytes", f->bytes);

@@ -20,7 +20,7 @@ void ct_companions_add_json(struct ct_json *j, const struct ct_view *v,
 // that failed and the load, one line for each that the log has. Returns how many lines that were.
 unsigned ct_log_print(struct ct_view *v, const struct ct_text_facts *f);
 // Adds an object, or null if `f` is NULL.
-void ct_log_add_json(struct ct_json *j, const char *key, const struct ct_text_facts *f,
+void ct_log_add_json(struct ct_json *j, const struct ct_text_facts *f,
                      const struct ct_arguments *o);
 
 #endif

@@ -13,7 +13,7 @@
 #include "replay/torch_segments.h"
 
 void ct_document_add_device(struct ct_json *j, const char *key, int device) {
-    ct_json_number_or_null(j, key, device < CT_MAX_DEVICES, (uint64_t)device);
+    ct_json_number_or_null(j, key, device >= 0 && device < CT_MAX_DEVICES, (uint64_t)device);
 }
 
 void ct_document_add_process(struct ct_json *j, const struct ct_view *v) {
@@ -263,11 +263,10 @@ static void add_memory(struct ct_json *j, const char *key, const struct ct_break
 }
 
 // Adds what the memory that a stack asks for is for; null if that is not known.
-static void add_component(struct ct_json *j, const char *key, struct ct_phases *phases,
-                          uint32_t stack) {
+static void add_component(struct ct_json *j, struct ct_phases *phases, uint32_t stack) {
     const enum ct_component c =
         phases ? ct_phases_find_component(phases, stack) : CT_COMPONENT_OTHER;
-    ct_json_text_or_null(j, key, c == CT_COMPONENT_OTHER ? NULL : ct_component_name(c));
+    ct_json_text_or_null(j, "component", c == CT_COMPONENT_OTHER ? NULL : ct_component_name(c));
 }
 
 void ct_document_add_oom(struct ct_json *j, struct ct_view *v, const char *key,
@@ -290,8 +289,8 @@ void ct_document_add_oom(struct ct_json *j, struct ct_view *v, const char *key,
     ct_json_signed_or_null(j, "result", o->result_known, o->result);
     ct_json_number_or_null(j, "tid", o->thread != 0, n->threads[o->thread].tid);
     ct_document_add_string(j, "thread_name", &n->strings[n->threads[o->thread].name]);
-    ct_account_json_add_phase(j, "phase", &o->phase);
-    add_component(j, "component", v->phases, o->stack);
+    ct_account_json_add_phase(j, &o->phase);
+    add_component(j, v->phases, o->stack);
     ct_json_text(j, "reason", ct_oom_reason_name(reason.kind));
     add_cause(j, o, &reason, growths);
     ct_document_add_recovered(j, o->bytes_known, o->recovered);
@@ -439,8 +438,7 @@ void ct_document_add_shared(struct ct_json *j, const char *key, const struct ct_
 void ct_document_add_moment_known(struct ct_json *j, const struct ct_moment *m, int known) {
     ct_json_open(j, "moment", '{');
     ct_json_text(j, "what", ct_moment_kind_name(m->kind));
-    ct_json_number_or_null(j, "device", m->device >= 0 && m->device < CT_MAX_DEVICES,
-                           (uint64_t)m->device);
+    ct_document_add_device(j, "device", m->device);
     ct_json_number_or_null(j, "event", m->event != UINT64_MAX, m->event);
     ct_json_number(j, "t_ns", m->t_ns);
     ct_json_bool(j, "known", known);
@@ -474,9 +472,9 @@ void ct_document_add_damage(struct ct_json *j, const struct ct_index *x) {
 
 // ---- phases and accounts ------------------------------------------------------------------------
 
-void ct_account_json_add_phase(struct ct_json *j, const char *key, const struct ct_phase_at *at) {
+void ct_account_json_add_phase(struct ct_json *j, const struct ct_phase_at *at) {
     const struct ct_phase_title title = ct_phases_title(at);
-    if (!ct_json_open_or_null(j, key, at->phase != CT_PHASE_UNKNOWN, '{'))
+    if (!ct_json_open_or_null(j, "phase", at->phase != CT_PHASE_UNKNOWN, '{'))
         return;
     ct_json_text(j, "key", ct_phase_name(at->phase));
     ct_json_text(j, "framework", ct_framework_name(at->framework));

@@ -65,7 +65,7 @@ void ct_document_add_string(struct ct_json *j, const char *key, const struct ct_
 // Adds a name of events.def, or "unknown-N" if `name` is NULL.
 void ct_document_add_name(struct ct_json *j, const char *key, const char *name, uint32_t number);
 // Adds a phase; null if it is not known.
-void ct_account_json_add_phase(struct ct_json *j, const char *key, const struct ct_phase_at *at);
+void ct_account_json_add_phase(struct ct_json *j, const struct ct_phase_at *at);
 // Adds an account; null if there is none.
 void ct_account_json_add(struct ct_json *j, const char *key, const struct ct_account *a);
 // Adds `account` of a device: at the crossing, at the peak (NULL: it has none), and at the end.

@@ -245,16 +245,16 @@ static void add_ways(struct ct_json *j, const struct ct_coverage *c) {
 }
 
 static void add_look_ups(struct ct_json *j, const struct ct_coverage *c) {
-    (void)ct_json_open_or_null(j, "look_ups", c->is_recorded, '[');
-    for (int way = 0; c->is_recorded && way < CT_COVERAGE_WAYS; way++) {
-        ct_json_open(j, NULL, '{');
-        ct_json_text(j, "way", ct_coverage_way_name((enum ct_coverage_way)way));
-        ct_json_number(j, "seen", c->look_ups[way].seen);
-        ct_json_number(j, "wrapped", c->look_ups[way].wrapped);
-        ct_json_close(j, '}');
-    }
-    if (c->is_recorded)
+    if (ct_json_open_or_null(j, "look_ups", c->is_recorded, '[')) {
+        for (int way = 0; way < CT_COVERAGE_WAYS; way++) {
+            ct_json_open(j, NULL, '{');
+            ct_json_text(j, "way", ct_coverage_way_name((enum ct_coverage_way)way));
+            ct_json_number(j, "seen", c->look_ups[way].seen);
+            ct_json_number(j, "wrapped", c->look_ups[way].wrapped);
+            ct_json_close(j, '}');
+        }
         ct_json_close(j, ']');
+    }
     ct_json_open(j, "passed", '[');
     for (size_t i = 0; i < c->passed_count; i++) {
         const struct ct_coverage_passed *p = &c->passed[i];

@@ -180,7 +180,7 @@ static void add_phases(struct ct_json *j, const struct ct_diff_device *d) {
         const struct ct_phase_row *r = &d->phases.list[i];
         const uint64_t bytes[CT_SIDES] = {r->side[0].bytes, r->side[1].bytes};
         ct_json_open(j, NULL, '{');
-        ct_account_json_add_phase(j, "phase", &r->at);
+        ct_account_json_add_phase(j, &r->at);
         ct_json_bool(j, "idle", r->is_idle);
         add_phase_state(j, ct_phase_match_state(&d->phases, r));
         add_change(j, "change_bytes",

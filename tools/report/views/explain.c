@@ -116,7 +116,7 @@ static void print_json(const struct ct_view *v, const char *path, const struct c
                        const struct ct_verdicts *l) {
     struct ct_json json = {.out = v->out}, *j = &json;
     ct_explain_begin_json(j, path, l);
-    ct_log_add_json(j, "log", f, v->options);
+    ct_log_add_json(j, f, v->options);
     ct_json_null(j, "snapshot");
     ct_explain_end_json(j, adds);
 }

@@ -113,8 +113,6 @@ static int write_snapshot(struct ct_view *v, struct job *j) {
     ct_pickle_begin(p, &j->file);
     ct_torch_snapshot_export(s, v->trace, p);
     const int rc = ct_pickle_end(p);
-    if (rc)
-        j->error = j->file.error;
     j->x.entries = s->entries;
     ct_torch_snapshot_free(s);
     free(p);
@@ -152,10 +150,8 @@ static FILE *open_stream(struct ct_new_file *file) {
 static int write_stream(struct job *j, ct_export_write *write) {
     j->x.out = open_stream(&j->file);
     int rc = write(&j->x, &j->error);
-    if ((fclose(j->x.out) || j->file.fd < 0) && !rc) {
-        j->error = j->file.error;
+    if (fclose(j->x.out) || j->file.fd < 0)
         rc = -1;
-    }
     return rc;
 }
 
@@ -171,19 +167,14 @@ static int write_format(struct job *j, enum ct_export_format format) {
 
 static int write_file(struct ct_view *v, struct job *j) {
     const enum ct_export_format format = v->options->format;
-    if (ct_new_file_open(&j->file, j->path)) {
+    const int is_snapshot = ct_export_formats[format].output == CT_OUTPUT_SNAPSHOT;
+    const int rc = ct_new_file_open(&j->file, j->path) ||
+                   (is_snapshot ? write_snapshot(v, j) : write_format(j, format)) ||
+                   ct_new_file_commit(&j->file);
+    if (rc && !*j->error.text)
         j->error = j->file.error;
-        return -1;
-    }
-    if (ct_export_formats[format].output == CT_OUTPUT_SNAPSHOT ? write_snapshot(v, j)
-                                                               : write_format(j, format)) {
-        ct_new_file_discard(&j->file);
-        return -1;
-    }
-    if (!ct_new_file_commit(&j->file))
-        return 0;
-    j->error = j->file.error;
-    return -1;
+    ct_new_file_discard(&j->file); // nothing after a commit
+    return rc;
 }
 
 // ---- what was written ---------------------------------------------------------------------------

@@ -49,19 +49,12 @@ static void find_ends(const uint64_t of[CT_WHAT_IF_SIDES], uint64_t *low, uint64
     }
 }
 
-struct size_range {
-    char text[96];
-};
-
-static struct size_range range(const struct ct_view *v, const uint64_t of[CT_WHAT_IF_SIDES]) {
+static struct ct_human_text range(const struct ct_view *v, const uint64_t of[CT_WHAT_IF_SIDES]) {
     uint64_t a, b;
     find_ends(of, &a, &b);
     const struct ct_human_text low = ct_label_size(v, a), high = ct_label_size(v, b);
-    struct size_range r;
-    const int is_one = strcmp(low.text, high.text) == 0;
-    snprintf(r.text, sizeof r.text, "%s%s%s", low.text, is_one ? "" : " to ",
-             is_one ? "" : high.text);
-    return r;
+    return strcmp(low.text, high.text) ? ct_human_format("%.17s to %.17s", low.text, high.text)
+                                       : low;
 }
 
 static void print_fits(const struct ct_view *v, const struct ct_what_if *w) {

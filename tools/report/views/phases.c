@@ -104,7 +104,7 @@ static void add_json_sites(struct ct_json *j, struct ct_view *v, const struct ct
 
 static void add_json_phase(struct ct_json *j, struct ct_view *v, const struct ct_phase_time *p) {
     ct_json_open(j, NULL, '{');
-    ct_account_json_add_phase(j, "phase", &p->at);
+    ct_account_json_add_phase(j, &p->at);
     ct_json_number(j, "begin_t_ns", p->begin_ns);
     ct_json_number(j, "end_t_ns", p->end_ns);
     ct_json_number(j, "duration_ns", p->duration_ns);

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "views/steps.h"
 
-#include <string.h>
-
 #include "analyze/coarse_history.h"
 #include "print/companions_print.h"
 #include "print/document.h"
