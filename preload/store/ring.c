@@ -232,7 +232,7 @@ static int is_full(struct ct_ring *r, uint64_t head, uint64_t wanted) {
 CT_COLD void copy_rare_fields(struct ct_event *to, const struct ct_event *from) {
 #define CT_FIELD(number, member, ctype, coding, json)        \
     if (offsetof(struct ct_event, member) >= CT_RECORD_LONG) \
-        to->member = CT_HAS(from, member) ? from->member : 0;
+        to->member = CT_GET(from, member);
 #include <cutrace/format/events.def>
 }
 

@@ -252,11 +252,11 @@ static void say(const struct failure *f) {
 // ---- events -----------------------------------------------------------------------------------
 
 static struct failure *find_retry(const struct ct_event *e) {
-    return &notice.retried[(CT_HAS(e, thread) ? e->thread : 0) % RETRIES];
+    return &notice.retried[CT_GET(e, thread) % RETRIES];
 }
 
 static int is_of_thread(const struct failure *f, const struct ct_event *e) {
-    return f->event.op && f->event.thread == (CT_HAS(e, thread) ? e->thread : 0);
+    return f->event.op && f->event.thread == CT_GET(e, thread);
 }
 
 static void forget_retry(struct failure *f) {

@@ -224,10 +224,8 @@ static unsigned place_of(const struct ct_event *e) {
 static int compare_objects(const void *a, const void *b) {
     const struct ct_event *x = a, *y = b;
     const uint64_t keys[2][4] = {
-        {place_of(x), CT_HAS(x, event) ? x->event : 0, CT_HAS(x, ptr) ? x->ptr : 0,
-         CT_HAS(x, pool) ? x->pool : x->unused[0]},
-        {place_of(y), CT_HAS(y, event) ? y->event : 0, CT_HAS(y, ptr) ? y->ptr : 0,
-         CT_HAS(y, pool) ? y->pool : y->unused[0]}};
+        {place_of(x), CT_GET(x, event), CT_GET(x, ptr), CT_HAS(x, pool) ? x->pool : x->unused[0]},
+        {place_of(y), CT_GET(y, event), CT_GET(y, ptr), CT_HAS(y, pool) ? y->pool : y->unused[0]}};
     for (size_t i = 0; i < 4; i++)
         if (keys[0][i] != keys[1][i])
             return keys[0][i] < keys[1][i] ? -1 : 1;

@@ -199,16 +199,15 @@ static void write_event(struct writer *w, const struct ct_replay *r, const struc
     put_number(w, CT_COLUMN_events_event, number);
     put_number(w, CT_COLUMN_events_t_ns, e->t_ns);
     put_utc(w, CT_COLUMN_events_utc_ns, e->t_ns);
-    put_thread(w, CT_COLUMN_events_tid, CT_HAS(e, thread) ? e->thread : 0);
-    put_string(w, CT_COLUMN_events_thread_name, n->threads[CT_HAS(e, thread) ? e->thread : 0].name,
-               0);
+    put_thread(w, CT_COLUMN_events_tid, CT_GET(e, thread));
+    put_string(w, CT_COLUMN_events_thread_name, n->threads[CT_GET(e, thread)].name, 0);
     if (CT_HAS(e, device)) {
         put_signed(w, CT_COLUMN_events_device, e->device);
         put_number(w, CT_COLUMN_events_live_bytes,
                    r->live.device[ct_event_device_index(e)].live_bytes);
     }
     put_text(w, CT_COLUMN_events_op, ct_event_names_op(e->op));
-    put_string(w, CT_COLUMN_events_api, CT_HAS(e, api) ? e->api : 0, 1);
+    put_string(w, CT_COLUMN_events_api, CT_GET(e, api), 1);
     if (CT_HAS(e, result))
         put_signed(w, CT_COLUMN_events_result, e->result);
     PUT_NUMBER(bytes, bytes);
@@ -225,8 +224,8 @@ static void write_event(struct writer *w, const struct ct_replay *r, const struc
     PUT_NUMBER(reserved_bytes, reserved_bytes);
     PUT_NUMBER(allocated_bytes, allocated_bytes);
     PUT_NUMBER(used_bytes, used_bytes);
-    put_string(w, CT_COLUMN_events_text, CT_HAS(e, text) ? e->text : 0, 2);
-    put_string(w, CT_COLUMN_events_domain, CT_HAS(e, domain) ? e->domain : 0, 3);
+    put_string(w, CT_COLUMN_events_text, CT_GET(e, text), 2);
+    put_string(w, CT_COLUMN_events_domain, CT_GET(e, domain), 3);
     put_phase(w, r, e);
     if (CT_HAS(e, stack) && e->stack) {
         put_number(w, CT_COLUMN_events_stack_id, e->stack);

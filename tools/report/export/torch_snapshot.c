@@ -210,7 +210,7 @@ static void tile_changed(void *user, struct ct_object *o, const struct ct_traits
 
 static void describe_oom(const struct ct_torch_snapshot *s, const struct ct_event *e,
                          int free_known, char *to, size_t size) {
-    const struct ct_string *api = &s->sites->definitions->strings[CT_HAS(e, api) ? e->api : 0];
+    const struct ct_string *api = &s->sites->definitions->strings[CT_GET(e, api)];
     const char *unknown = free_known ? "" : "; free memory is not known";
     const char *size_unknown =
         ct_event_has_requested_bytes(e) ? "" : "; the size of the request is not known";

@@ -305,7 +305,7 @@ void ct_torch_snapshot_write_free(struct ct_torch_snapshot *s, const struct ct_l
 
 void ct_torch_snapshot_write_oom(struct ct_torch_snapshot *s, const struct ct_event *e,
                                  uint64_t free, const char *text) {
-    begin_event(s, ct_event_device_index(e), W_oom, e->t_ns, CT_HAS(e, stack) ? e->stack : 0);
+    begin_event(s, ct_event_device_index(e), W_oom, e->t_ns, CT_GET(e, stack));
     put_key_number(s, W_device_free, free);
     put_key_number(s, W_size, ct_event_has_requested_bytes(e) ? e->bytes : 0);
     put_key_number(s, W_stream, 0);

@@ -139,7 +139,7 @@ static int allocates(const struct ct_event *e) {
 // after the block stands for both.
 static void note(struct ct_notable_pass *p, const struct ct_event *e, uint64_t number) {
     const struct ct_live_device *d = &p->replay->live.device[p->device];
-    const uint32_t thread = CT_HAS(e, thread) ? e->thread : 0;
+    const uint32_t thread = CT_GET(e, thread);
     const struct state now = {1, number, e->t_ns, d->live_bytes, d->block_bytes, thread};
     const struct state *before = &p->pending;
     if (before->known && !(before->thread == thread && before->live == now.live &&

@@ -40,16 +40,16 @@ static void print_json(struct ct_view *v, struct ct_json *j, const struct ct_eve
     ct_json_open(j, NULL, '{');
     ct_json_number(j, "event", number);
     ct_json_number(j, "t_ns", e->t_ns);
-    const uint32_t thread = CT_HAS(e, thread) ? e->thread : 0;
+    const uint32_t thread = CT_GET(e, thread);
     ct_json_number_or_null(j, "tid", thread != 0, n->threads[thread].tid);
     ADD(signed, device, "device");
-    ct_document_add_string(j, "api", &n->strings[CT_HAS(e, api) ? e->api : 0]);
+    ct_document_add_string(j, "api", &n->strings[CT_GET(e, api)]);
     ct_document_add_name(j, "op", ct_event_names_op(e->op), e->op);
     ADD(hex, ptr, "ptr");
     ADD(number, bytes, "bytes");
     ADD(signed, result, "result");
     ADD(number, duration_ns, "duration_ns");
-    ct_call_sites_json_stack(j, v->sites, "stack", CT_HAS(e, stack) ? e->stack : 0);
+    ct_call_sites_json_stack(j, v->sites, "stack", CT_GET(e, stack));
     ADD(hex, handle, "handle");
     ADD(hex, context, "context");
     ADD(hex, stream, "stream");
@@ -69,9 +69,9 @@ static void print_json(struct ct_view *v, struct ct_json *j, const struct ct_eve
     ADD(number, used_bytes, "used_bytes");
     ADD(number, count, "count");
     ADD(number, pid, "pid");
-    ct_document_add_string(j, "text", &n->strings[CT_HAS(e, text) ? e->text : 0]);
-    ct_document_add_string(j, "domain", &n->strings[CT_HAS(e, domain) ? e->domain : 0]);
-    ct_document_add_string(j, "category", &n->strings[CT_HAS(e, category) ? e->category : 0]);
+    ct_document_add_string(j, "text", &n->strings[CT_GET(e, text)]);
+    ct_document_add_string(j, "domain", &n->strings[CT_GET(e, domain)]);
+    ct_document_add_string(j, "category", &n->strings[CT_GET(e, category)]);
     ct_document_add_string(j, "thread_name", &n->strings[n->threads[thread].name]);
     ct_json_close(j, '}');
     ct_json_end_line(j);
@@ -108,7 +108,7 @@ static void print_text(struct ct_view *v, const struct ct_event *e, uint64_t num
     if (CT_HAS(e, handle))
         fprintf(v->out, " handle 0x%" PRIx64, e->handle);
     if (CT_HAS(e, result) && e->result) {
-        ct_label_result(v, CT_HAS(e, api) ? e->api : 0, e->result, result, sizeof result);
+        ct_label_result(v, CT_GET(e, api), e->result, result, sizeof result);
         fprintf(v->out, " %s%s%s", v->terminal->red, result, v->terminal->reset);
     }
     if (CT_HAS(e, free_bytes))
@@ -131,9 +131,9 @@ static void print_text(struct ct_view *v, const struct ct_event *e, uint64_t num
         ct_call_sites_label(v->sites, e->stack, site, sizeof site);
         fprintf(v->out, "  " CT_WRAP_NAME "%s" CT_WRAP_NAME_END, site);
     }
-    print_string(v, CT_HAS(e, text) ? e->text : 0, "  ", "");
-    print_string(v, CT_HAS(e, domain) ? e->domain : 0, "  [", "]");
-    print_string(v, CT_HAS(e, category) ? e->category : 0, "  (", ")");
+    print_string(v, CT_GET(e, text), "  ", "");
+    print_string(v, CT_GET(e, domain), "  [", "]");
+    print_string(v, CT_GET(e, category), "  (", ")");
     putc('\n', v->out);
 }
 
